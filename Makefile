@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# The developer commands; CI runs exactly these. `make help` lists them.
+
+.DEFAULT_GOAL := help
+.PHONY: help install build test test-unit test-guest demo peers report \
+        bench-app bench-switch bench-cost clean uninstall
+.DELETE_ON_ERROR:
+
+CARGO ?= cargo
+ARGS ?=
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-14s %s\n", $$1, $$2 }'
+
+install: ## Install what is missing on this machine (said first; nothing is upgraded)
+	@scripts/install.sh
+
+build: install ## Build everything, tests included, without running anything
+	$(CARGO) build --release --workspace --locked
+	$(CARGO) test --release --workspace --locked --no-run
+
+test: install ## Run every test, in the guest too; CI runs this
+	@scripts/test.sh unit guest
+
+test-unit: install ## Run the tests that run on this machine as it is (a few boot a guest)
+	@scripts/test.sh unit
+
+test-guest: install ## Run the tests that need a kernel with sched_ext, in the guest
+	@scripts/test.sh guest
+
+demo: install ## Measure the real application, choose, run, and show: report/index.html
+	@scripts/demo.sh $(ARGS)
+
+peers: install ## Build scx_bpfland, scx_rusty, scx_rustland and scx_lavd into the cache
+	@scripts/peers.sh $(ARGS)
+
+report: install ## Write report/index.html again from what was measured
+	@scripts/demo.sh --report-only $(ARGS)
+
+bench-app: install ## Measure the application under every scheduler and strategy
+	@scripts/bench.sh app $(ARGS)
+
+bench-switch: install ## Measure what changing schedulers takes
+	@scripts/bench.sh switch $(ARGS)
+
+bench-cost: install ## Measure what the lane layer costs
+	@scripts/bench.sh cost $(ARGS)
+
+clean: ## Remove what was built and measured in this folder
+	$(CARGO) clean
+	rm -rf report .cache
+
+uninstall: ## Remove package sources, pins, caches and state (PURGE=1: packages too)
+	@scripts/uninstall.sh $(if $(YES),--yes)

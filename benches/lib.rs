@@ -1,0 +1,184 @@
+//! What the benchmarks share: the loads, the order of runs, the table and the last
+//! line of JSON.
+//!
+//! All of them measure in one boot, interleaved, with EEVDF as the baseline, and give
+//! ratios with 95 % intervals.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use comfy_table::Table;
+use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_host::process::{Child, Output, Spawn};
+use metasched_stats::Interval;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+/// The groups of hackbench in every load: 4 groups of 40 tasks, as in the published
+/// trials that our aims come from.
+pub const HACKBENCH_GROUPS: u32 = 4;
+
+/// No single run may take longer than this; an emulated guest needs seconds.
+const RUN_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// Puts this process above the load that it measures: the real-time class is served
+/// before sched_ext and before EEVDF alike, so that what is timed is the scheduler
+/// and not how long the timing process itself waited for a CPU.
+pub fn realtime() -> Result<()> {
+    let param = nix::libc::sched_param { sched_priority: 10 };
+    // SAFETY: the call reads the parameter, which lives until it returns.
+    let result = unsafe {
+        nix::libc::sched_setscheduler(
+            0,
+            // Children are the load: they must not inherit the priority.
+            nix::libc::SCHED_FIFO | nix::libc::SCHED_RESET_ON_FORK,
+            &param,
+        )
+    };
+    if result != 0 {
+        return Err(Error::new(
+            Kind::Denied,
+            "take real-time priority for the benchmark",
+            std::io::Error::last_os_error(),
+        )
+        .remedy("run it as root"));
+    }
+    Ok(())
+}
+
+/// Hackbench in the background, until dropped. It ends by itself after ten minutes.
+pub struct Hackbench {
+    _child: Child,
+}
+
+impl Hackbench {
+    /// Starts the load and gives it time to reach its steady state.
+    pub fn start() -> Result<Self> {
+        let groups = HACKBENCH_GROUPS.to_string();
+        let command = ["timeout", "600", "hackbench", "-g", &groups, "-l", "100000000"];
+        let mut child =
+            Spawn::new(command).stdout(Output::Null).stderr(Output::Tail(4096)).start()?;
+        std::thread::sleep(Duration::from_secs(2));
+        if child.poll()?.is_some() {
+            return Err(Error::new(
+                Kind::Failed,
+                "start hackbench as the load",
+                child.last_lines(3),
+            )
+            .remedy("install it: rt-tests is the package"));
+        }
+        Ok(Self { _child: child })
+    }
+}
+
+/// One benchmark program that prints how long it took.
+#[derive(Clone, Copy, Debug)]
+pub struct Timed {
+    /// Its name in tables and in JSON.
+    pub name: &'static str,
+    /// The command.
+    pub command: &'static [&'static str],
+    /// What stands before the seconds in its output.
+    pub marker: &'static str,
+}
+
+impl Timed {
+    /// Runs it once.
+    ///
+    /// # Returns
+    /// The time that it printed, in seconds.
+    pub fn run(&self) -> Result<f64> {
+        let attempt = || format!("run '{}'", self.command.join(" "));
+        let mut child = Spawn::new(self.command.iter().copied())
+            .stdout(Output::Tail(1 << 16))
+            .stderr(Output::Tail(1 << 16))
+            .start()?;
+        let Some(status) = child.wait(RUN_TIMEOUT)? else {
+            return Err(Error::new(Kind::Timeout, attempt(), "it did not end in three minutes"));
+        };
+        if !status.success() {
+            return Err(Error::new(Kind::Failed, attempt(), child.last_lines(3)));
+        }
+        let output = child.stdout_tail() + &child.stderr_tail();
+        seconds_after(&output, self.marker).ok_or_else(|| {
+            Error::new(
+                Kind::Failed,
+                attempt(),
+                format!("its output has no number after '{}'", self.marker),
+            )
+        })
+    }
+}
+
+/// The first number after `marker`.
+fn seconds_after(text: &str, marker: &str) -> Option<f64> {
+    let (_, rest) = text.split_once(marker)?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+/// The numbers `0..n` in a random order, another for each round of the same seed.
+pub fn order(n: usize, seed: u64, round: u64) -> Vec<usize> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(round);
+    let mut order: Vec<usize> = (0..n).collect();
+    order.shuffle(&mut rng);
+    order
+}
+
+/// An interval as tables show it: `1.03 [1.00-1.06]`.
+pub fn show(interval: Option<Interval>) -> String {
+    match interval {
+        Some(i) => format!("{:.3} [{:.3}-{:.3}]", i.estimate, i.low, i.high),
+        None => "not measured".into(),
+    }
+}
+
+/// A table with these column titles.
+pub fn table(titles: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::ASCII_MARKDOWN).set_header(titles);
+    table
+}
+
+/// Ends a benchmark: its figures as the one last line of standard output, or the error.
+pub fn finish<T: Serialize>(result: Result<T>) -> ExitCode {
+    let line = result.and_then(|figures| {
+        serde_json::to_string(&figures)
+            .attempt(Kind::Failed, || "write the figures as JSON".to_string())
+    });
+    match line {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(error.kind.exit_code())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_found_in_what_the_programs_print() {
+        assert_eq!(seconds_after("...\nTime: 0.013\n", "Time:"), Some(0.013));
+        assert_eq!(seconds_after("     Total time: 0.009 [sec]", "Total time:"), Some(0.009));
+        assert_eq!(seconds_after("Segmentation fault", "Time:"), None);
+    }
+
+    #[test]
+    fn every_round_has_an_order_of_its_own_that_its_seed_repeats() {
+        let orders: Vec<_> = (0..8).map(|round| order(4, 7, round)).collect();
+        assert_eq!(orders, (0..8).map(|round| order(4, 7, round)).collect::<Vec<_>>());
+        assert!(orders.windows(2).any(|pair| pair[0] != pair[1]));
+        for mut o in orders {
+            o.sort_unstable();
+            assert_eq!(o, [0, 1, 2, 3]);
+        }
+    }
+}

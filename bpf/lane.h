@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A lane, as its policy sees it: a running instance of that policy, with its
+ * own queues, options and state. Two lanes of one policy share nothing.
+ */
+#ifndef METASCHED_LANE_H
+#define METASCHED_LANE_H
+
+/* Slots for lanes; one bit each in a u64. */
+#define LANES_MAX 64
+/* Dispatch queues that a policy may have per lane: enough for qmap's five. */
+#define LANE_QUEUES_MAX 8
+/* Options and counters per policy. */
+#define LANE_OPTIONS_MAX 5
+#define LANE_COUNTERS_MAX 8
+/* Words of state that a policy keeps per lane and per task. */
+#define LANE_STATE_WORDS 8
+#define TASK_STATE_WORDS 4
+
+/* 100 is the weight of a task with nice 0 and of a cgroup nobody has touched. */
+#define WEIGHT_DFL 100
+
+struct lane {
+	/* Read on every path, written only before the lane is in force. */
+	u64 dsq; /* the id of queue 0, see lane_dsq() */
+	u64 generation; /* never used twice while the program is loaded */
+	u32 slot; /* its index, used again once the lane is freed */
+	u32 policy; /* enum policy_id */
+	u64 options[LANE_OPTIONS_MAX];
+
+	/* The policy's own, on a cache line of its own because it is written. */
+	u64 state[LANE_STATE_WORDS];
+} __attribute__((aligned(64)));
+
+_Static_assert(sizeof(struct lane) == 128, "two cache lines: one read, one written");
+
+/* What a policy keeps for each task of a lane; zero when the task joins it. */
+struct lane_task {
+	u64 state[TASK_STATE_WORDS];
+};
+
+/* The policy's own struct, laid over the state words of a lane or of a task. */
+#define STATE_OF(owner, type)                                                                      \
+	({                                                                                         \
+		_Static_assert(sizeof(type) <= sizeof((owner)->state), "state words exceeded");    \
+		(type *)(owner)->state;                                                            \
+	})
+
+/*
+ * An option is declared once, in the policy's options.h, as
+ *	OPTION(policy, name, unit, default, min, max, help)
+ * and a counter as
+ *	COUNTER(policy, name, description)
+ * These turn the lists into indices of lane->options and of lane_count().
+ */
+#define OPTION_INDEX(policy, name, ...) policy##_option_##name,
+#define COUNTER_INDEX(policy, name, ...) policy##_counter_##name,
+
+#endif

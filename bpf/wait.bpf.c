@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * wait: how long tasks wait for a CPU, under whatever scheduler is in force.
+ *
+ * A wait begins when a task becomes runnable (it wakes, it is new, or it is
+ * preempted) and ends when it runs. Its length goes into a histogram for the
+ * whole system and into one for each cgroup of a list that the task is in or
+ * below. A task that was already waiting when tracing began is not counted.
+ *
+ * Everything is written per CPU; the one look-up per event is the task's storage.
+ */
+#include <vmlinux.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include <wait.h>
+
+char _license[] SEC("license") = "GPL";
+
+/* Which cgroups are asked for; set by user space before it loads. */
+const volatile u32 nr_cgroups;
+const volatile u64 cgroup_ids[WAIT_CGROUPS_MAX];
+
+/* Raised by user space to begin anew: what was runnable before is not counted. */
+u64 epoch;
+
+struct waiting {
+	u64 since_ns; /* 0: not waiting */
+	u64 epoch;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct waiting);
+} waiting SEC(".maps");
+
+/* Index 0 is the whole system, 1 and on are the cgroups asked for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, WAIT_CGROUPS_MAX + 1);
+	__type(key, u32);
+	__type(value, struct wait_histogram);
+} histograms SEC(".maps");
+
+static __always_inline u32 log2_floor(u64 v)
+{
+	u32 shift, r = 0;
+
+#pragma unroll
+	for (shift = 32; shift; shift >>= 1) {
+		if (v >> shift) {
+			v >>= shift;
+			r += shift;
+		}
+	}
+	return r;
+}
+
+static __always_inline void record(u32 index, u64 wait_ns)
+{
+	struct wait_histogram *h = bpf_map_lookup_elem(&histograms, &index);
+	u32 bucket = log2_floor(wait_ns);
+
+	if (!h)
+		return;
+	h->buckets[bucket & (WAIT_BUCKETS - 1)]++;
+	h->count++;
+	h->sum_ns += wait_ns;
+	if (wait_ns > h->max_ns)
+		h->max_ns = wait_ns;
+}
+
+/* A bit for each cgroup of the list that the task is in or below. */
+static __always_inline u32 matching_cgroups(struct task_struct *p)
+{
+	struct cgroup *cgrp = p->cgroups->dfl_cgrp, *ancestor;
+	u32 matching = 0, i;
+	int level;
+	u64 id;
+
+	for (level = 0; level < WAIT_DEPTH_MAX && level <= cgrp->level; level++) {
+		if (bpf_core_read(&ancestor, sizeof(ancestor), &cgrp->ancestors[level]))
+			break;
+		id = BPF_CORE_READ(ancestor, kn, id);
+		for (i = 0; i < WAIT_CGROUPS_MAX && i < nr_cgroups; i++)
+			if (cgroup_ids[i] == id)
+				matching |= 1U << i;
+	}
+	return matching;
+}
+
+static __always_inline void begin_wait(struct task_struct *p, u64 now_ns)
+{
+	struct waiting *w = bpf_task_storage_get(&waiting, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!w)
+		return;
+	w->since_ns = now_ns;
+	w->epoch = epoch;
+}
+
+static __always_inline void end_wait(struct task_struct *p, u64 now_ns)
+{
+	struct waiting *w = bpf_task_storage_get(&waiting, p, 0, 0);
+	u32 matching, i;
+	u64 wait_ns;
+
+	if (!w || !w->since_ns)
+		return;
+	wait_ns = now_ns - w->since_ns;
+	w->since_ns = 0;
+	/* Clocks of two CPUs may differ by a little: then it waited for nothing. */
+	if (w->epoch != epoch || (s64)wait_ns < 0)
+		return;
+	record(0, wait_ns);
+	if (!nr_cgroups)
+		return;
+	matching = matching_cgroups(p);
+	for (i = 0; i < WAIT_CGROUPS_MAX; i++)
+		if (matching & (1U << i))
+			record(i + 1, wait_ns);
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(wait_wakeup, struct task_struct *p)
+{
+	begin_wait(p, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(wait_wakeup_new, struct task_struct *p)
+{
+	begin_wait(p, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(wait_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	u64 now_ns = bpf_ktime_get_ns();
+
+	/*
+	 * Still runnable, and so waiting again. A task that was preempted on its
+	 * way to sleep is runnable too, whatever its state says.
+	 */
+	if ((preempt || !prev_state) && prev->pid)
+		begin_wait(prev, now_ns);
+	if (next->pid)
+		end_wait(next, now_ns);
+	return 0;
+}

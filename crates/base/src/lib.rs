@@ -1,0 +1,12 @@
+//! What every crate shares: one error type that always says what was attempted,
+//! why it failed and what to do; interruption by signals; progress of long steps.
+
+mod error;
+mod interrupt;
+mod progress;
+mod units;
+
+pub use error::{Error, Kind, Result, ResultExt};
+pub use interrupt::Interrupt;
+pub use progress::Progress;
+pub use units::{format_duration, parse_duration};

@@ -1,0 +1,36 @@
+use std::time::Duration;
+
+use crate::{Error, Kind, Result};
+
+/// Reads a duration as users write it: `1800ms`, `60s`, `1m30s`.
+pub fn parse_duration(text: &str) -> Result<Duration> {
+    humantime::parse_duration(text.trim()).map_err(|cause| {
+        Error::new(Kind::Usage, format!("read '{text}' as a duration"), cause)
+            .remedy("write a number and a unit, such as 1800ms, 60s or 2m")
+    })
+}
+
+/// Writes a duration as [`parse_duration`] reads it.
+pub fn format_duration(duration: Duration) -> String {
+    humantime::format_duration(duration).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_they_are_written() {
+        for text in ["1s 800ms", "1m 30s", "2us"] {
+            assert_eq!(format_duration(parse_duration(text).unwrap()), text);
+        }
+        assert_eq!(parse_duration("1800ms").unwrap(), Duration::from_millis(1800));
+    }
+
+    #[test]
+    fn a_number_without_a_unit_is_refused_with_an_example() {
+        let e = parse_duration("1800").unwrap_err();
+        assert_eq!(e.kind, Kind::Usage);
+        assert!(e.to_string().contains("1800ms"), "{e}");
+    }
+}

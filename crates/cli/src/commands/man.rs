@@ -1,0 +1,88 @@
+//! `metasched man`.
+
+use std::path::{Path, PathBuf};
+
+use clap::CommandFactory;
+use clap_mangen::{Man, roff};
+use metasched_base::{Kind, Result, ResultExt};
+
+use crate::Cli;
+use crate::context::Context;
+
+/// Writes the manual pages, one for each command, into a folder
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The folder; made if it is not there
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Carries the command out; the value is the process's exit status.
+pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let attempt = || format!("write the manual pages into '{}'", args.out.display());
+    std::fs::create_dir_all(&args.out).attempt(Kind::Failed, attempt)?;
+    let mut command = Cli::command();
+    command.build();
+    let mut written = vec![write_page(&command, "metasched", &args.out)?];
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        // `help` is clap's own, and says nothing that --help does not.
+        if sub.get_name() != "help" {
+            written.push(write_page(sub, &format!("metasched-{}", sub.get_name()), &args.out)?);
+        }
+    }
+    context.print(&written, |pages| {
+        pages.iter().map(|page| page.display().to_string()).collect::<Vec<_>>().join("\n")
+    })?;
+    Ok(0)
+}
+
+fn write_page(command: &clap::Command, name: &str, folder: &Path) -> Result<PathBuf> {
+    let path = folder.join(format!("{name}.1"));
+    let attempt = || format!("write the manual page '{}'", path.display());
+    let page = page(command, name).attempt(Kind::Failed, attempt)?;
+    std::fs::write(&path, page).attempt(Kind::Failed, attempt)?;
+    Ok(path)
+}
+
+fn page(command: &clap::Command, name: &str) -> std::io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    let man = Man::new(command.clone().version(env!("CARGO_PKG_VERSION"))).title(name);
+    man.render(&mut page)?;
+    let mut exit_status = roff::Roff::new();
+    exit_status.control("SH", ["EXIT STATUS"]);
+    let ok = (0, "everything was done");
+    let failures = Kind::ALL.iter().map(|kind| (kind.exit_code(), kind.describe()));
+    for (code, meaning) in std::iter::once(ok).chain(failures) {
+        exit_status.control("TP", []);
+        exit_status.text([roff::bold(code.to_string())]);
+        exit_status.text([roff::roman(meaning)]);
+    }
+    exit_status.to_writer(&mut page)?;
+    Ok(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_holds_the_options_and_every_exit_status() {
+        let mut command = Cli::command();
+        command.build();
+        let doctor = command.find_subcommand("doctor").unwrap();
+        let page = String::from_utf8(page(doctor, "metasched-doctor").unwrap()).unwrap();
+        assert!(page.contains("\\-\\-json"), "{page}");
+        for kind in Kind::ALL {
+            assert!(page.contains(kind.describe()), "{page}");
+        }
+    }
+
+    #[test]
+    fn hidden_commands_have_no_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let context = Context { json: true, verbose: 0, interrupt: Default::default() };
+        run(&Args { out: folder.path().join("man") }, &context).unwrap();
+        assert!(folder.path().join("man/metasched-vm.1").is_file());
+        assert!(!folder.path().join("man/metasched-guard.1").exists());
+    }
+}

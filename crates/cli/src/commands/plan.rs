@@ -1,0 +1,190 @@
+//! `metasched plan`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, Table, presets};
+use metasched_base::{Result, parse_duration};
+use metasched_profile::Store;
+use metasched_profile::manifest::{Manifest, locate};
+use metasched_report::{Analysis, Composition, Plan, PlanOptions, analyse, plan};
+use metasched_strategy::{BenefitForm, Objective, Strategy};
+
+use crate::context::Context;
+
+/// Says which scheduler each part prefers, how sure that is, and the four weights.
+///
+/// Reads what `metasched profile` measured. Every figure is a ratio to the default
+/// scheduler (EEVDF) with its 95 % interval; "better" and "worse" stand where the
+/// difference is beyond the noise, corrected for the number of schedulers compared.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub source: Source,
+    #[command(flatten)]
+    pub choice: ChoiceArgs,
+    /// The base timeslice that the turns are worked out for (1800ms if not given): with
+    /// n parts, a cycle lasts n of them. If it is given, what is lost in switching at
+    /// that timeslice counts when a preferred scheduler is chosen
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    base_slice: Option<Duration>,
+}
+
+/// The base timeslice that was best in the paper on metaschedulers.
+pub const PUBLISHED_BASE_SLICE: Duration = Duration::from_millis(1800);
+
+/// Where the measurements are; shared with `tune`, `run` and `report`.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Source {
+    /// The store of results
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+    /// The workload: its name, or the path of its folder; the one measured last if not
+    /// given
+    #[arg(long, value_name = "NAME")]
+    pub workload: Option<String>,
+}
+
+/// What a preferred scheduler is to be; shared with `tune` and `report`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ChoiceArgs {
+    /// What the preferred scheduler is best at: throughput, p99, or mix:W with W,
+    /// from 0 to 1, the weight of throughput
+    #[arg(long, default_value = "throughput")]
+    pub objective: Objective,
+    /// What "benefit" is in the weights: relative (throughput against the default
+    /// scheduler) or gain (what exceeds it)
+    #[arg(long, default_value = "relative", value_name = "FORM")]
+    pub benefit_form: BenefitForm,
+}
+
+impl Source {
+    /// Opens the store.
+    pub fn open(&self) -> Result<Store> {
+        Store::open(self.store.clone().unwrap_or_else(metasched_profile::default_path))
+    }
+
+    /// Reads the workload's figures from the store.
+    pub fn analyse(&self, store: &Store) -> Result<Analysis> {
+        let name = match self.workload.as_deref() {
+            // The store knows names only.
+            Some(path) if path.contains('/') => Some(Manifest::read(&locate(path)?)?.name),
+            name => name.map(str::to_owned),
+        };
+        let declared = |name: &str| declared_composition(&self.place(name));
+        analyse(store, name.as_deref(), declared)
+    }
+
+    /// Where to look for the workload: as it was given, else by its name.
+    pub fn place(&self, name: &str) -> String {
+        self.workload.clone().unwrap_or_else(|| name.to_owned())
+    }
+}
+
+impl ChoiceArgs {
+    /// As the planner wants them.
+    pub fn options(&self, base_slice: Duration, count_switching: bool) -> PlanOptions {
+        PlanOptions {
+            objective: self.objective,
+            benefit: self.benefit_form,
+            base_slice,
+            count_switching,
+        }
+    }
+}
+
+/// What the workload's manifest says of its parts, where it is found and says so.
+pub fn declared_composition(workload: &str) -> Option<Composition> {
+    let manifest = Manifest::read(&locate(workload).ok()?).ok()?;
+    let whole = manifest.forms.iter().find(|form| !form.parts.is_empty())?;
+    Some(Composition { parts: whole.parts.clone(), whole: Some(whole.name.clone()) })
+}
+
+/// Carries the command out; the value is the process's exit status.
+pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let store = args.source.open()?;
+    let base_slice = args.base_slice.unwrap_or(PUBLISHED_BASE_SLICE);
+    let options = args.choice.options(base_slice, args.base_slice.is_some());
+    let plan = plan(&args.source.analyse(&store)?, options)?;
+    context.print(&plan, text)?;
+    Ok(0)
+}
+
+/// The plan as text.
+fn text(plan: &Plan) -> String {
+    let mut out = format!(
+        "{} on kernel {}, against the default scheduler, with 95 % intervals:\n\n{}\n",
+        plan.workload,
+        plan.kernel,
+        ratio_table(plan).trim_fmt()
+    );
+    out += "better, worse: beyond the noise, corrected for the number of schedulers\n\n";
+    let width = plan.apps.iter().map(|a| a.name.len()).max().unwrap_or(0);
+    out += &format!(
+        "preferred by {} (intervals wide enough for the best of several):\n",
+        plan.objective
+    );
+    for app in &plan.apps {
+        out += &format!("  {:width$}  {}\n", app.name, app.sure.sentence);
+        if app.preferred == metasched_profile::BASELINE
+            && let Some(best) = &app.best_estimate
+        {
+            out += &format!("  {:width$}  (highest estimate: {best})\n", "");
+        }
+    }
+    if let Some(whole) = &plan.whole {
+        out += &format!("  one scheduler for {}: {}\n", whole.form, whole.sure.sentence);
+    }
+    out += &format!("\nweights, and turns at a base timeslice of {} ms:\n\n", plan.base_slice_ms);
+    out + &weight_table(plan).trim_fmt()
+}
+
+fn new_table(header: Vec<String>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header);
+    table
+}
+
+fn ratio_table(plan: &Plan) -> Table {
+    let header = ["form", "scheduler", "rounds", "throughput", "p99 latency"];
+    let mut table = new_table(header.map(String::from).to_vec());
+    let mut last = "";
+    for row in &plan.table {
+        // The form stands once, above its candidates.
+        let form = if row.form == last { "" } else { &row.form };
+        last = &row.form;
+        table.add_row([
+            form.to_owned(),
+            row.candidate.clone(),
+            row.rounds.to_string(),
+            row.throughput.text(),
+            row.p99.text(),
+        ]);
+    }
+    if let Some(rounds) = table.column_mut(2) {
+        rounds.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn weight_table(plan: &Plan) -> Table {
+    let mut header = vec!["strategy".to_owned()];
+    header.extend(plan.apps.iter().map(|a| format!("{} ({})", a.name, a.preferred)));
+    if !plan.expected.is_empty() {
+        header.push("expected of the whole".to_owned());
+    }
+    let mut table = new_table(header);
+    for strategy in Strategy::ALL.map(Strategy::name) {
+        let mut row = vec![strategy.to_owned()];
+        row.extend(plan.apps.iter().map(|a| {
+            let weight = a.weights.get(strategy).copied().unwrap_or(0.0);
+            let slice_ms = a.slices_ms.get(strategy).copied().unwrap_or(0.0);
+            format!("{weight:.3}  {slice_ms:.0} ms")
+        }));
+        if let Some(e) = plan.expected.iter().find(|e| e.strategy == strategy) {
+            row.push(format!("{:+.1} %", (e.ratio - 1.0) * 100.0));
+        }
+        table.add_row(row);
+    }
+    table
+}

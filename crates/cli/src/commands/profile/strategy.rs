@@ -1,0 +1,85 @@
+//! Metaschedulers as subjects.
+
+use std::collections::BTreeMap;
+
+use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_control::{Candidate, CandidateKind, Mechanism, resolve};
+use metasched_profile::{Subject, TurnShare};
+use serde::Deserialize;
+
+use super::Args;
+
+/// What `metasched plan --json` writes, as far as it matters here.
+#[derive(Deserialize)]
+struct Plan {
+    apps: Vec<App>,
+}
+
+#[derive(Deserialize)]
+struct App {
+    name: String,
+    preferred: String,
+    weights: BTreeMap<String, f64>,
+}
+
+/// A subject for each strategy and base timeslice; the candidates that they need are
+/// added to `pool`.
+pub(super) fn subjects(
+    args: &Args,
+    table: &[Candidate],
+    pool: &mut Vec<Candidate>,
+) -> Result<Vec<Subject>> {
+    let Some(path) = &args.plan else {
+        return Err(Error::new(Kind::Usage, "measure a metascheduler", "there is no plan").remedy(
+            "make one with: metasched plan --json > plan.json; then give --plan plan.json",
+        ));
+    };
+    let attempt = || format!("read the plan '{}'", path.display());
+    let text = std::fs::read_to_string(path).attempt(Kind::BadInput, attempt)?;
+    let plan: Plan = serde_json::from_str(&text).map_err(|e| {
+        Error::new(Kind::BadInput, attempt(), e).remedy("make one with: metasched plan --json")
+    })?;
+    let mut preferred = Vec::new();
+    for app in &plan.apps {
+        let candidate = resolve(table, &app.preferred)?;
+        pool.push(candidate.clone());
+        preferred.push(candidate);
+    }
+    let policies = preferred.iter().all(|candidate| candidate.kind == CandidateKind::Policy);
+    let mechanism =
+        args.mechanism.unwrap_or(if policies { Mechanism::Lane } else { Mechanism::Swap });
+    if mechanism == Mechanism::Lane && !policies {
+        let other = preferred.iter().find(|c| c.kind != CandidateKind::Policy);
+        let other = other.map(|c| c.name.as_str()).unwrap_or_default();
+        return Err(Error::new(
+            Kind::Usage,
+            "take turns by lanes",
+            format!("the plan prefers '{other}', which is not one of our policies"),
+        )
+        .remedy("use --mechanism swap"));
+    }
+    let mut subjects = Vec::new();
+    for strategy in &args.strategy {
+        let mut turns = Vec::new();
+        for (app, candidate) in plan.apps.iter().zip(&preferred) {
+            let weight = app.weights.get(strategy.name()).ok_or_else(|| {
+                Error::new(
+                    Kind::BadInput,
+                    attempt(),
+                    format!("'{}' has no weight for '{strategy}'", app.name),
+                )
+                .remedy("make it anew: metasched plan --json")
+            })?;
+            turns.push(TurnShare::new(app.name.clone(), candidate, *weight));
+        }
+        for base in &args.base_slice {
+            subjects.push(Subject::Strategy {
+                strategy: strategy.to_string(),
+                mechanism,
+                base_slice_ms: u64::try_from(base.as_millis()).unwrap_or(u64::MAX).max(1),
+                turns: turns.clone(),
+            });
+        }
+    }
+    Ok(subjects)
+}

@@ -1,0 +1,194 @@
+//! `metasched run`: the metascheduler itself.
+
+mod live;
+mod turns;
+
+use std::time::{Duration, Instant};
+
+use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
+use metasched_control::{
+    CandidateEnv, CandidateKind, EEVDF, Mechanism, Switcher, SwitcherOptions, Turn, TurnsSummary,
+    candidates, take_turns,
+};
+use metasched_strategy::{Strategy, timeslices};
+use serde::Serialize;
+
+use super::plan::Source;
+use crate::context::Context;
+use live::Live;
+use turns::{Plan, TurnSpec};
+
+/// Runs a metascheduler in the foreground.
+///
+/// The schedulers that the applications prefer take turns: application i of n has its
+/// scheduler in force for n * BASE_SLICE * WEIGHT_i, again and again, until Ctrl-C or
+/// the end of --for. What was in force before is put back at the end.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How the time is shared: round-robin, delta, benefit, delta-benefit. The default
+    /// is the one that was best when published
+    #[arg(long, value_name = "NAME", default_value = "delta")]
+    strategy: Strategy,
+    /// The base timeslice. Longer: less switching; shorter: an application waits less
+    /// for its scheduler. 'metasched tune' finds the best one
+    #[arg(long, value_name = "DURATION", default_value = "1800ms", value_parser = parse_duration)]
+    base_slice: Duration,
+    /// How to change schedulers: 'lane' (our policies, microseconds) or 'swap' (any,
+    /// by stopping and starting processes). The default is 'lane' where it is possible
+    #[arg(long, value_name = "NAME")]
+    mechanism: Option<Mechanism>,
+    /// Stop after this time
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// The plan, as 'metasched plan --json' writes it; '-' reads standard input. The
+    /// default is the plan from the store
+    #[arg(long, value_name = "FILE", conflicts_with = "turns")]
+    plan: Option<String>,
+    /// An application, its scheduler and its weight, instead of a plan; once for each
+    /// application. Without weights all are equal, and the strategy does not matter
+    #[arg(long = "turn", value_name = "APP=SCHEDULER[:WEIGHT]")]
+    turns: Vec<TurnSpec>,
+    #[command(flatten)]
+    source: Source,
+    /// Stop a scheduler that is in force already, and put it back at the end
+    #[arg(long)]
+    take_over: bool,
+}
+
+/// The last line of the JSON output.
+#[derive(Debug, Serialize)]
+struct Summary<'a> {
+    strategy: Strategy,
+    mechanism: Mechanism,
+    base_slice_ms: f64,
+    turns: &'a [Turn],
+    summary: &'a TurnsSummary,
+    switching_share: f64,
+    own_use: &'a OwnUse,
+    /// What is in force again, by its name in the kernel.
+    in_force: &'a str,
+}
+
+/// What this process itself took while turns were taken. Bringing the first
+/// scheduler into the kernel is left out: that is paid once, however long it runs.
+#[derive(Debug, Default, Serialize)]
+struct OwnUse {
+    /// Its CPU time over the time that passed: 0.01 is one hundredth of a CPU.
+    cpu_share: f64,
+    /// The most memory that it ever had, in KiB.
+    max_rss_kib: i64,
+    #[serde(skip)]
+    at_first_turn: Option<(Instant, Duration)>,
+}
+
+impl OwnUse {
+    /// A turn begins; the first one counts.
+    fn begin(&mut self) {
+        if self.at_first_turn.is_none() {
+            self.at_first_turn = usage().map(|(cpu, _)| (Instant::now(), cpu));
+        }
+    }
+
+    /// The turns are over.
+    fn end(&mut self) {
+        if let (Some((began, before)), Some((cpu, max_rss_kib))) = (self.at_first_turn, usage()) {
+            self.cpu_share = (cpu - before).as_secs_f64() / began.elapsed().as_secs_f64();
+            self.max_rss_kib = max_rss_kib;
+        }
+    }
+}
+
+/// The CPU time of this process so far, and the most memory that it had, in KiB.
+fn usage() -> Option<(Duration, i64)> {
+    use nix::sys::time::TimeValLike;
+    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF).ok()?;
+    let cpu_us = (usage.user_time() + usage.system_time()).num_microseconds();
+    Some((Duration::from_micros(cpu_us.unsigned_abs()), usage.max_rss()))
+}
+
+/// Carries the command out; the value is the process's exit status.
+pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    if args.base_slice.is_zero() {
+        return Err(Error::new(Kind::Usage, "take turns of no length", "the base timeslice is 0")
+            .remedy("write one such as --base-slice 1800ms"));
+    }
+    let plan = Plan::read(args.plan.as_deref(), &args.source, &args.turns, args.strategy)?;
+    let table = candidates(&CandidateEnv::system())?;
+    let turns = plan.turns(&table, |weights| timeslices(args.base_slice, weights))?;
+    let mechanism = args.mechanism.unwrap_or_else(|| default_mechanism(&turns));
+
+    let options = SwitcherOptions::new("metasched run").take_over(args.take_over);
+    let mut switcher = Switcher::new(options)?;
+    let back = switcher.earlier().unwrap_or(EEVDF).to_owned();
+    let mut live = Live::new(context, args.duration);
+    live.begin(&turns, mechanism);
+    let mut own = OwnUse::default();
+    let taken =
+        take_turns(&mut switcher, &turns, mechanism, args.duration, &context.interrupt, &mut |e| {
+            own.begin();
+            live.turn(e);
+        });
+    own.end();
+    live.end();
+    let restored = switcher.restore();
+    drop(switcher);
+    let summary = match (taken, restored) {
+        (Ok(summary), Ok(())) => summary,
+        (Ok(_), Err(error)) => return Err(error),
+        (Err(error), Ok(())) => {
+            let cause = format!("{}; '{back}' is in force again", error.cause);
+            return Err(Error { cause, ..error });
+        }
+        (Err(error), Err(second)) => {
+            return Err(Error { cause: format!("{}; and {second}", error.cause), ..error });
+        }
+    };
+    if context.json {
+        live::json_line(&Summary {
+            strategy: args.strategy,
+            mechanism,
+            base_slice_ms: args.base_slice.as_secs_f64() * 1e3,
+            turns: &turns,
+            summary: &summary,
+            switching_share: summary.switching_share(),
+            own_use: &own,
+            in_force: &back,
+        })?;
+    } else {
+        println!("{}", text(&summary, &back, &own));
+    }
+    // Without --for a signal is how it is meant to end.
+    let cut_short = summary.interrupted && args.duration.is_some();
+    Ok(if cut_short { Kind::Interrupted.exit_code() } else { 0 })
+}
+
+/// Lanes where every scheduler is a policy of ours.
+fn default_mechanism(turns: &[Turn]) -> Mechanism {
+    if turns.iter().all(|turn| turn.candidate.kind == CandidateKind::Policy) {
+        Mechanism::Lane
+    } else {
+        Mechanism::Swap
+    }
+}
+
+fn text(summary: &TurnsSummary, back: &str, own: &OwnUse) -> String {
+    let span = |ns: u64| format_duration(Duration::from_millis(ns / 1_000_000));
+    let mut out = format!(
+        "{} turns in {}, {} switches that took {:.3} % of the time\n",
+        summary.turns,
+        span(summary.elapsed_ns),
+        summary.switches,
+        summary.switching_share() * 100.0
+    );
+    for (scheduler, ns) in &summary.in_force_ns {
+        let share = *ns as f64 / summary.elapsed_ns.max(1) as f64 * 100.0;
+        out.push_str(&format!("  {scheduler}: {} ({share:.1} %)\n", span(*ns)));
+    }
+    out.push_str(&format!(
+        "metasched itself took {:.2} % of a CPU and {:.0} MiB\n",
+        own.cpu_share * 100.0,
+        own.max_rss_kib as f64 / 1024.0
+    ));
+    out.push_str(&format!("'{back}' is in force again"));
+    out
+}

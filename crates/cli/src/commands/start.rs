@@ -1,0 +1,134 @@
+//! `metasched start`.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_control::keeper::{Answer, Failure, Order, ask};
+use metasched_control::{
+    Candidate, CandidateEnv, CandidateKind, RUN_DIR, Switcher, SwitcherOptions, candidates, resolve,
+};
+use metasched_host::process::{Output, Spawn};
+use serde::{Deserialize, Serialize};
+
+use crate::context::Context;
+
+/// How long the keeper may take: the longest start of a scheduler and then some.
+const PATIENCE: Duration = Duration::from_secs(200);
+
+/// Starts a scheduler and keeps it running in the background.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The scheduler, as 'metasched list' names it; options of an external one after
+    /// a colon or a blank: scx_simple:-f
+    pub scheduler: String,
+    /// Stay in the foreground until stopped, as systemd wants it
+    #[arg(long)]
+    pub foreground: bool,
+    /// Stop a scheduler that is in force already, and put it back at the end
+    #[arg(long)]
+    pub take_over: bool,
+}
+
+/// What the keeper says on its standard output, once, when it has begun or failed.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum FirstWord {
+    /// The scheduler is in force.
+    InForce(Candidate),
+    /// It is not.
+    Failed(Failure),
+}
+
+/// Carries the command out; the value is the process's exit status.
+pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let candidate = wanted(&args.scheduler)?;
+    if args.foreground {
+        let text = format!("'{}' is in force; Ctrl-C ends it", candidate.name);
+        hold(&candidate, args.take_over, context, || context.print(&candidate, |_| text))?;
+        return Ok(0);
+    }
+    // Told here, where the remedy is at hand, rather than by the lock.
+    if let Some(Answer::Status(status)) = ask(Path::new(RUN_DIR), &Order::Status)? {
+        return Err(Error::new(
+            Kind::Busy,
+            format!("start '{}'", candidate.name),
+            format!("metasched keeps '{}' already", status.scheduler.name),
+        )
+        .remedy(format!("change it with: metasched switch {}", args.scheduler)));
+    }
+    start_keeper(args)?;
+    context.print(&candidate, |c| format!("'{}' is in force; 'metasched stop' ends it", c.name))?;
+    Ok(0)
+}
+
+/// The candidate that the user names, if it is one that can be started.
+fn wanted(spec: &str) -> Result<Candidate> {
+    let candidate = resolve(&candidates(&CandidateEnv::system())?, spec)?;
+    if candidate.kind == CandidateKind::Default {
+        return Err(Error::new(
+            Kind::BadInput,
+            format!("start '{spec}'"),
+            "the kernel's own scheduler is in force whenever nothing is started",
+        )
+        .remedy("use 'metasched stop'"));
+    }
+    Ok(candidate)
+}
+
+/// Puts the candidate in force and holds it until told to stop.
+pub(super) fn hold(
+    candidate: &Candidate,
+    take_over: bool,
+    context: &Context,
+    in_force: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let options = SwitcherOptions::new("metasched start").take_over(take_over);
+    let run_dir = options.run_dir.clone();
+    let keeper =
+        metasched_control::keeper::Keeper::start(Switcher::new(options)?, candidate, &run_dir)?;
+    in_force()?;
+    keeper.run(&context.interrupt)
+}
+
+/// Starts the keeper's process and waits for its first word.
+fn start_keeper(args: &Args) -> Result<()> {
+    let attempt = || "start the keeper in the background".to_owned();
+    let run_dir = Path::new(RUN_DIR);
+    std::fs::create_dir_all(run_dir).map_err(|e| {
+        Error::new(Kind::Denied, attempt(), format!("make '{RUN_DIR}': {e}"))
+            .remedy("changing the scheduler takes root: run it with sudo")
+    })?;
+    let log = run_dir.join("keeper.log");
+    let mut command = vec!["/proc/self/exe", "keep", &args.scheduler];
+    if args.take_over {
+        command.push("--take-over");
+    }
+    let mut child = Spawn::new(command)
+        .stdout(Output::Tail(64 * 1024))
+        .stderr(Output::Append(log.clone()))
+        .detached()
+        .start()?;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let ended = child.poll()?;
+        if let Some((line, _)) = child.stdout_tail().split_once('\n') {
+            let word = serde_json::from_str(line)
+                .attempt(Kind::Failed, || format!("read the keeper's first word '{line}'"))?;
+            return match word {
+                FirstWord::InForce(_) => Ok(()),
+                FirstWord::Failed(failure) => Err(failure.into()),
+            };
+        }
+        if ended.is_some() || Instant::now() >= end {
+            let cause = match ended {
+                Some(status) => format!("it ended without a word ({status})"),
+                None => "it did not say a word in time".to_owned(),
+            };
+            return Err(
+                Error::new(Kind::Failed, attempt(), cause).remedy(format!("see {}", log.display()))
+            );
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

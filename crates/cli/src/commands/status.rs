@@ -1,0 +1,197 @@
+//! `metasched status`.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use metasched_base::{Result, format_duration};
+use metasched_control::keeper::{Answer, KeeperStatus, Order, ask};
+use metasched_control::{
+    EEVDF, Holder, LockHolder, OPS_NAME, RUN_DIR, SchedulerExit, holder, lock_holder,
+};
+use metasched_host::sched_ext::{SchedExt, State, Status};
+use serde::Serialize;
+
+use crate::context::Context;
+
+/// Shows what schedules this machine now, from /sys/kernel/sched_ext.
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+/// Everything that is known; `sched_ext` alone is the truth, the rest explains it.
+#[derive(Debug, Serialize)]
+struct View {
+    /// What is in force, as metasched names it.
+    scheduler: String,
+    sched_ext: Status,
+    /// The process that holds it.
+    holder: Option<Holder>,
+    /// The metasched that is in charge of changes.
+    in_charge: Option<LockHolder>,
+    keeper: Option<KeeperStatus>,
+    last_exit: Option<SchedulerExit>,
+}
+
+/// Carries the command out; the value is the process's exit status.
+pub fn run(_args: &Args, context: &Context) -> Result<u8> {
+    let (root, run_dir) = (Path::new("/"), Path::new(RUN_DIR));
+    let sched_ext = SchedExt::at(root).status()?;
+    let keeper = match ask(run_dir, &Order::Status) {
+        Ok(Some(Answer::Status(status))) => Some(*status),
+        // Without root the socket is closed to us; what sysfs says is still true.
+        _ => None,
+    };
+    let ops = sched_ext.ops.clone();
+    let view = View {
+        scheduler: name(&sched_ext, keeper.as_ref()),
+        holder: ops.as_deref().and_then(|ops| holder(root, ops)),
+        in_charge: lock_holder(run_dir),
+        keeper,
+        last_exit: SchedulerExit::last(run_dir),
+        sched_ext,
+    };
+    context.print(&view, text)?;
+    Ok(0)
+}
+
+/// What is in force. The keeper's word counts only where the kernel's agrees.
+fn name(status: &Status, keeper: Option<&KeeperStatus>) -> String {
+    match (&status.ops, keeper) {
+        _ if status.is_default() => EEVDF.to_owned(),
+        (Some(ops), Some(k)) if ops == OPS_NAME || !k.scheduler.command.is_empty() => {
+            k.scheduler.name.clone()
+        }
+        (Some(ops), _) => ops.clone(),
+        (None, _) => format!("unknown ({})", status.state),
+    }
+}
+
+fn text(view: &View) -> String {
+    let mut out = String::new();
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(out, "{name:<11}{value}");
+    };
+    let status = &view.sched_ext;
+    line("scheduler", &view.scheduler);
+    if status.state == State::Absent {
+        line("sched_ext", "this kernel has none; 'metasched doctor' tells more");
+    } else {
+        let extent = if status.switch_all { "all ordinary tasks" } else { "tasks that ask for it" };
+        let extent = if status.is_default() { String::new() } else { format!(", {extent}") };
+        line("state", &format!("{}{extent}", status.state));
+    }
+    if let Some(ops) = &status.ops {
+        line("in kernel", ops);
+    }
+    if let Some(h) = &view.holder {
+        let age = h.age_s.map_or_else(String::new, |s| format!(", for {}", seconds(s)));
+        line("held by", &format!("process {}{age}: {}", h.id.pid, h.command.join(" ")));
+    }
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    let since = |then: u64| seconds(now.saturating_sub(then));
+    if let Some(owner) = &view.in_charge {
+        line(
+            "in charge",
+            &format!(
+                "{} (process {}), for {}",
+                owner.command,
+                owner.id.pid,
+                since(owner.since_unix_s)
+            ),
+        );
+    }
+    if let Some(keeper) = &view.keeper {
+        line("since", &format!("{} ago", since(keeper.since_unix_s)));
+        if let Some(earlier) = &keeper.earlier {
+            line("will put", &format!("'{earlier}' back at the end"));
+        }
+        for lane in &keeper.lanes {
+            line("lane", &lane_text(lane));
+        }
+    }
+    for (event, count) in status.events.iter().filter(|(_, count)| **count != 0) {
+        line("event", &format!("{event} {count}"));
+    }
+    if let Some(exit) = &view.last_exit {
+        line(
+            "last exit",
+            &format!("'{}', {} ago: {}", exit.scheduler, since(exit.at_unix_s), exit.reason),
+        );
+        for words in exit.message.lines() {
+            line("", words);
+        }
+    }
+    out
+}
+
+/// One lane as `name value` pairs, whatever facts it has.
+fn lane_text(lane: &serde_json::Value) -> String {
+    match lane.as_object() {
+        Some(facts) => facts
+            .iter()
+            .filter(|(_, value)| !value.is_object() && !value.is_array())
+            .map(|(name, value)| match value.as_str() {
+                Some(text) => format!("{name} {text}"),
+                None => format!("{name} {value}"),
+            })
+            .collect::<Vec<_>>()
+            .join(", "),
+        None => lane.to_string(),
+    }
+}
+
+fn seconds(s: u64) -> String {
+    format_duration(Duration::from_secs(s))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metasched_control::Candidate;
+
+    fn status(state: State, ops: Option<&str>) -> Status {
+        Status {
+            state,
+            ops: ops.map(str::to_owned),
+            enable_seq: 1,
+            nr_rejected: 0,
+            switch_all: true,
+            hotplug_seq: 0,
+            events: [("SCX_EV_REENQ".to_owned(), 3), ("SCX_EV_NONE".to_owned(), 0)].into(),
+        }
+    }
+
+    fn keeper(name: &str, command: &[&str]) -> KeeperStatus {
+        let mut scheduler = Candidate::eevdf("");
+        scheduler.name = name.to_owned();
+        scheduler.command = command.iter().map(|word| (*word).to_owned()).collect();
+        KeeperStatus { pid: 1, scheduler, since_unix_s: 0, earlier: None, lanes: Vec::new() }
+    }
+
+    #[test]
+    fn the_kernels_word_goes_before_the_keepers() {
+        let k = keeper("fifo", &[]);
+        assert_eq!(name(&status(State::Disabled, None), Some(&k)), "eevdf");
+        assert_eq!(name(&status(State::Enabled, Some("rusty_1")), Some(&k)), "rusty_1");
+        assert_eq!(name(&status(State::Enabled, Some("metasched")), Some(&k)), "fifo");
+        assert_eq!(name(&status(State::Enabled, Some("rusty_1")), None), "rusty_1");
+    }
+
+    #[test]
+    fn only_events_that_happened_are_shown() {
+        let view = View {
+            scheduler: "rusty_1".to_owned(),
+            sched_ext: status(State::Enabled, Some("rusty_1")),
+            holder: None,
+            in_charge: None,
+            keeper: None,
+            last_exit: None,
+        };
+        let text = text(&view);
+        assert!(text.contains("SCX_EV_REENQ 3") && !text.contains("SCX_EV_NONE"), "{text}");
+        assert!(text.starts_with("scheduler  rusty_1\n"), "{text}");
+    }
+}

@@ -1,0 +1,132 @@
+//! What `metasched tune` says while it works and at the end.
+
+use std::time::Duration;
+
+use comfy_table::{Table, presets};
+use metasched_base::{Progress, format_duration};
+use metasched_profile::measure::Event;
+use metasched_report::StrategyFigures;
+use metasched_strategy::Verdict;
+
+use super::search::{DEFAULT, Tuned};
+use crate::context::Context;
+
+/// Progress on standard error.
+pub(super) struct Show<'a> {
+    context: &'a Context,
+    workload: String,
+    progress: Option<Progress>,
+    finished: u64,
+}
+
+impl<'a> Show<'a> {
+    pub fn new(context: &'a Context, workload: &str) -> Self {
+        Self { context, workload: workload.to_owned(), progress: None, finished: 0 }
+    }
+
+    pub fn note(&self, note: &str) {
+        match &self.progress {
+            Some(progress) => progress.line(note),
+            None => eprintln!("{note}"),
+        }
+    }
+
+    pub fn event(&mut self, event: &Event) {
+        match event {
+            Event::Preparing => {}
+            Event::Settled { kept, .. } => {
+                self.note(&format!("{kept} pairs in the store are enough"));
+            }
+            Event::Starting { form, .. } => self.bar().message(format!("starting {form}")),
+            Event::Running { subject, round, runs_left, time_left, .. } => {
+                let total = self.finished + u64::from(*runs_left);
+                let left = format_duration(Duration::from_secs(time_left.as_secs()));
+                let bar = self.bar();
+                bar.set_total(total);
+                bar.message(format!("{subject}, round {round}; about {left} left"));
+            }
+            Event::Finished { subject, figures } => {
+                self.finished += 1;
+                self.bar().step();
+                self.context
+                    .verbose(|| format!("{subject}: {:.1} a second", figures.throughput_per_s));
+            }
+            Event::Failed { subject, error, dropped } => {
+                let more = if *dropped { "; it is not measured any more" } else { "" };
+                self.note(&format!("{subject}: {error}{more}"));
+            }
+        }
+    }
+
+    /// Takes the progress bar away.
+    pub fn end(&mut self) {
+        self.progress = None;
+    }
+
+    fn bar(&mut self) -> &Progress {
+        let workload = &self.workload;
+        self.progress.get_or_insert_with(|| Progress::new(workload.clone(), 0))
+    }
+}
+
+/// The result as text.
+pub(super) fn text(tuned: &Tuned) -> String {
+    let mut out = format!(
+        "{}, {}, taking turns, against {DEFAULT}, with 95 % intervals:\n\n",
+        tuned.workload, tuned.form
+    );
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["strategy", "by", "base slice", "throughput", "p99 latency", ""]);
+    for row in &tuned.table {
+        let best = tuned.best_of_each.iter().any(|b| {
+            (&b.strategy, b.mechanism, b.base_slice_ms)
+                == (&row.strategy, row.mechanism, row.base_slice_ms)
+        });
+        table.add_row([
+            row.strategy.clone(),
+            row.mechanism.to_string(),
+            format!("{} ms", row.base_slice_ms),
+            row.throughput.text(),
+            row.p99.text(),
+            if best { "its best" } else { "" }.to_owned(),
+        ]);
+    }
+    out += &table.trim_fmt();
+    out += "\nbetter, worse: beyond the noise, corrected for the number of rows\n\n";
+    if let Some(best) = &tuned.best {
+        out += &best_text(best, tuned.single.as_deref());
+    }
+    out
+}
+
+fn best_text(best: &StrategyFigures, single: Option<&str>) -> String {
+    let turns: Vec<String> =
+        best.turns.iter().map(|t| format!("{}={}", t.app, t.scheduler)).collect();
+    let mut out = format!(
+        "most throughput: {} by {} at {} ms ({}): {}\n",
+        best.strategy,
+        best.mechanism,
+        best.base_slice_ms,
+        turns.join(", "),
+        best.throughput.text()
+    );
+    if best.throughput.verdict != Verdict::Better {
+        out += &format!("no metascheduler is better than {DEFAULT} beyond the noise\n");
+    }
+    if let Some(single) = single
+        && let Some(i) = best.throughput_over_single.get(single)
+    {
+        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+        out += &format!(
+            "against {single} alone, in the same rounds: {:+.1} % ({:+.1} to {:+.1})\n",
+            percent(i.estimate),
+            percent(i.low),
+            percent(i.high)
+        );
+    }
+    out + &format!(
+        "to run it: metasched run --strategy {} --mechanism {} --base-slice {}ms\n",
+        best.strategy, best.mechanism, best.base_slice_ms
+    )
+}

@@ -1,0 +1,72 @@
+//! What every command is given: the global options, and how to print.
+
+use std::process::ExitCode;
+
+use metasched_base::{Error, Interrupt, Kind, Result};
+
+/// Options that every command takes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct GlobalArgs {
+    /// Print one JSON document on standard output instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Say more of what is being done; twice for everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// The global options as facts, and the signals.
+#[derive(Debug)]
+pub struct Context {
+    /// Whether standard output carries JSON.
+    pub json: bool,
+    /// 0, 1 or 2: how much is said on standard error.
+    pub verbose: u8,
+    /// Whether a signal has asked us to stop.
+    pub interrupt: Interrupt,
+}
+
+impl Context {
+    /// Reads the options and starts to listen for signals.
+    pub fn new(global: &GlobalArgs) -> Result<Self> {
+        Ok(Self { json: global.json, verbose: global.verbose, interrupt: Interrupt::listen()? })
+    }
+
+    /// Prints the result of a command: `value` as JSON, or what `text` writes.
+    pub fn print<T: serde::Serialize>(
+        &self,
+        value: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<()> {
+        use std::io::Write;
+        let out = if self.json {
+            serde_json::to_string_pretty(value)
+                .map_err(|e| Error::new(Kind::Failed, "write the result as JSON", e))?
+        } else {
+            text(value)
+        };
+        // A reader that went away (`| head`) is not a failure.
+        match writeln!(std::io::stdout(), "{}", out.trim_end()) {
+            Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(Error::new(Kind::Failed, "write to standard output", e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Says something on standard error when `-v` was given.
+    pub fn verbose(&self, text: impl FnOnce() -> String) {
+        if self.verbose > 0 {
+            eprintln!("{}", text());
+        }
+    }
+}
+
+/// Reports a failure, and gives the exit status that goes with it.
+pub fn fail(error: &Error, json: bool) -> ExitCode {
+    if json {
+        println!("{}", serde_json::json!({ "error": error, "exit_code": error.kind.exit_code() }));
+    }
+    eprintln!("metasched: {error}");
+    ExitCode::from(error.kind.exit_code())
+}

@@ -1,0 +1,243 @@
+//! `metasched vm`, with real guests: each test boots one.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// A guest boots in 4 to 10 s, on a machine that is busy in half a minute.
+const PATIENCE: Duration = Duration::from_secs(150);
+
+/// One guest at a time: several emulated ones on few CPUs time each other out.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+fn vm() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_metasched"));
+    command.arg("vm").stdin(Stdio::null());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs to the end with `input` as standard input.
+fn run_with_input(command: &mut Command, input: &[u8]) -> Output {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output().unwrap();
+    // If the guest did not even boot, what it says is more to the point.
+    if output.status.code() == Some(7) {
+        writer.join().unwrap().unwrap();
+    }
+    output
+}
+
+fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < end, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A guest that has said in a file of the shared folder that it runs.
+fn started_guest(shared: &Path, script: &str) -> Child {
+    let child = vm()
+        .arg("--rw")
+        .arg(shared)
+        .args(["--env", &format!("SHARED={}", shared.display()), "--", "sh", "-c"])
+        .arg(script)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for("the start of the guest", || shared.join("started").exists());
+    child
+}
+
+/// QEMU processes that this process started.
+fn qemu_below(pid: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Some(child) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else {
+            continue;
+        };
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // PID (COMMAND) STATE PARENT ...
+        let Some((name, rest)) = stat.rsplit_once(") ") else { continue };
+        let parent = rest.split(' ').nth(1).and_then(|p| p.parse().ok());
+        if parent == Some(pid) && name.contains("(qemu-system") {
+            found.push(child);
+        }
+    }
+    found
+}
+
+/// Whether it still runs; a zombie that nobody reaps does not.
+fn runs(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .ok()
+        .and_then(|stat| stat.rsplit_once(") ").map(|(_, rest)| !rest.starts_with('Z')))
+        .unwrap_or(false)
+}
+
+#[test]
+fn streams_exit_status_and_shared_files_come_out_and_nothing_else_does() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let shared = dir.path().join("made/by/us");
+    let elsewhere = dir.path().join("elsewhere");
+    let input: Vec<u8> = (0..1_000_000u32).map(|i| (i % 251) as u8).collect();
+    let script = "
+        set -e
+        cat > $SHARED/input
+        echo written > $SHARED/file
+        echo written > $ELSEWHERE
+        cat $ELSEWHERE >&2
+        cat $SHARED/input $SHARED/input $SHARED/input
+        (sleep 1000; echo never) &
+        exit 7";
+    let output = run_with_input(
+        vm().arg("--rw")
+            .arg(&shared)
+            .args(["--env", &format!("SHARED={}", shared.display())])
+            .args(["--env", &format!("ELSEWHERE={}", elsewhere.display())])
+            .args(["--", "sh", "-c", script]),
+        &input,
+    );
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{stderr}");
+    assert_eq!(stderr, "written\n");
+    assert_eq!(output.stdout.len(), 3 * input.len());
+    assert!(output.stdout.chunks(input.len()).all(|part| part == input), "bytes were mixed up");
+    assert_eq!(fs::read_to_string(shared.join("file")).unwrap(), "written\n");
+    assert!(!elsewhere.exists(), "a file outside the shared folder reached the host");
+}
+
+#[test]
+fn the_guest_has_the_topology_that_was_asked_for_and_sched_ext() {
+    let _alone = alone();
+    let script = "
+        echo cpus $(nproc)
+        lscpu -p=CPU,CORE,SOCKET,NODE | grep -v '#'
+        echo llc $(cat /sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list)
+        cat /sys/kernel/sched_ext/state
+        test -r /boot/config-$(uname -r) && echo config
+        mountpoint -q /sys/fs/bpf && echo bpf
+        grep -qw cpu /sys/fs/cgroup/cgroup.controllers && echo cgroup
+        kill -9 $$";
+    let output = vm()
+        .args(["--topology", "sockets=2,cores=1,threads=2,nodes=2", "--llc", "per-core"])
+        .args(["--memory", "1G", "--", "sh", "-c", script])
+        .output()
+        .unwrap();
+    let expected = "cpus 4\n0,0,0,0\n1,0,0,0\n2,1,1,1\n3,1,1,1\nllc 0-1\n\
+                    disabled\nconfig\nbpf\ncgroup\n";
+    assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(128 + 9));
+}
+
+#[test]
+fn a_panic_ends_the_command_with_the_consoles_last_lines() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let console = dir.path().join("console");
+    let output = vm()
+        .arg("--console")
+        .arg(&console)
+        .args(["--", "sh", "-c", "echo before; sleep 1; echo c > /proc/sysrq-trigger; sleep 1000"])
+        .output()
+        .unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(9), "{stderr}");
+    assert!(stderr.contains("it died: "), "{stderr}");
+    assert!(stderr.contains("Kernel panic - not syncing: sysrq triggered crash"), "{stderr}");
+    assert!(stderr.contains("the console's last lines:"), "{stderr}");
+    assert_eq!(text(&output.stdout), "before\n");
+    assert!(fs::read_to_string(&console).unwrap().contains("sysrq triggered crash"));
+}
+
+#[test]
+fn a_guest_that_hangs_ends_when_its_time_is_over() {
+    let _alone = alone();
+    let begin = Instant::now();
+    let output = vm()
+        .args(["--timeout", "45s", "--"])
+        .args(["sh", "-c", "echo '<0>a sign of life' > /dev/kmsg; sleep 1000"])
+        .output()
+        .unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(8), "{stderr}");
+    assert!(stderr.contains("it took longer than 45s"), "{stderr}");
+    assert!(stderr.contains("a sign of life"), "{stderr}");
+    assert!(begin.elapsed() < Duration::from_secs(75), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn killing_metasched_leaves_no_qemu() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let mut guest = started_guest(dir.path(), "echo yes > $SHARED/started; sleep 1000");
+    let qemu = qemu_below(guest.id());
+    assert_eq!(qemu.len(), 1);
+    // SIGKILL: it cannot do anything about it any more.
+    guest.kill().unwrap();
+    guest.wait().unwrap();
+    wait_for("the end of QEMU", || !runs(qemu[0]));
+}
+
+#[test]
+fn an_interrupt_reaches_the_command_which_ends_as_it_likes() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    // The folder is shared at once, the news that the command runs takes another way: an
+    // interrupt that overtakes it ends the guest before there is a command to tell.
+    let script = "trap 'echo yes > $SHARED/stopped; exit 5' INT
+        sleep 2
+        echo yes > $SHARED/started
+        while :; do sleep 0.2; done";
+    let guest = started_guest(dir.path(), script);
+    let qemu = qemu_below(guest.id());
+    assert_eq!(qemu.len(), 1);
+    let pid = nix::unistd::Pid::from_raw(guest.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let output = guest.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
+    assert!(dir.path().join("stopped").exists());
+    wait_for("the end of QEMU", || !runs(qemu[0]));
+}
+
+#[test]
+fn what_the_guest_cannot_be_is_said_before_it_boots() {
+    let case = |args: &[&str], code: i32, message: &str| {
+        let output = vm().args(args).args(["--", "true"]).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        assert!(stderr.contains(message), "{args:?}: {stderr}");
+    };
+    case(&["--cpus", "3", "--topology", "cores=4"], 2, "makes 4 CPUs, and 3 were asked for");
+    case(&["--topology", "cores"], 2, "'cores' has no '='");
+    case(&["--kernel", "/nonexistent"], 3, "No such file");
+    case(&["--env", "novalue"], 2, "has no name and '='");
+}
+
+#[test]
+fn a_command_that_is_not_there_ends_as_in_a_shell() {
+    let _alone = alone();
+    let output = vm().args(["--", "no-such-command"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(127));
+    assert!(text(&output.stderr).contains("cannot run 'no-such-command'"));
+}

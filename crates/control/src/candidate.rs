@@ -1,0 +1,60 @@
+use serde::{Deserialize, Serialize};
+
+/// The name of the kernel's own scheduler.
+pub const EEVDF: &str = "eevdf";
+
+/// Where a candidate scheduler comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CandidateKind {
+    /// The kernel's own scheduler, EEVDF: nothing is loaded.
+    Default,
+    /// One of our policies, on the root lane of our program.
+    Policy,
+    /// A scheduler of somebody else's, run as a process.
+    External,
+}
+
+/// A scheduler that can be put in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// What users call it: `eevdf`, `fifo`, `scx_bpfland`.
+    pub name: String,
+    /// Where it comes from.
+    pub kind: CandidateKind,
+    /// One line that says what it is.
+    pub summary: String,
+    /// Its version: the kernel's release for the default scheduler, ours for our
+    /// policies, what `--version` says for an external one.
+    pub version: String,
+    /// The command of an external scheduler, its options included; empty otherwise.
+    pub command: Vec<String>,
+}
+
+impl Candidate {
+    /// The kernel's own scheduler, of a kernel of this release.
+    pub fn eevdf(release: &str) -> Self {
+        Self {
+            name: EEVDF.to_owned(),
+            kind: CandidateKind::Default,
+            summary: "the kernel's own scheduler: nothing is loaded".to_owned(),
+            version: release.to_owned(),
+            command: Vec::new(),
+        }
+    }
+
+    /// Its options, as they follow its program on the command line.
+    pub fn options(&self) -> &[String] {
+        self.command.get(1..).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Display for CandidateKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            CandidateKind::Default => "default",
+            CandidateKind::Policy => "policy",
+            CandidateKind::External => "external",
+        })
+    }
+}

@@ -1,0 +1,260 @@
+//! An external scheduler: a process that holds a scheduler while it runs.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use metasched_base::{Error, Kind, Result, format_duration};
+use metasched_host::process::{Child, Output, ProcessId, Spawn};
+use metasched_host::sched_ext::{SchedExt, State, Status};
+use nix::sys::signal::Signal;
+
+use crate::candidate::Candidate;
+use crate::exit::SchedulerExit;
+use crate::guard::Guard;
+use crate::holder::{holds_struct_ops, is_named_like};
+
+/// How often the state is looked at while it is expected to change: fine enough for
+/// figures of tens of milliseconds, coarse enough to cost next to nothing.
+pub(crate) const POLL: Duration = Duration::from_millis(2);
+
+/// How much of what a scheduler prints is kept: a stall's dump is some tens of KiB,
+/// and its last lines are what counts.
+const TAIL_BYTES: usize = 32 * 1024;
+
+/// How many of its last lines an error shows.
+const LAST_LINES: usize = 8;
+
+/// How long each step may take.
+#[derive(Clone, Debug)]
+pub(crate) struct Graces {
+    /// From the start of the process until it is in force.
+    pub(crate) start: Duration,
+    /// After SIGINT.
+    pub(crate) interrupt: Duration,
+    /// After SIGTERM.
+    pub(crate) terminate: Duration,
+    /// After SIGKILL, for the kernel to take the scheduler out.
+    pub(crate) kill: Duration,
+}
+
+impl Default for Graces {
+    fn default() -> Self {
+        Self {
+            // The verifier takes a second or two over the largest ones, an emulated guest
+            // ten times that, and a loaded one more still. A start that hangs is rare.
+            start: Duration::from_secs(120),
+            interrupt: Duration::from_secs(5),
+            terminate: Duration::from_secs(3),
+            kill: Duration::from_secs(20),
+        }
+    }
+}
+
+/// A running external scheduler.
+#[derive(Debug)]
+pub(crate) struct External {
+    child: Child,
+    name: String,
+    enable_seq: u64,
+}
+
+impl External {
+    /// Starts the process and waits until its scheduler, and no other, is in force.
+    pub(crate) fn start(
+        candidate: &Candidate,
+        root: &Path,
+        sysfs: &SchedExt,
+        graces: &Graces,
+        guard: Option<&Guard>,
+    ) -> Result<Self> {
+        let before = sysfs.status()?;
+        let child = Spawn::new(candidate.command.iter().cloned())
+            .stdout(Output::Tail(TAIL_BYTES))
+            .stderr(Output::Tail(TAIL_BYTES))
+            .start()?;
+        if let Some(guard) = guard {
+            guard.watch_pid(child.id())?;
+        }
+        let mut external =
+            Self { child, name: candidate.name.clone(), enable_seq: before.enable_seq };
+        match external.wait_until_in_force(candidate, root, sysfs, graces, &before) {
+            Ok(()) => Ok(external),
+            Err(error) => {
+                // What it said is in the error; what remains is to leave nothing behind.
+                if let Err(e) = external.stop(sysfs, graces, guard) {
+                    return Err(Error { cause: format!("{}; and {e}", error.cause), ..error });
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn wait_until_in_force(
+        &mut self,
+        candidate: &Candidate,
+        root: &Path,
+        sysfs: &SchedExt,
+        graces: &Graces,
+        before: &Status,
+    ) -> Result<()> {
+        let attempt = || format!("start '{}'", candidate.name);
+        let end = Instant::now() + graces.start;
+        let told = |child: &Child| match child.last_lines(LAST_LINES) {
+            lines if lines.is_empty() => "it said nothing".to_owned(),
+            lines => format!("its last words were:\n{lines}"),
+        };
+        loop {
+            if sysfs.state()? == State::Enabled {
+                let status = sysfs.status()?;
+                let ops = status.ops.clone().unwrap_or_default();
+                if status.state == State::Enabled && status.enable_seq != before.enable_seq {
+                    if !is_named_like(&candidate.command, &ops)
+                        && !holds_struct_ops(root, self.child.pid())
+                    {
+                        return Err(Error::new(
+                            Kind::Busy,
+                            attempt(),
+                            format!("another scheduler, '{ops}', was put in force meanwhile"),
+                        )
+                        .remedy("find out who started it ('metasched status') and stop that"));
+                    }
+                    self.enable_seq = status.enable_seq;
+                    return Ok(());
+                }
+            }
+            if let Some(status) = self.child.poll()? {
+                return Err(Error::new(
+                    Kind::SchedulerExit,
+                    attempt(),
+                    format!("it ended before it was in force ({status}); {}", told(&self.child)),
+                )
+                .remedy(format!("try it alone to see more: {}", candidate.command.join(" "))));
+            }
+            if Instant::now() >= end {
+                return Err(Error::new(
+                    Kind::Timeout,
+                    attempt(),
+                    format!(
+                        "it was not in force within {} (state '{}'); {}",
+                        format_duration(graces.start),
+                        sysfs.state()?,
+                        told(&self.child)
+                    ),
+                ));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// How it left, if it has.
+    ///
+    /// A process that restarts its scheduler, as they do when a CPU goes on or off
+    /// line, has not left.
+    pub(crate) fn exited(&mut self, sysfs: &SchedExt) -> Result<Option<SchedulerExit>> {
+        // Between the kernel taking a scheduler out and its process ending there is
+        // some clean-up of its own; its last words say why it was taken out.
+        const GOODBYE: Duration = Duration::from_secs(2);
+        if self.child.poll()?.is_none() {
+            if sysfs.state()? == State::Enabled {
+                return Ok(None);
+            }
+            let end = Instant::now() + GOODBYE;
+            while self.child.poll()?.is_none() && Instant::now() < end {
+                let status = sysfs.status()?;
+                if status.state == State::Enabled {
+                    self.enable_seq = status.enable_seq;
+                    return Ok(None);
+                }
+                std::thread::sleep(POLL * 5);
+            }
+        }
+        let (kind, reason) = match self.child.poll()? {
+            Some(status) => ("process", format!("its process ended ({status})")),
+            None => ("detached", "it was taken out though its process runs".to_owned()),
+        };
+        let words = self.child.last_lines(LAST_LINES);
+        Ok(Some(SchedulerExit::new(&self.name, kind, &reason, &words)))
+    }
+
+    /// Stops it: SIGINT, SIGTERM, SIGKILL, each with its grace. Gives the time from
+    /// the request until the default scheduler was in force.
+    pub(crate) fn stop(
+        &mut self,
+        sysfs: &SchedExt,
+        graces: &Graces,
+        guard: Option<&Guard>,
+    ) -> Result<Duration> {
+        let began = Instant::now();
+        let mut left_after = None;
+        let steps = [
+            (Signal::SIGINT, graces.interrupt),
+            (Signal::SIGTERM, graces.terminate),
+            (Signal::SIGKILL, graces.kill),
+        ];
+        let mut ended = self.child.poll()?.is_some();
+        for (signal, grace) in steps {
+            if !ended {
+                self.child.signal(signal);
+            }
+            let end = Instant::now() + grace;
+            while !(ended && left_after.is_some()) {
+                // When the process is gone no harder signal helps: the kernel is at work.
+                let now = Instant::now();
+                if (!ended && now >= end) || (ended && now >= began + graces.kill) {
+                    break;
+                }
+                std::thread::sleep(POLL);
+                if left_after.is_none() && matches!(sysfs.state()?, State::Disabled | State::Absent)
+                {
+                    left_after = Some(began.elapsed());
+                }
+                ended = ended || self.child.poll()?.is_some();
+            }
+        }
+        if let (Some(guard), true) = (guard, ended) {
+            guard.unwatch_pid(self.child.id())?;
+        }
+        match left_after {
+            Some(after) if ended => Ok(after),
+            _ => Err(Error::new(
+                Kind::Timeout,
+                format!("stop '{}'", self.name),
+                if ended {
+                    format!("its process has ended, but the state is '{}'", sysfs.state()?)
+                } else {
+                    format!("its process {} survived SIGKILL", self.child.pid())
+                },
+            )
+            .remedy("SysRq-S takes any scheduler out: echo S > /proc/sysrq-trigger")),
+        }
+    }
+}
+
+/// Stops a process that is not our child and waits for the default scheduler.
+pub(crate) fn stop_stranger(
+    id: ProcessId,
+    root: &Path,
+    sysfs: &SchedExt,
+    graces: &Graces,
+) -> Result<()> {
+    for (signal, grace) in [
+        (Signal::SIGINT, graces.interrupt),
+        (Signal::SIGTERM, graces.terminate),
+        (Signal::SIGKILL, graces.kill),
+    ] {
+        id.signal(signal);
+        let end = Instant::now() + grace;
+        while Instant::now() < end {
+            if !id.is_alive(root) && sysfs.status()?.is_default() {
+                return Ok(());
+            }
+            std::thread::sleep(POLL * 5);
+        }
+    }
+    Err(Error::new(
+        Kind::Timeout,
+        format!("stop the process {}", id.pid),
+        format!("the state is still '{}'", sysfs.state()?),
+    )
+    .remedy("SysRq-S takes any scheduler out: echo S > /proc/sysrq-trigger"))
+}

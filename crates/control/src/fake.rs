@@ -1,0 +1,260 @@
+//! A fake system for tests: a sysfs that behaves like the kernel's, schedulers that
+//! are shell scripts, and a program of ours that only pretends.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use metasched_base::{Error, Kind, Result};
+use metasched_host::process::ProcessId;
+
+use crate::candidate::{Candidate, CandidateKind};
+use crate::external::Graces;
+use crate::program::{LaneProgram, OPS_NAME, ProgramLoader};
+use crate::switcher::SwitcherOptions;
+use metasched_loader::{ExitRecord, LaneInfo, Replacement};
+
+/// Far longer than anything here takes; only a test that fails waits so long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until something is so.
+pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !so() {
+        assert!(Instant::now() < end, "it never came about: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Writes an executable shell script. Another program opens the file, because a
+/// process that another test forks meanwhile would inherit our open file, and the
+/// kernel refuses to execute a file that is open for writing.
+pub(crate) fn script(folder: &Path, name: &str, body: &str) -> PathBuf {
+    let path = folder.join(name);
+    let mut child = Command::new("sh")
+        .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
+        .arg(&path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let text = format!("#!/bin/sh\n{body}\n");
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), text.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+    path
+}
+
+/// A machine with sched_ext, in a folder. A thread plays the kernel: it takes a
+/// scheduler out when the process that holds it is gone.
+pub(crate) struct Machine {
+    pub(crate) root: tempfile::TempDir,
+    pub(crate) program: Arc<Mutex<Program>>,
+    off: Arc<AtomicBool>,
+    kernel: Option<std::thread::JoinHandle<()>>,
+}
+
+/// What the program of ours is to do, and what was done with it.
+#[derive(Default)]
+pub(crate) struct Program {
+    pub(crate) failing_loads: u32,
+    pub(crate) exit: Option<ExitRecord>,
+    pub(crate) log: Vec<String>,
+}
+
+impl Machine {
+    pub(crate) fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("sys/kernel/sched_ext");
+        std::fs::create_dir_all(&folder).unwrap();
+        for (name, text) in [("state", "disabled\n"), ("enable_seq", "0\n"), ("nr_rejected", "0\n")]
+        {
+            std::fs::write(folder.join(name), text).unwrap();
+        }
+        // Who holds a scheduler is read from the real /proc.
+        std::os::unix::fs::symlink("/proc", root.path().join("proc")).unwrap();
+        let off = Arc::new(AtomicBool::new(false));
+        let kernel = std::thread::spawn({
+            let (root, off) = (root.path().to_owned(), Arc::clone(&off));
+            move || {
+                while !off.load(Ordering::SeqCst) {
+                    let holder = std::fs::read_to_string(root.join("holder"))
+                        .ok()
+                        .and_then(|pid| pid.trim().parse().ok());
+                    if let Some(pid) = holder
+                        && ProcessId::of(Path::new("/"), pid).is_none()
+                    {
+                        let _ = std::fs::remove_file(root.join("holder"));
+                        disable(&root);
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+        Self { root, program: Arc::default(), off, kernel: Some(kernel) }
+    }
+
+    /// An external scheduler that behaves well, but for what `trap` and `extra` do:
+    /// `extra` is run before it attaches.
+    pub(crate) fn scheduler(&self, name: &str, trap: &str, extra: &str) -> Candidate {
+        let root = self.root.path().display();
+        let ops = name.trim_start_matches("scx_");
+        let body = format!(
+            "{extra}\n\
+             S={root}/sys/kernel/sched_ext\n\
+             put() {{ echo \"$2\" > {root}/put.$$ && mv {root}/put.$$ \"$1\"; }}\n\
+             off() {{ rm -f {root}/holder $S/root/ops; put $S/state disabled; }}\n\
+             {trap}\n\
+             mkdir -p $S/root; put $S/root/ops {ops}_1.0\n\
+             put $S/enable_seq $(($(cat $S/enable_seq) + 1))\n\
+             put {root}/holder $$; put $S/state enabled\n\
+             echo attached\n\
+             while :; do sleep 0.005; done"
+        );
+        let path = script(self.root.path(), name, &body);
+        Candidate {
+            name: name.to_owned(),
+            kind: CandidateKind::External,
+            summary: String::new(),
+            version: "1.0".to_owned(),
+            command: vec![path.display().to_string()],
+        }
+    }
+
+    /// One without any fault.
+    pub(crate) fn good(&self, name: &str) -> Candidate {
+        self.scheduler(name, "trap 'off; exit 0' INT TERM", "")
+    }
+
+    pub(crate) fn policy(name: &str) -> Candidate {
+        Candidate {
+            name: name.to_owned(),
+            kind: CandidateKind::Policy,
+            summary: String::new(),
+            version: "1.0".to_owned(),
+            command: Vec::new(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> String {
+        let folder = self.root.path().join("sys/kernel/sched_ext");
+        std::fs::read_to_string(folder.join("state")).unwrap().trim().to_owned()
+    }
+
+    pub(crate) fn run_dir(&self) -> PathBuf {
+        self.root.path().join("run")
+    }
+
+    /// Options for a switcher on this machine.
+    pub(crate) fn options(&self) -> SwitcherOptions {
+        let exe = std::env::current_exe().unwrap().display().to_string();
+        let guard = [
+            "env",
+            "METASCHED_TEST_GUARD=1",
+            &exe,
+            "--exact",
+            "guard::tests::stands_guard_when_asked_to",
+            "--nocapture",
+        ];
+        SwitcherOptions {
+            loader: Box::new(Loader {
+                root: self.root.path().to_owned(),
+                program: Arc::clone(&self.program),
+            }),
+            root: self.root.path().to_owned(),
+            run_dir: self.run_dir(),
+            guard: Some(guard.map(str::to_owned).to_vec()),
+            graces: Graces {
+                start: PATIENCE,
+                interrupt: Duration::from_millis(300),
+                terminate: Duration::from_millis(300),
+                kill: PATIENCE,
+            },
+            back_off: vec![Duration::from_millis(1); 2],
+            ..SwitcherOptions::new("metasched test")
+        }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.off.store(true, Ordering::SeqCst);
+        if let Some(kernel) = self.kernel.take() {
+            kernel.join().unwrap();
+        }
+    }
+}
+
+fn put(path: &Path, text: &str) {
+    let temporary = path.with_extension("new");
+    std::fs::write(&temporary, text).unwrap();
+    std::fs::rename(temporary, path).unwrap();
+}
+
+fn disable(root: &Path) {
+    let folder = root.join("sys/kernel/sched_ext");
+    let _ = std::fs::remove_file(folder.join("root/ops"));
+    put(&folder.join("state"), "disabled\n");
+}
+
+struct Loader {
+    root: PathBuf,
+    program: Arc<Mutex<Program>>,
+}
+
+impl ProgramLoader for Loader {
+    fn load(&self, policy: &str) -> Result<Box<dyn LaneProgram>> {
+        let mut program = self.program.lock().unwrap();
+        program.log.push(format!("load {policy}"));
+        if program.failing_loads > 0 {
+            program.failing_loads -= 1;
+            return Err(Error::new(Kind::Failed, format!("load '{policy}'"), "told to fail"));
+        }
+        let folder = self.root.join("sys/kernel/sched_ext");
+        std::fs::create_dir_all(folder.join("root")).unwrap();
+        put(&folder.join("root/ops"), OPS_NAME);
+        put(&folder.join("state"), "enabled\n");
+        Ok(Box::new(Loaded {
+            root: self.root.clone(),
+            program: Arc::clone(&self.program),
+            policy: policy.to_owned(),
+        }))
+    }
+}
+
+struct Loaded {
+    root: PathBuf,
+    program: Arc<Mutex<Program>>,
+    policy: String,
+}
+
+impl LaneProgram for Loaded {
+    fn replace_root(&mut self, policy: &str) -> Result<Replacement> {
+        self.program.lock().unwrap().log.push(format!("replace {policy}"));
+        self.policy = policy.to_owned();
+        Ok(Replacement { lane: 1, generation: 1, at_ns: 1, write_ns: 7 })
+    }
+    fn first_run_ns(&self, _generation: u64) -> Option<u64> {
+        None
+    }
+    fn lanes(&self) -> Result<Vec<LaneInfo>> {
+        Ok(Vec::new())
+    }
+    fn root_policy(&self) -> String {
+        self.policy.clone()
+    }
+    fn exited(&self) -> Option<ExitRecord> {
+        self.program.lock().unwrap().exit.clone()
+    }
+    fn counters(&self) -> Result<BTreeMap<String, u64>> {
+        Ok(BTreeMap::new())
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        self.program.lock().unwrap().log.push("unload".to_owned());
+        disable(&self.root);
+    }
+}

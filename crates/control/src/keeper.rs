@@ -1,0 +1,262 @@
+//! The keeper: a process in the background that holds a scheduler, and takes orders
+//! through a socket.
+//!
+//! One line of JSON asks, one line answers, then the connection ends. Orders are
+//! served one after the other, as there is one state machine.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
+use nix::poll::{PollFd, PollFlags, poll};
+use serde::{Deserialize, Serialize};
+
+use crate::candidate::Candidate;
+use crate::exit::unix_now_s;
+use crate::switch::{Mechanism, SwitchRecord};
+use crate::switcher::Switcher;
+
+/// The socket's name in the run folder.
+const SOCKET: &str = "control.sock";
+
+/// How often the keeper looks whether its scheduler is still there.
+const LOOK_MS: u16 = 200;
+
+/// How long a connected client may keep the others waiting.
+const CLIENT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long an answer may take: a failed start with everything that follows.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(400);
+
+/// No order is longer; more is not from us.
+const LINE_BYTES: u64 = 64 * 1024;
+
+/// An order to the keeper.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "snake_case")]
+pub enum Order {
+    /// Tell what is in force.
+    Status,
+    /// Put another scheduler in force; without a mechanism the better one is taken.
+    Switch {
+        /// The scheduler.
+        candidate: Candidate,
+        /// How to change to it.
+        mechanism: Option<Mechanism>,
+    },
+    /// Put back what was found, and end.
+    Stop,
+}
+
+/// What the keeper holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeeperStatus {
+    /// The keeper's process.
+    pub pid: u32,
+    /// What is in force by its doing.
+    pub scheduler: Candidate,
+    /// Since when, in seconds since 1970.
+    pub since_unix_s: u64,
+    /// What will be put back at the end, by its name in the kernel.
+    pub earlier: Option<String>,
+    /// The lanes of our program, where that is what is in force.
+    pub lanes: Vec<serde_json::Value>,
+}
+
+/// The keeper's answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    /// To [`Order::Status`].
+    Status(Box<KeeperStatus>),
+    /// To [`Order::Switch`].
+    Switched(SwitchRecord),
+    /// To [`Order::Stop`]: what is in force again, by its name in the kernel.
+    Stopped {
+        /// `None` for the default scheduler.
+        back: Option<String>,
+    },
+    /// To any of them.
+    Failed(Failure),
+}
+
+/// An [`Error`] on its way through the socket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Failure {
+    exit_code: u8,
+    attempt: String,
+    cause: String,
+    remedy: String,
+}
+
+impl From<Error> for Failure {
+    fn from(e: Error) -> Self {
+        Self { exit_code: e.kind.exit_code(), attempt: e.attempt, cause: e.cause, remedy: e.remedy }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(f: Failure) -> Self {
+        let kind = Kind::ALL
+            .into_iter()
+            .find(|kind| kind.exit_code() == f.exit_code)
+            .unwrap_or(Kind::Failed);
+        Error::new(kind, f.attempt, f.cause).remedy(f.remedy)
+    }
+}
+
+/// Asks the keeper of this run folder; `None` when there is no keeper.
+pub fn ask(run_dir: &Path, order: &Order) -> Result<Option<Answer>> {
+    let path = run_dir.join(SOCKET);
+    let attempt = || format!("speak to the keeper at '{}'", path.display());
+    let mut stream = match UnixStream::connect(&path) {
+        Ok(stream) => stream,
+        // A socket that nobody listens to was left by a keeper that was killed.
+        Err(e)
+            if matches!(
+                e.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused
+            ) =>
+        {
+            return Ok(None);
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            return Err(Error::new(Kind::Denied, attempt(), e).remedy("run it with sudo"));
+        }
+        Err(e) => return Err(e).attempt(Kind::Failed, attempt),
+    };
+    let mut line = serde_json::to_string(order).attempt(Kind::Failed, attempt)?;
+    line.push('\n');
+    let mut said = String::new();
+    stream
+        .set_read_timeout(Some(ANSWER_PATIENCE))
+        .and_then(|()| stream.write_all(line.as_bytes()))
+        .and_then(|()| BufReader::new(&stream).read_line(&mut said))
+        .attempt(Kind::Timeout, attempt)?;
+    match serde_json::from_str(&said).attempt(Kind::Failed, attempt)? {
+        Answer::Failed(failure) => Err(failure.into()),
+        answer => Ok(Some(answer)),
+    }
+}
+
+/// The keeper itself.
+#[derive(Debug)]
+pub struct Keeper {
+    switcher: Switcher,
+    listener: UnixListener,
+    since_unix_s: u64,
+}
+
+impl Keeper {
+    /// Puts the candidate in force, and listens for orders in `run_dir`.
+    pub fn start(mut switcher: Switcher, candidate: &Candidate, run_dir: &Path) -> Result<Self> {
+        switcher.switch_to(candidate)?;
+        let path = run_dir.join(SOCKET);
+        // Only the holder of the lock comes here, so what is there is a dead keeper's.
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path)
+            .attempt(Kind::Failed, || format!("listen at '{}'", path.display()))?;
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .attempt(Kind::Failed, || format!("protect '{}'", path.display()))?;
+        Ok(Self { switcher, listener, since_unix_s: unix_now_s() })
+    }
+
+    /// Holds the scheduler and serves orders until it is told to stop, or a signal
+    /// comes; an error when the scheduler left the kernel on its own account.
+    pub fn run(mut self, interrupt: &Interrupt) -> Result<()> {
+        while !interrupt.is_raised() {
+            self.switcher.check_alive()?;
+            let mut ready = [PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+            // Interrupted by a signal counts as nobody there.
+            if poll(&mut ready, LOOK_MS).unwrap_or(0) == 0 {
+                continue;
+            }
+            if let Ok((stream, _)) = self.listener.accept()
+                && self.serve(&stream)
+            {
+                return Ok(());
+            }
+        }
+        self.switcher.restore()
+    }
+
+    /// Serves one client; true when it was told to stop.
+    fn serve(&mut self, stream: &UnixStream) -> bool {
+        let mut line = String::new();
+        let read = stream
+            .set_read_timeout(Some(CLIENT_PATIENCE))
+            .and_then(|()| stream.set_write_timeout(Some(CLIENT_PATIENCE)))
+            .and_then(|()| BufReader::new(stream.take(LINE_BYTES)).read_line(&mut line));
+        if read.is_err() {
+            return false;
+        }
+        let (answer, stop) = match serde_json::from_str(&line) {
+            Err(e) => (
+                Err(Error::new(Kind::BadInput, "read an order", e)
+                    .remedy("use the metasched of the same version as the keeper")),
+                false,
+            ),
+            Ok(Order::Status) => (self.status(), false),
+            Ok(Order::Switch { candidate, mechanism }) => {
+                (self.switch(&candidate, mechanism), false)
+            }
+            Ok(Order::Stop) => {
+                let back = self.switcher.earlier().map(str::to_owned);
+                (self.switcher.restore().map(|()| Answer::Stopped { back }), true)
+            }
+        };
+        let answer = answer.unwrap_or_else(|error| Answer::Failed(error.into()));
+        if let Ok(mut text) = serde_json::to_string(&answer) {
+            text.push('\n');
+            // A client that did not wait does not need to know.
+            let _ = (&*stream).write_all(text.as_bytes());
+        }
+        stop
+    }
+
+    fn switch(&mut self, candidate: &Candidate, by: Option<Mechanism>) -> Result<Answer> {
+        let record = match by {
+            Some(mechanism) => self.switcher.switch_by(candidate, mechanism)?,
+            None => self.switcher.switch_to(candidate)?,
+        };
+        if record.is_change() {
+            self.since_unix_s = unix_now_s();
+        }
+        Ok(Answer::Switched(record))
+    }
+
+    fn status(&mut self) -> Result<Answer> {
+        let lanes = match self.switcher.program() {
+            Some(program) => program
+                .lanes()?
+                .iter()
+                .map(serde_json::to_value)
+                .collect::<std::result::Result<_, _>>()
+                .attempt(Kind::Failed, || "write the lanes as JSON".to_owned())?,
+            None => Vec::new(),
+        };
+        Ok(Answer::Status(Box::new(KeeperStatus {
+            pid: std::process::id(),
+            scheduler: self.switcher.candidate().clone(),
+            since_unix_s: self.since_unix_s,
+            earlier: self.switcher.earlier().map(str::to_owned),
+            lanes,
+        })))
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if let Ok(address) = self.listener.local_addr()
+            && let Some(path) = address.as_pathname()
+        {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

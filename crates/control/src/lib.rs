@@ -1,0 +1,37 @@
+//! Which scheduler is in force.
+//!
+//! The one table of candidates ([`candidates`]), the two mechanisms that put a
+//! candidate in force (process swap for any `scx_*` binary, a lane of our own
+//! program for our policies) behind one serialised state machine ([`Switcher`]),
+//! the metascheduler that takes turns ([`take_turns`]), the keeper that holds a
+//! scheduler in the background ([`keeper`]), and the guard that puts things right
+//! when metasched itself is killed ([`Guard`]).
+
+mod candidate;
+mod exit;
+mod external;
+mod guard;
+mod holder;
+pub mod keeper;
+mod lock;
+mod nearest;
+mod program;
+mod switch;
+mod switcher;
+mod table;
+mod turns;
+mod version;
+
+pub use candidate::{Candidate, CandidateKind, EEVDF};
+pub use exit::SchedulerExit;
+pub use guard::{Guard, guard_main};
+pub use holder::{Holder, holder};
+pub use lock::{LockHolder, RUN_DIR, lock_holder};
+pub use program::{KernelLoader, LaneProgram, OPS_NAME, ProgramLoader};
+pub use switch::{Mechanism, SwitchRecord};
+pub use switcher::{Switcher, SwitcherOptions};
+pub use table::{CandidateEnv, candidates, find, resolve};
+pub use turns::{Turn, TurnEvent, TurnsSummary, take_turns};
+
+#[cfg(test)]
+mod fake;

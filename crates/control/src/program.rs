@@ -1,0 +1,82 @@
+//! Our own kernel program, seen from the state machine: a trait, so that the state
+//! machine can be tested without privileges.
+
+use std::collections::BTreeMap;
+
+use metasched_base::Result;
+use metasched_loader::{ExitRecord, LaneInfo, LoadOptions, Program, Replacement};
+
+/// The name by which the kernel knows our program, in `root/ops`.
+pub const OPS_NAME: &str = "metasched";
+
+/// A program of ours that is attached. Dropping it detaches it.
+pub trait LaneProgram: Send {
+    /// Replaces the lane of the root cgroup by a new one of this policy.
+    fn replace_root(&mut self, policy: &str) -> Result<Replacement>;
+    /// When the first task ran under the lane of this generation (CLOCK_MONOTONIC,
+    /// nanoseconds); `None` when none has yet.
+    fn first_run_ns(&self, generation: u64) -> Option<u64>;
+    /// Every lane that is in use.
+    fn lanes(&self) -> Result<Vec<LaneInfo>>;
+    /// The policy of the root cgroup's lane.
+    fn root_policy(&self) -> String;
+    /// How it left the kernel, if it has.
+    fn exited(&self) -> Option<ExitRecord>;
+    /// Its counters.
+    fn counters(&self) -> Result<BTreeMap<String, u64>>;
+}
+
+/// What brings a program of ours into the kernel.
+pub trait ProgramLoader: Send {
+    /// Loads and attaches the program with the root lane on `policy`.
+    fn load(&self, policy: &str) -> Result<Box<dyn LaneProgram>>;
+}
+
+/// The loader of real programs.
+#[derive(Clone, Debug)]
+pub struct KernelLoader {
+    /// After how many milliseconds the kernel takes a task that does not get to run
+    /// for a stall of the scheduler.
+    pub timeout_ms: u32,
+}
+
+impl Default for KernelLoader {
+    /// The kernel's longest, because a machine that is emulated or overcommitted
+    /// stops for seconds on its own.
+    fn default() -> Self {
+        Self { timeout_ms: 30_000 }
+    }
+}
+
+impl ProgramLoader for KernelLoader {
+    fn load(&self, policy: &str) -> Result<Box<dyn LaneProgram>> {
+        let options = LoadOptions { policy: policy.to_owned(), timeout_ms: self.timeout_ms };
+        Ok(Box::new(Program::load(&options)?))
+    }
+}
+
+impl LaneProgram for Program {
+    fn replace_root(&mut self, policy: &str) -> Result<Replacement> {
+        self.replace_root(policy)
+    }
+
+    fn first_run_ns(&self, generation: u64) -> Option<u64> {
+        self.first_run_ns(generation)
+    }
+
+    fn lanes(&self) -> Result<Vec<LaneInfo>> {
+        self.lanes()
+    }
+
+    fn root_policy(&self) -> String {
+        self.root_policy()
+    }
+
+    fn exited(&self) -> Option<ExitRecord> {
+        self.exited()
+    }
+
+    fn counters(&self) -> Result<BTreeMap<String, u64>> {
+        self.counters()
+    }
+}

@@ -1,0 +1,440 @@
+//! The one state machine that owns every change of the scheduler.
+
+mod earlier;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use metasched_base::{Error, Kind, Result};
+use metasched_host::sched_ext::{SchedExt, State};
+
+use crate::candidate::{Candidate, CandidateKind, EEVDF};
+use crate::exit::SchedulerExit;
+use crate::external::{External, Graces, POLL};
+use crate::guard::Guard;
+use crate::lock::{Lock, RUN_DIR};
+use crate::program::{KernelLoader, LaneProgram, OPS_NAME, ProgramLoader};
+use crate::switch::{Mechanism, SwitchRecord};
+
+pub(crate) use earlier::Earlier;
+
+/// Pauses before each attempt to go back to the last good scheduler after a failed
+/// start: what made the start fail (memory, a CPU that went off line) may pass.
+const BACK_OFF: [Duration; 3] =
+    [Duration::from_millis(100), Duration::from_millis(500), Duration::from_secs(2)];
+
+/// How a [`Switcher`] works.
+pub struct SwitcherOptions {
+    /// What the command is called to others who find the lock held: `metasched run`.
+    pub command: String,
+    /// Whether a scheduler that is found in force may be stopped, and is put back at
+    /// the end, instead of being a reason to refuse.
+    pub take_over: bool,
+    /// What brings our own program into the kernel.
+    pub loader: Box<dyn ProgramLoader>,
+    /// The root of the file system, for `/sys` and `/proc`.
+    pub root: PathBuf,
+    /// Where the lock and what is true until the next boot live.
+    pub run_dir: PathBuf,
+    /// The command of the guard process; `None` finds the metasched binary.
+    pub guard: Option<Vec<String>>,
+    pub(crate) graces: Graces,
+    pub(crate) back_off: Vec<Duration>,
+}
+
+impl SwitcherOptions {
+    /// The options of this system, for the command that is called so.
+    pub fn new(command: impl Into<String>) -> Self {
+        Self {
+            command: command.into(),
+            take_over: false,
+            loader: Box::new(KernelLoader::default()),
+            root: PathBuf::from("/"),
+            run_dir: PathBuf::from(RUN_DIR),
+            guard: None,
+            graces: Graces::default(),
+            back_off: BACK_OFF.to_vec(),
+        }
+    }
+
+    /// Stop what is found in force, and put it back at the end.
+    pub fn take_over(mut self, yes: bool) -> Self {
+        self.take_over = yes;
+        self
+    }
+}
+
+/// What is in force by our doing.
+enum Running {
+    Default,
+    Lane(Box<dyn LaneProgram>),
+    External(External),
+}
+
+/// The state machine. One on a machine at a time: it holds the lock.
+///
+/// ```text
+///             switch_to                      fails
+///   eevdf  ─────────────▶  candidate A  ──▶ (B) ──back-off──▶ A again ──▶ eevdf
+///     ▲                        │
+///     └── the scheduler leaves ┘  (reported, never restarted here)
+/// ```
+///
+/// Dropping it does what [`Switcher::restore`] does.
+pub struct Switcher {
+    options: SwitcherOptions,
+    sysfs: SchedExt,
+    running: Running,
+    current: Candidate,
+    earlier: Option<Earlier>,
+    last_exit: Option<SchedulerExit>,
+    guard: Guard,
+    /// Last, so that it is released when all else is done.
+    _lock: Lock,
+}
+
+impl Switcher {
+    /// Takes the lock, posts the guard, and finds out what is in force.
+    ///
+    /// A scheduler of somebody else's is a failure of kind [`Kind::Busy`], unless the
+    /// options say that it may be taken over: then it is stopped, to be started again
+    /// at the end.
+    pub fn new(options: SwitcherOptions) -> Result<Self> {
+        let sysfs = SchedExt::at(&options.root);
+        let status = sysfs.status()?;
+        if status.state == State::Absent {
+            return Err(Error::new(
+                Kind::Unsupported,
+                "change the scheduler",
+                "this kernel has no sched_ext",
+            )
+            .remedy("run it in the testbed: metasched vm -- metasched ...; 'metasched doctor' tells what is missing"));
+        }
+        let lock = Lock::take(&options.run_dir, &options.command)?;
+        let command = match &options.guard {
+            Some(command) => command.clone(),
+            None => Guard::default_command()?,
+        };
+        let guard = Guard::start(&command, &options.root, &options.run_dir, lock.share()?)?;
+        let mut switcher = Self {
+            current: Candidate::eevdf(""),
+            sysfs,
+            running: Running::Default,
+            earlier: None,
+            last_exit: None,
+            guard,
+            _lock: lock,
+            options,
+        };
+        switcher.take_over()?;
+        Ok(switcher)
+    }
+
+    /// The name of what is in force by our doing: [`EEVDF`] when nothing is.
+    pub fn current(&self) -> &str {
+        &self.current.name
+    }
+
+    /// The candidate that is in force by our doing.
+    pub fn candidate(&self) -> &Candidate {
+        &self.current
+    }
+
+    /// What was found in force and will be put back, by its name in the kernel.
+    pub fn earlier(&self) -> Option<&str> {
+        self.earlier.as_ref().map(|earlier| earlier.ops.as_str())
+    }
+
+    /// The guard, for registering what else must not outlive us.
+    pub fn guard(&self) -> Guard {
+        self.guard.clone()
+    }
+
+    /// The reader of what the kernel says.
+    pub fn sysfs(&self) -> &SchedExt {
+        &self.sysfs
+    }
+
+    /// Our program, if it is what is in force.
+    pub fn program(&mut self) -> Option<&mut dyn LaneProgram> {
+        match &mut self.running {
+            Running::Lane(program) => Some(program.as_mut()),
+            _ => None,
+        }
+    }
+
+    /// How the last scheduler that left on its own account did so.
+    pub fn last_exit(&self) -> Option<&SchedulerExit> {
+        self.last_exit.as_ref()
+    }
+
+    /// Puts a candidate in force: a policy by a lane of our program, if that is
+    /// loaded; anything else by stopping the one and starting the other.
+    pub fn switch_to(&mut self, candidate: &Candidate) -> Result<SwitchRecord> {
+        let mechanism = match candidate.kind {
+            CandidateKind::Policy => Mechanism::Lane,
+            _ => Mechanism::Swap,
+        };
+        self.switch_by(candidate, mechanism)
+    }
+
+    /// Puts a candidate in force by the given mechanism. With [`Mechanism::Swap`] our
+    /// own program is unloaded and loaded anew even between two policies.
+    ///
+    /// On failure the last good candidate is put back, after a pause and with a few
+    /// attempts, else the default scheduler is in force; the error says which.
+    pub fn switch_by(
+        &mut self,
+        candidate: &Candidate,
+        mechanism: Mechanism,
+    ) -> Result<SwitchRecord> {
+        if mechanism == Mechanism::Lane && candidate.kind != CandidateKind::Policy {
+            return Err(Error::new(
+                Kind::BadInput,
+                format!("put '{}' in force as a lane", candidate.name),
+                "only our own policies run as lanes",
+            )
+            .remedy("use the mechanism 'swap'"));
+        }
+        self.check_alive()?;
+        if candidate.name == self.current.name && candidate.command == self.current.command {
+            return Ok(SwitchRecord::unchanged(self.current(), mechanism));
+        }
+        let began = Instant::now();
+        let previous = self.current.clone();
+        let mut record = SwitchRecord::unchanged(&previous.name, mechanism);
+        record.to.clone_from(&candidate.name);
+        if let (Running::Lane(program), Mechanism::Lane) = (&mut self.running, mechanism) {
+            record.write_ns = Some(program.replace_root(&candidate.name)?.write_ns);
+            self.current = candidate.clone();
+        } else {
+            if !matches!(self.running, Running::Default) {
+                record.stop_ns = Some(nanoseconds(self.stop_running()?));
+            }
+            match self.start(candidate) {
+                Ok(took) => record.start_ns = took.map(nanoseconds),
+                Err(error) => return Err(self.fall_back(&previous, error)),
+            }
+        }
+        record.total_ns = nanoseconds(began.elapsed());
+        Ok(record)
+    }
+
+    /// Whether what we put in force still is. If it has left the kernel, the error is
+    /// of kind [`Kind::SchedulerExit`], the record is kept, and from then on the
+    /// default scheduler is what is in force; nothing is started again.
+    pub fn check_alive(&mut self) -> Result<()> {
+        let exit = match &mut self.running {
+            Running::Default => {
+                return if matches!(self.sysfs.state()?, State::Disabled | State::Absent) {
+                    Ok(())
+                } else {
+                    Err(self.stranger("keep the default scheduler in force"))
+                };
+            }
+            Running::External(external) => external.exited(&self.sysfs)?,
+            Running::Lane(program) => match program.exited() {
+                Some(exit) => {
+                    let mut record = SchedulerExit::new(
+                        &self.current.name,
+                        exit.kind_name,
+                        &exit.reason,
+                        &exit.message,
+                    );
+                    record.dump = exit.dump;
+                    Some(record)
+                }
+                None if self.sysfs.state()? == State::Enabled => None,
+                None => Some(SchedulerExit::new(
+                    &self.current.name,
+                    "detached",
+                    "the kernel took it out",
+                    "",
+                )),
+            },
+        };
+        let Some(exit) = exit else { return Ok(()) };
+        let error = exit.error();
+        // For `metasched status`; that it cannot be kept must not hide the exit itself.
+        let _ = exit.save(&self.options.run_dir);
+        self.last_exit = Some(exit);
+        self.stop_running()?;
+        Err(error)
+    }
+
+    /// Stops what we put in force and puts back what was found, if anything was.
+    pub fn restore(&mut self) -> Result<()> {
+        let stopped = match self.running {
+            Running::Default => Ok(()),
+            _ => self.stop_running().map(drop),
+        };
+        // Even then: the process may be gone and only its cleaning up be slow.
+        if let Some(earlier) = self.earlier.take() {
+            earlier.start(&self.options.root, &self.sysfs, &self.options.run_dir)?;
+            self.guard.set_earlier(None)?;
+        }
+        stopped
+    }
+
+    /// Deals with what was found in force at the beginning.
+    fn take_over(&mut self) -> Result<()> {
+        // One that is on its way in or out is judged by where it ends.
+        let status = self.sysfs.wait(
+            "change the scheduler",
+            self.options.graces.start,
+            POLL * 5,
+            |status| matches!(status.state, State::Disabled | State::Enabled),
+        )?;
+        if status.is_default() {
+            return Ok(());
+        }
+        if !self.options.take_over {
+            return Err(self.stranger("change the scheduler"));
+        }
+        let earlier = Earlier::find(&self.options.root, &status)?;
+        self.guard.set_earlier(Some(earlier.clone()))?;
+        let stopped = earlier.stop(&self.options.root, &self.sysfs, &self.options.graces);
+        self.earlier = Some(earlier);
+        stopped
+    }
+
+    /// The failure that somebody else's scheduler is in force.
+    fn stranger(&self, attempt: &str) -> Error {
+        let ops = self.sysfs.status().ok().and_then(|status| status.ops).unwrap_or_default();
+        let holder = crate::holder::holder(&self.options.root, &ops);
+        let (who, remedy) = match &holder {
+            Some(h) => (
+                format!(" (process {}: {})", h.id.pid, h.command.join(" ")),
+                match &h.unit {
+                    Some(unit) => format!("stop it first: systemctl stop {unit}"),
+                    None => format!(
+                        "stop it first: kill -INT {}; or let it be stopped and put back: --take-over",
+                        h.id.pid
+                    ),
+                },
+            ),
+            None => (String::new(), "stop it first".to_owned()),
+        };
+        Error::new(Kind::Busy, attempt, format!("the scheduler '{ops}'{who} is in force"))
+            .remedy(remedy)
+    }
+
+    /// Starts a candidate from the default scheduler. Gives what that took; `None`
+    /// for the default scheduler itself.
+    fn start(&mut self, candidate: &Candidate) -> Result<Option<Duration>> {
+        let began = Instant::now();
+        let options = &self.options;
+        match candidate.kind {
+            CandidateKind::Default => {
+                self.current = candidate.clone();
+                return Ok(None);
+            }
+            CandidateKind::External => {
+                self.running = Running::External(External::start(
+                    candidate,
+                    &options.root,
+                    &self.sysfs,
+                    &options.graces,
+                    Some(&self.guard),
+                )?);
+            }
+            CandidateKind::Policy => {
+                let program = options.loader.load(&candidate.name)?;
+                self.sysfs
+                    .wait(
+                        &format!("see '{}' in force", candidate.name),
+                        options.graces.start,
+                        POLL,
+                        |status| {
+                            status.state == State::Enabled
+                                && status.ops.as_deref() == Some(OPS_NAME)
+                        },
+                    )
+                    .map_err(|error| match program.exited() {
+                        Some(exit) => Error::new(
+                            Kind::SchedulerExit,
+                            error.attempt,
+                            format!("{}: {}", exit.reason, exit.message),
+                        ),
+                        None => error,
+                    })?;
+                self.running = Running::Lane(program);
+            }
+        }
+        self.current = candidate.clone();
+        Ok(Some(began.elapsed()))
+    }
+
+    /// Stops what we put in force. Gives the time until the default scheduler was.
+    fn stop_running(&mut self) -> Result<Duration> {
+        let began = Instant::now();
+        let name = std::mem::replace(&mut self.current, Candidate::eevdf("")).name;
+        match std::mem::replace(&mut self.running, Running::Default) {
+            Running::Default => Ok(Duration::ZERO),
+            Running::External(mut external) => {
+                external.stop(&self.sysfs, &self.options.graces, Some(&self.guard))
+            }
+            Running::Lane(program) => {
+                drop(program);
+                self.sysfs.wait(
+                    &format!("stop '{name}'"),
+                    self.options.graces.kill,
+                    POLL,
+                    |status| status.is_default(),
+                )?;
+                Ok(began.elapsed())
+            }
+        }
+    }
+
+    /// After a failed start: puts `previous` back, if it was not the default scheduler.
+    fn fall_back(&mut self, previous: &Candidate, error: Error) -> Error {
+        if previous.name == EEVDF {
+            return Error { cause: format!("{}; EEVDF is in force", error.cause), ..error };
+        }
+        let mut last = String::new();
+        for pause in self.options.back_off.clone() {
+            std::thread::sleep(pause);
+            match self.start(previous) {
+                Ok(_) => {
+                    let cause = format!("{}; '{}' is in force again", error.cause, previous.name);
+                    return Error { cause, ..error };
+                }
+                Err(e) => last = e.to_string(),
+            }
+        }
+        let cause = format!(
+            "{}; '{}' could not be put back either ({last}), EEVDF is in force",
+            error.cause, previous.name
+        );
+        Error { cause, ..error }
+    }
+}
+
+impl Drop for Switcher {
+    fn drop(&mut self) {
+        // Dismissed only when all is well: otherwise the guard goes on trying.
+        match self.restore() {
+            Ok(()) => {
+                let _ = self.guard.dismiss();
+            }
+            Err(error) => eprintln!("metasched: {error}"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Switcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Switcher")
+            .field("current", &self.current.name)
+            .field("earlier", &self.earlier)
+            .finish_non_exhaustive()
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! The one table of candidates.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use metasched_base::{Error, Kind, Result};
+
+use crate::candidate::{Candidate, CandidateKind};
+use crate::nearest::nearest;
+use crate::version::Versions;
+
+/// Programs that are named like schedulers and are none.
+const NOT_SCHEDULERS: [&str; 6] =
+    ["scx_loader", "scx_stats", "scx_top", "scx_show_state", "scx_invariant", "scx_selftests"];
+
+/// What is said of schedulers that are well known; others are described by their path.
+const KNOWN: [(&str, &str); 16] = [
+    ("scx_bpfland", "vruntime order, tasks that block often first"),
+    ("scx_rusty", "one queue per cache domain, balanced from user space"),
+    ("scx_rustland", "vruntime order decided in user space"),
+    ("scx_lavd", "latency-critical tasks first, by who waits for whom"),
+    ("scx_simple", "one global queue: weighted vtime, or FIFO with -f"),
+    ("scx_central", "one CPU decides for all"),
+    ("scx_nest", "few warm cores instead of many cold ones"),
+    ("scx_pair", "both CPUs of a pair run tasks of one cgroup only"),
+    ("scx_qmap", "five FIFO queues by weight"),
+    ("scx_flatcg", "cgroup weights flattened into one level"),
+    ("scx_userland", "an example of scheduling in user space"),
+    ("scx_layered", "groups of tasks in layers with their own CPUs and rules"),
+    ("scx_flash", "earliest deadline first, by average run time"),
+    ("scx_p2dq", "two random queues compared, per cache domain"),
+    ("scx_tickless", "few ticks: CPUs that run undisturbed"),
+    ("scx_cosmos", "local queues while idle CPUs are left, deadlines when not"),
+];
+
+/// Where candidates are looked for.
+#[derive(Clone, Debug)]
+pub struct CandidateEnv {
+    /// The root of the file system, for `/proc`.
+    pub root: PathBuf,
+    /// The cache that `make peers` fills.
+    pub cache: PathBuf,
+    /// The search path, as in `PATH`.
+    pub path: OsString,
+}
+
+impl CandidateEnv {
+    /// This system: `METASCHED_CACHE_ROOT` or the default cache, and `PATH`.
+    pub fn system() -> Self {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let cache = set("METASCHED_CACHE_ROOT").map_or_else(
+            || {
+                if nix::unistd::geteuid().is_root() {
+                    PathBuf::from("/var/cache/metasched")
+                } else {
+                    set("XDG_CACHE_HOME")
+                        .map(PathBuf::from)
+                        .or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".cache")))
+                        .unwrap_or_else(std::env::temp_dir)
+                        .join("metasched")
+                }
+            },
+            PathBuf::from,
+        );
+        Self { root: PathBuf::from("/"), cache, path: std::env::var_os("PATH").unwrap_or_default() }
+    }
+}
+
+/// Every candidate that is there: EEVDF first, then our policies, then external
+/// schedulers, by name. A scheduler in the cache hides one of the same name in `PATH`.
+pub fn candidates(env: &CandidateEnv) -> Result<Vec<Candidate>> {
+    let release = std::fs::read_to_string(env.root.join("proc/sys/kernel/osrelease"))
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_else(|_| "unknown".to_owned());
+    let mut table = vec![Candidate::eevdf(&release)];
+    table.extend(metasched_loader::policies().iter().map(|policy| Candidate {
+        name: policy.name.to_owned(),
+        kind: CandidateKind::Policy,
+        summary: policy.summary.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: Vec::new(),
+    }));
+    let mut externals = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut versions = Versions::open(&env.cache);
+    let folders = std::iter::once(env.cache.join("peers/bin"))
+        .chain(std::env::split_paths(&env.path).filter(|folder| folder.is_absolute()));
+    for folder in folders {
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let path = entry.path();
+            if name.starts_with("scx_")
+                && !NOT_SCHEDULERS.contains(&name.as_str())
+                && is_executable(&path)
+                && seen.insert(name.clone())
+            {
+                externals.push(external(name, &path, &mut versions));
+            }
+        }
+    }
+    externals.sort_by(|a, b| a.name.cmp(&b.name));
+    table.extend(externals);
+    Ok(table)
+}
+
+/// The candidate of exactly this name. For an unknown one the error tells what there
+/// is and which name is nearest.
+pub fn find<'a>(candidates: &'a [Candidate], name: &str) -> Result<&'a Candidate> {
+    candidates.iter().find(|c| c.name == name).ok_or_else(|| {
+        let names: Vec<&str> = candidates.iter().map(|c| c.name.as_str()).collect();
+        let hint = match nearest(name, names.iter().copied()) {
+            Some(near) => format!("did you mean '{near}'? "),
+            None => String::new(),
+        };
+        let peers = if candidates.iter().any(|c| c.kind == CandidateKind::External) {
+            ""
+        } else {
+            " ('make peers' builds some external ones)"
+        };
+        Error::new(
+            Kind::BadInput,
+            format!("use the scheduler '{name}'"),
+            "there is none of that name",
+        )
+        .remedy(format!("{hint}there are: {}{peers}", names.join(", ")))
+    })
+}
+
+/// The candidate that `spec` asks for: `NAME`, or for an external one `NAME:OPTIONS`
+/// or `NAME OPTIONS`, the options separated by blanks; the name may also be the path
+/// of a program. Options become part of the candidate's name, because a scheduler
+/// with other options is another candidate.
+pub fn resolve(candidates: &[Candidate], spec: &str) -> Result<Candidate> {
+    let spec = spec.trim();
+    let (name, options) = match spec.split_once([':', ' ', '\t']) {
+        Some((name, options)) => (name, options.split_whitespace().collect()),
+        None => (spec, Vec::new()),
+    };
+    let mut candidate = if name.contains('/') {
+        by_path(Path::new(name))?
+    } else {
+        find(candidates, name)?.clone()
+    };
+    if !options.is_empty() {
+        if candidate.kind != CandidateKind::External {
+            return Err(Error::new(
+                Kind::BadInput,
+                format!("give '{name}' the options '{}'", options.join(" ")),
+                format!("a scheduler of kind '{}' takes none", candidate.kind),
+            )
+            .remedy(format!("write '{name}' alone")));
+        }
+        candidate.name = format!("{name} {}", options.join(" "));
+        candidate.command.extend(options.into_iter().map(str::to_owned));
+    }
+    Ok(candidate)
+}
+
+fn by_path(path: &Path) -> Result<Candidate> {
+    let attempt = || format!("use the scheduler '{}'", path.display());
+    let full = std::fs::canonicalize(path).map_err(|e| {
+        Error::new(Kind::BadInput, attempt(), e).remedy("give the path of a program")
+    })?;
+    if !is_executable(&full) {
+        return Err(Error::new(Kind::BadInput, attempt(), "it is not an executable file")
+            .remedy("give the path of a program"));
+    }
+    // Not kept: it may be a build that changes all the time.
+    let mut versions = Versions::open(Path::new("/nonexistent"));
+    Ok(external(path.display().to_string(), &full, &mut versions))
+}
+
+fn external(name: String, path: &Path, versions: &mut Versions) -> Candidate {
+    let summary = KNOWN
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map_or_else(|| path.display().to_string(), |(_, summary)| (*summary).to_owned());
+    Candidate {
+        name,
+        kind: CandidateKind::External,
+        summary,
+        version: versions.of(path),
+        command: vec![path.display().to_string()],
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::script;
+
+    /// A system with one scheduler in the cache and two in the path, one of them hidden.
+    fn system() -> (tempfile::TempDir, CandidateEnv) {
+        let root = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let path = root.path().join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            path
+        };
+        std::fs::write(folder("proc/sys/kernel").join("osrelease"), "7.9.9-test\n").unwrap();
+        script(&folder("cache/peers/bin"), "scx_bpfland", "echo scx_bpfland 1.1.4");
+        script(&folder("bin"), "scx_bpfland", "echo scx_bpfland 0.0.1");
+        script(&folder("bin"), "scx_aaa", "echo scx_aaa 0.2.0");
+        script(&folder("bin"), "scx_loader", "echo scx_loader 1.0.0");
+        script(&folder("bin"), "ls", "true");
+        std::fs::write(folder("bin").join("scx_data"), "no program").unwrap();
+        let env = CandidateEnv {
+            root: root.path().to_owned(),
+            cache: root.path().join("cache"),
+            path: root.path().join("bin").into_os_string(),
+        };
+        (root, env)
+    }
+
+    #[test]
+    fn the_table_begins_with_eevdf_and_prefers_the_cache_to_the_path() {
+        let (_root, env) = system();
+        let table = candidates(&env).unwrap();
+        assert_eq!((table[0].name.as_str(), table[0].version.as_str()), ("eevdf", "7.9.9-test"));
+        let externals: Vec<_> = table
+            .iter()
+            .filter(|c| c.kind == CandidateKind::External)
+            .map(|c| (c.name.as_str(), c.version.as_str()))
+            .collect();
+        assert_eq!(externals, [("scx_aaa", "0.2.0"), ("scx_bpfland", "1.1.4")]);
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest_and_with_all() {
+        let (_root, env) = system();
+        let e = find(&candidates(&env).unwrap(), "bpflnd").unwrap_err();
+        assert_eq!(e.kind, Kind::BadInput);
+        assert!(e.remedy.starts_with("did you mean 'scx_bpfland'? there are: eevdf, "), "{e}");
+    }
+
+    #[test]
+    fn options_are_part_of_the_name_and_of_the_command() {
+        let (_root, env) = system();
+        let table = candidates(&env).unwrap();
+        for spec in ["scx_bpfland:-s 3000", "scx_bpfland  -s   3000"] {
+            let c = resolve(&table, spec).unwrap();
+            assert_eq!(c.name, "scx_bpfland -s 3000");
+            assert_eq!(c.options(), ["-s", "3000"]);
+            assert!(c.command[0].ends_with("cache/peers/bin/scx_bpfland"), "{:?}", c.command);
+        }
+    }
+
+    #[test]
+    fn options_for_the_default_scheduler_are_refused() {
+        let (_root, env) = system();
+        let e = resolve(&candidates(&env).unwrap(), "eevdf:-f").unwrap_err();
+        assert_eq!(e.kind, Kind::BadInput);
+    }
+
+    #[test]
+    fn a_path_names_a_scheduler_that_is_in_no_folder() {
+        let (root, env) = system();
+        let table = candidates(&env).unwrap();
+        let path = script(root.path(), "mine", "echo mine 3.1");
+        let c = resolve(&table, &format!("{}:-x", path.display())).unwrap();
+        assert_eq!((c.version.as_str(), c.options()), ("3.1", ["-x".to_owned()].as_slice()));
+        assert_eq!(resolve(&table, "/no/such").unwrap_err().kind, Kind::BadInput);
+    }
+}

@@ -1,0 +1,169 @@
+//! The metascheduler: schedulers that take turns.
+
+mod priority;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use metasched_base::{Error, Interrupt, Kind, Result};
+use serde::Serialize;
+
+use crate::candidate::{Candidate, CandidateKind};
+use crate::switch::{Mechanism, SwitchRecord};
+use crate::switcher::Switcher;
+
+/// How often a turn looks whether it was interrupted and its scheduler is still there.
+/// A scheduler that has left harms nobody (the default one is in force), so this is
+/// only how soon the user hears of it; each look takes a wake-up from the load.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// One application's turn in the cycle.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Turn {
+    /// The scheduler that the application prefers.
+    pub candidate: Candidate,
+    /// For how long it runs: `t_i = n * t_b * w_i`.
+    pub slice: Duration,
+    /// The application.
+    pub app: String,
+}
+
+/// A turn that has just begun.
+#[derive(Clone, Debug, Serialize)]
+pub struct TurnEvent {
+    /// How many turns came before it.
+    pub number: u64,
+    /// The application whose turn it is.
+    pub app: String,
+    /// The scheduler that is in force for it.
+    pub scheduler: String,
+    /// For how long, in nanoseconds.
+    pub slice_ns: u64,
+    /// When it began, in nanoseconds since the first one was asked for.
+    pub at_ns: u64,
+    /// What the change took; a change that was not needed has no times.
+    pub switch: SwitchRecord,
+}
+
+/// What a metascheduler did.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TurnsSummary {
+    /// Turns that were begun.
+    pub turns: u64,
+    /// Changes of the scheduler: fewer than turns where neighbours agree.
+    pub switches: u64,
+    /// Time spent changing, in nanoseconds.
+    pub switching_ns: u64,
+    /// From beginning to end, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Time that each scheduler was in force, changes not counted, in nanoseconds.
+    pub in_force_ns: BTreeMap<String, u64>,
+    /// Whether it ended because it was asked to.
+    pub interrupted: bool,
+}
+
+impl TurnsSummary {
+    /// The part of the time that went into changing, 0 to 1.
+    pub fn switching_share(&self) -> f64 {
+        if self.elapsed_ns == 0 { 0.0 } else { self.switching_ns as f64 / self.elapsed_ns as f64 }
+    }
+}
+
+/// Runs the cycle of turns until `until` has passed or a stop is asked for.
+///
+/// As published, an application's scheduler is in force for its whole slice, and the
+/// change to the next comes on top of that. A turn whose scheduler is in force
+/// already makes no change. The first failure ends it; what is in force then is what
+/// the error says, and [`Switcher::restore`] puts things back.
+pub fn take_turns(
+    switcher: &mut Switcher,
+    turns: &[Turn],
+    mechanism: Mechanism,
+    until: Option<Duration>,
+    interrupt: &Interrupt,
+    on_turn: &mut dyn FnMut(&TurnEvent),
+) -> Result<TurnsSummary> {
+    check(turns, mechanism)?;
+    let mut prompt = None;
+    let began = Instant::now();
+    let end = until.map(|duration| began + duration);
+    let mut summary = TurnsSummary::default();
+    'cycle: for turn in turns.iter().filter(|turn| !turn.slice.is_zero()).cycle() {
+        if end.is_some_and(|end| Instant::now() >= end) {
+            break;
+        }
+        if interrupt.is_raised() {
+            summary.interrupted = true;
+            break;
+        }
+        let record = switcher.switch_by(&turn.candidate, mechanism)?;
+        if mechanism == Mechanism::Lane {
+            // In the load's own queue the change to the next lane would wait for the
+            // load. Not before the program is loaded, which is real work; and not for
+            // changes of process, which were as exposed to the load when published.
+            prompt.get_or_insert_with(priority::Prompt::new);
+        }
+        let start = Instant::now();
+        let mut deadline = start + turn.slice;
+        if let Some(end) = end {
+            deadline = deadline.min(end);
+        }
+        summary.switches += u64::from(record.is_change());
+        summary.switching_ns += record.total_ns;
+        on_turn(&TurnEvent {
+            number: summary.turns,
+            app: turn.app.clone(),
+            scheduler: turn.candidate.name.clone(),
+            slice_ns: nanoseconds(turn.slice),
+            at_ns: nanoseconds(start - began),
+            switch: record,
+        });
+        summary.turns += 1;
+        let stay = summary.in_force_ns.entry(turn.candidate.name.clone()).or_default();
+        loop {
+            let now = Instant::now();
+            if now >= deadline {
+                break;
+            }
+            std::thread::sleep((deadline - now).min(LOOK));
+            if interrupt.is_raised() {
+                summary.interrupted = true;
+                *stay += nanoseconds(start.elapsed());
+                break 'cycle;
+            }
+            switcher.check_alive()?;
+        }
+        *stay += nanoseconds(start.elapsed());
+    }
+    summary.elapsed_ns = nanoseconds(began.elapsed());
+    Ok(summary)
+}
+
+/// Whether the turns make a cycle that the mechanism can carry out.
+fn check(turns: &[Turn], mechanism: Mechanism) -> Result<()> {
+    if turns.iter().all(|turn| turn.slice.is_zero()) {
+        return Err(Error::new(Kind::BadInput, "take turns", "no application has a turn")
+            .remedy("give at least one application a weight above 0"));
+    }
+    if mechanism == Mechanism::Lane
+        && let Some(turn) = turns.iter().find(|turn| turn.candidate.kind != CandidateKind::Policy)
+    {
+        return Err(Error::new(
+            Kind::BadInput,
+            "take turns by lanes",
+            format!(
+                "'{}' prefers '{}', which is not one of our policies",
+                turn.app, turn.candidate.name
+            ),
+        )
+        .remedy("use --mechanism swap, or choose among our policies for every application"));
+    }
+    Ok(())
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

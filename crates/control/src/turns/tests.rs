@@ -1,0 +1,127 @@
+use super::*;
+use crate::candidate::EEVDF;
+use crate::fake::Machine;
+
+fn turn(candidate: Candidate, app: &str, slice_ms: u64) -> Turn {
+    Turn { candidate, slice: Duration::from_millis(slice_ms), app: app.to_owned() }
+}
+
+/// Runs the turns; gives the schedulers in their order, and the summary.
+fn run(
+    machine: &Machine,
+    turns: &[Turn],
+    mechanism: Mechanism,
+    until_ms: u64,
+) -> Result<(Vec<TurnEvent>, TurnsSummary)> {
+    let mut switcher = Switcher::new(machine.options())?;
+    let mut events = Vec::new();
+    let summary = take_turns(
+        &mut switcher,
+        turns,
+        mechanism,
+        Some(Duration::from_millis(until_ms)),
+        &Interrupt::default(),
+        &mut |event| events.push(event.clone()),
+    )?;
+    Ok((events, summary))
+}
+
+#[test]
+fn lanes_take_turns_in_order_and_in_proportion() {
+    let machine = Machine::new();
+    let turns =
+        [turn(Machine::policy("fifo"), "front", 60), turn(Machine::policy("vtime"), "back", 20)];
+    let (events, summary) = run(&machine, &turns, Mechanism::Lane, 400).unwrap();
+    let order: Vec<&str> = events.iter().map(|e| e.scheduler.as_str()).collect();
+    for pair in order.chunks(2).filter(|pair| pair.len() == 2) {
+        assert_eq!(pair, ["fifo", "vtime"]);
+    }
+    assert!(order.len() >= 4, "{order:?}");
+    assert_eq!(events.len() as u64, summary.turns);
+    assert_eq!(summary.switches, summary.turns);
+    // A slice never ends early; the last turn is cut by the end.
+    for (event, next) in events.iter().zip(&events[1..]) {
+        assert!(next.at_ns - event.at_ns >= event.slice_ns, "{event:?}");
+    }
+    assert!(summary.elapsed_ns >= 400_000_000);
+    let in_force: u64 = summary.in_force_ns.values().sum();
+    assert!(in_force + summary.switching_ns <= summary.elapsed_ns, "{summary:?}");
+    assert!(summary.switching_share() < 1.0);
+}
+
+#[test]
+fn one_scheduler_for_all_is_a_cycle_without_changes() {
+    let machine = Machine::new();
+    let fifo = Machine::policy("fifo");
+    let turns = [turn(fifo.clone(), "front", 20), turn(fifo, "back", 20)];
+    let (events, summary) = run(&machine, &turns, Mechanism::Swap, 150).unwrap();
+    assert!(summary.turns >= 3, "{summary:?}");
+    assert_eq!(summary.switches, 1, "only the first turn loads it");
+    assert!(events[1..].iter().all(|event| !event.switch.is_change()));
+}
+
+#[test]
+fn the_default_scheduler_can_have_a_turn() {
+    let machine = Machine::new();
+    let turns = [turn(machine.good("scx_a"), "front", 50), turn(Candidate::eevdf(""), "back", 50)];
+    let (events, summary) = run(&machine, &turns, Mechanism::Swap, 600).unwrap();
+    assert_eq!(events[0].scheduler, "scx_a");
+    assert_eq!(events[1].scheduler, EEVDF);
+    assert!(events[1].switch.stop_ns.is_some());
+    assert!(summary.in_force_ns[EEVDF] >= 50_000_000, "{summary:?}");
+    assert_eq!(machine.state(), "disabled");
+}
+
+#[test]
+fn lanes_for_other_peoples_schedulers_are_refused_before_anything_is_done() {
+    let machine = Machine::new();
+    let turns = [turn(Machine::policy("fifo"), "front", 20), turn(machine.good("scx_a"), "b", 20)];
+    let e = run(&machine, &turns, Mechanism::Lane, 100).unwrap_err();
+    assert_eq!(e.kind, Kind::BadInput);
+    assert!(e.to_string().contains("'b' prefers 'scx_a'"), "{e}");
+    assert!(machine.program.lock().unwrap().log.is_empty());
+}
+
+#[test]
+fn an_application_of_weight_zero_has_no_turn_and_nobody_at_all_is_an_error() {
+    let machine = Machine::new();
+    let turns = [turn(Machine::policy("fifo"), "a", 0), turn(Machine::policy("vtime"), "b", 10)];
+    let (events, _) = run(&machine, &turns, Mechanism::Lane, 50).unwrap();
+    assert!(events.iter().all(|event| event.app == "b"));
+    let e = run(&machine, &turns[..1], Mechanism::Lane, 50).unwrap_err();
+    assert_eq!(e.kind, Kind::BadInput);
+}
+
+#[test]
+fn a_candidate_that_dies_in_its_turn_ends_the_cycle() {
+    let machine = Machine::new();
+    let short = machine.scheduler(
+        "scx_short",
+        "trap 'off; exit 0' INT TERM\n(sleep 0.3; kill -9 $$) &",
+        "",
+    );
+    let e = run(&machine, &[turn(short, "a", 20_000)], Mechanism::Swap, 60_000).unwrap_err();
+    assert_eq!(e.kind, Kind::SchedulerExit);
+    assert_eq!(machine.state(), "disabled");
+}
+
+#[test]
+fn a_raised_interrupt_ends_the_turn_at_once() {
+    let machine = Machine::new();
+    let mut switcher = Switcher::new(machine.options()).unwrap();
+    let interrupt = Interrupt::default();
+    let raise = interrupt.clone();
+    let summary = take_turns(
+        &mut switcher,
+        &[turn(Machine::policy("fifo"), "a", 3_600_000)],
+        Mechanism::Lane,
+        None,
+        &interrupt,
+        &mut |_| raise.raise(),
+    )
+    .unwrap();
+    assert!(summary.interrupted);
+    assert_eq!(summary.turns, 1);
+    switcher.restore().unwrap();
+    assert_eq!(machine.state(), "disabled");
+}

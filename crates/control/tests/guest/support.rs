@@ -1,0 +1,144 @@
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use metasched_control::{Candidate, CandidateEnv, CandidateKind, candidates, find};
+use metasched_host::process::{Child, Output, Spawn};
+use metasched_host::sched_ext::{SchedExt, State, Status};
+use nix::sys::signal::Signal;
+
+/// An emulated guest under load needs most of a minute for what takes a second elsewhere.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The machine, for one test at a time. Panics where there is no sched_ext.
+pub fn machine() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    assert!(
+        status().state != State::Absent,
+        "this kernel has no sched_ext: run it in the testbed with 'make test-guest'"
+    );
+    let machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    // What a failed test left must not fail the others.
+    let (_, said) = Run::start(&["stop"]).finish();
+    eventually(&format!("nothing of an earlier test is left ({said})"), || status().is_default());
+    machine
+}
+
+pub fn status() -> Status {
+    SchedExt::at(Path::new("/")).status().unwrap()
+}
+
+/// Waits until something is so.
+pub fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !so() {
+        assert!(Instant::now() < end, "it never came about: {what}; {:?}", status());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub fn table() -> Vec<Candidate> {
+    candidates(&CandidateEnv::system()).unwrap()
+}
+
+pub fn candidate(name: &str) -> Candidate {
+    find(&table(), name).unwrap().clone()
+}
+
+/// The external schedulers that `make peers` has built.
+pub fn externals() -> Vec<Candidate> {
+    table().into_iter().filter(|c| c.kind == CandidateKind::External).collect()
+}
+
+/// An external scheduler: one that `make peers` has built, else this test program in
+/// the part of one.
+pub fn external(folder: &Path) -> Candidate {
+    externals().into_iter().next().unwrap_or_else(|| player(folder))
+}
+
+/// This test program in the part of an external scheduler.
+pub fn player(folder: &Path) -> Candidate {
+    let exe = std::env::current_exe().unwrap();
+    let body = format!(
+        "[ \"$1\" = --version ] && echo scx_player 1.0 && exit\nexec {} --exact {} --ignored {}",
+        exe.display(),
+        "a_process_that_holds_the_link_is_an_external_scheduler_whatever_its_name",
+        crate::PLAY,
+    );
+    Candidate {
+        name: "scx_player".to_owned(),
+        kind: CandidateKind::External,
+        summary: String::new(),
+        version: "1.0".to_owned(),
+        command: vec![script(folder, "scx_player", &body)],
+    }
+}
+
+/// Two external schedulers where there are any, and our policies. The two are the
+/// ones that load fastest: scx_lavd takes the verifier half a minute when emulated.
+pub fn schedulers() -> Vec<Candidate> {
+    let mut schedulers = externals();
+    schedulers.sort_by_key(|c| !["scx_bpfland", "scx_rusty"].contains(&c.name.as_str()));
+    schedulers.truncate(2);
+    schedulers.extend([candidate("fifo"), candidate("vtime")]);
+    schedulers
+}
+
+/// Writes an executable shell script and gives its path.
+pub fn script(folder: &Path, name: &str, body: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&path, mode).unwrap();
+    path.display().to_string()
+}
+
+/// The command lines of all processes that are like that.
+pub fn processes(like: impl Fn(&str) -> bool) -> Vec<String> {
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .map(|bytes| String::from_utf8_lossy(&bytes).replace('\0', " "))
+        .filter(|command| like(command))
+        .collect()
+}
+
+/// A `metasched` command under test.
+pub struct Run(Child);
+
+impl Run {
+    pub fn start(arguments: &[&str]) -> Self {
+        // Tests lie in a folder below the program's.
+        let exe = std::env::current_exe().unwrap();
+        let binary: PathBuf = exe.parent().unwrap().parent().unwrap().join("metasched");
+        assert!(binary.is_file(), "build it first: cargo build --release -p metasched");
+        let command = std::iter::once(binary.to_str().unwrap()).chain(arguments.iter().copied());
+        let child = Spawn::new(command)
+            .stdout(Output::Tail(64 * 1024))
+            .stderr(Output::Tail(64 * 1024))
+            .start()
+            .unwrap();
+        Self(child)
+    }
+
+    /// Waits until a scheduler is in force.
+    pub fn wait_until_in_force(&mut self) {
+        eventually("a scheduler is in force", || {
+            assert!(self.0.poll().unwrap().is_none(), "it ended: {}", self.0.last_lines(9));
+            status().state == State::Enabled
+        });
+    }
+
+    /// kill -9, for it alone.
+    pub fn kill(&mut self) {
+        assert!(self.0.id().signal(Signal::SIGKILL), "it ended: {}", self.0.last_lines(9));
+        self.0.wait(PATIENCE).unwrap().unwrap();
+    }
+
+    /// Waits for its end; gives its exit status and all that it said.
+    pub fn finish(mut self) -> (Option<i32>, String) {
+        let status = self.0.wait(PATIENCE).unwrap().expect("it ends");
+        (status.code(), format!("{}{}", self.0.stderr_tail(), self.0.stdout_tail()))
+    }
+}

@@ -1,0 +1,454 @@
+//! cgroup v2: made, filled, read and removed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use metasched_base::{Error, Kind, Result, ResultExt};
+use serde::{Deserialize, Serialize};
+
+/// How long killed processes may take to vanish. The kernel kills at once; what
+/// takes time is a process in the middle of an uninterruptible wait.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A control group. Dropping it does not remove it: call [`Cgroup::remove`].
+#[derive(Clone, Debug)]
+pub struct Cgroup {
+    /// The root of the file system, for `/proc` and `/sys`.
+    root: PathBuf,
+    path: PathBuf,
+}
+
+/// CPU time of a cgroup and everything below it since it was made, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuStat {
+    /// All CPU time.
+    pub usage_usec: u64,
+    /// Of it in user space.
+    pub user_usec: u64,
+    /// Of it in the kernel.
+    pub system_usec: u64,
+}
+
+/// What the scheduler did for a set of threads. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SchedStat {
+    /// Time on a CPU.
+    pub run_ns: u64,
+    /// Time runnable but not running: the run-queue wait, in whatever queue.
+    pub wait_ns: u64,
+    /// How many times a thread was put on a CPU.
+    pub timeslices: u64,
+    /// Switches that a thread asked for by blocking.
+    pub nvcsw: u64,
+    /// Switches that were forced on a thread.
+    pub nivcsw: u64,
+}
+
+impl std::ops::AddAssign for SchedStat {
+    fn add_assign(&mut self, other: Self) {
+        self.run_ns += other.run_ns;
+        self.wait_ns += other.wait_ns;
+        self.timeslices += other.timeslices;
+        self.nvcsw += other.nvcsw;
+        self.nivcsw += other.nivcsw;
+    }
+}
+
+/// [`SchedStat`] of each thread, so that a difference of two readings stays right
+/// when threads come and go in between.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadStats(BTreeMap<i32, SchedStat>);
+
+impl ThreadStats {
+    /// The sum over all threads.
+    pub fn total(&self) -> SchedStat {
+        let mut sum = SchedStat::default();
+        for stat in self.0.values() {
+            sum += *stat;
+        }
+        sum
+    }
+
+    /// What was added since an earlier reading.
+    ///
+    /// A thread that began in between counts whole; of one that ended, what it did
+    /// after the earlier reading is lost, as the kernel keeps nothing of it. A thread
+    /// whose counters fell is a new one that was given an old number.
+    pub fn since(&self, earlier: &ThreadStats) -> SchedStat {
+        let mut sum = SchedStat::default();
+        for (tid, now) in &self.0 {
+            let before = earlier
+                .0
+                .get(tid)
+                .copied()
+                .filter(|b| b.run_ns <= now.run_ns && b.timeslices <= now.timeslices)
+                .unwrap_or_default();
+            sum += SchedStat {
+                run_ns: now.run_ns - before.run_ns,
+                wait_ns: now.wait_ns.saturating_sub(before.wait_ns),
+                timeslices: now.timeslices - before.timeslices,
+                nvcsw: now.nvcsw.saturating_sub(before.nvcsw),
+                nivcsw: now.nivcsw.saturating_sub(before.nivcsw),
+            };
+        }
+        sum
+    }
+}
+
+impl Cgroup {
+    /// Makes the cgroup `name` (relative to `/sys/fs/cgroup`, such as
+    /// `metasched/qa/front`), or takes the one that is there.
+    ///
+    /// The cpu controller is enabled for it in each of its parents: without that the
+    /// kernel does not tell a BPF scheduler when a task moves between cgroups.
+    pub fn create(name: &str) -> Result<Self> {
+        Self::create_at(Path::new("/"), name)
+    }
+
+    /// As [`Cgroup::create`], on the system whose root directory is `root`.
+    pub fn create_at(root: &Path, name: &str) -> Result<Self> {
+        let attempt = || format!("make the cgroup '{name}'");
+        let inside = Path::new(name)
+            .components()
+            .all(|part| matches!(part, std::path::Component::Normal(_)));
+        if !inside || name.is_empty() {
+            return Err(Error::new(Kind::BadInput, attempt(), "it is not a plain relative path")
+                .remedy("write it like 'metasched/qa/front'"));
+        }
+        let mut path = root.join("sys/fs/cgroup");
+        if !path.join("cgroup.controllers").exists() {
+            return Err(Error::new(
+                Kind::Unsupported,
+                attempt(),
+                format!("'{}' is not a cgroup v2 file system", path.display()),
+            )
+            .remedy("boot with systemd.unified_cgroup_hierarchy=1, or mount cgroup2 there"));
+        }
+        for part in Path::new(name).components() {
+            let control = path.join("cgroup.subtree_control");
+            let enabled = fs::read_to_string(&control).unwrap_or_default();
+            if !enabled.split_whitespace().any(|c| c.trim_start_matches('+') == "cpu") {
+                fs::OpenOptions::new()
+                    .write(true)
+                    .open(&control)
+                    .and_then(|mut file| std::io::Write::write_all(&mut file, b"+cpu"))
+                    .map_err(|e| denied(e, format!("write '+cpu' to '{}'", control.display())))?;
+            }
+            path.push(part);
+            match fs::create_dir(&path) {
+                Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(denied(e, format!("make '{}'", path.display())));
+                }
+                _ => {}
+            }
+        }
+        Ok(Self { root: root.to_owned(), path })
+    }
+
+    /// The cgroup whose folder is `path`, which must be there.
+    pub fn open(path: &Path) -> Result<Self> {
+        fs::metadata(path.join("cgroup.procs"))
+            .attempt(Kind::Failed, || format!("open the cgroup '{}'", path.display()))?;
+        Ok(Self { root: PathBuf::from("/"), path: path.to_owned() })
+    }
+
+    /// Its folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The kernel's number of it, by which BPF programs know it.
+    pub fn id(&self) -> Result<u64> {
+        fs::metadata(&self.path)
+            .map(|m| m.ino())
+            .attempt(Kind::Failed, || format!("read the number of '{}'", self.path.display()))
+    }
+
+    /// The processes in it, and in the cgroups below it.
+    pub fn pids(&self) -> Result<Vec<i32>> {
+        let mut pids = Vec::new();
+        for folder in self.tree()? {
+            match fs::read_to_string(folder.join("cgroup.procs")) {
+                Ok(text) => pids.extend(text.lines().filter_map(|l| l.parse::<i32>().ok())),
+                Err(e) if gone(&e) => {}
+                Err(e) => {
+                    return Err(e).attempt(Kind::Failed, || {
+                        format!("read the processes of '{}'", folder.display())
+                    });
+                }
+            }
+        }
+        Ok(pids)
+    }
+
+    /// Moves a process into it.
+    pub fn add(&self, pid: i32) -> Result<()> {
+        let procs = self.path.join("cgroup.procs");
+        fs::OpenOptions::new()
+            .write(true)
+            .open(&procs)
+            .and_then(|mut file| std::io::Write::write_all(&mut file, pid.to_string().as_bytes()))
+            .map_err(|e| denied(e, format!("move process {pid} to '{}'", self.path.display())))
+    }
+
+    /// Kills every process in it and below it, and waits until none is left.
+    pub fn kill(&self) -> Result<()> {
+        if self.pids()?.is_empty() {
+            return Ok(());
+        }
+        let kill = self.path.join("cgroup.kill");
+        match fs::OpenOptions::new()
+            .write(true)
+            .open(&kill)
+            .and_then(|mut file| std::io::Write::write_all(&mut file, b"1"))
+        {
+            Ok(()) => {}
+            Err(e) if gone(&e) => return Ok(()),
+            Err(e) => return Err(denied(e, format!("write '{}'", kill.display()))),
+        }
+        let end = Instant::now() + KILL_TIMEOUT;
+        loop {
+            let left = self.pids()?;
+            if left.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                return Err(Error::new(
+                    Kind::Timeout,
+                    format!("kill the processes of '{}'", self.path.display()),
+                    format!("still there: {left:?}"),
+                )
+                .remedy("they wait in the kernel: see /proc/PID/stack"));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Removes it and the cgroups below it. They must be empty of processes.
+    pub fn remove(&self) -> Result<()> {
+        // A process that was just reaped can hold its cgroup for a moment.
+        const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+        let end = Instant::now() + BUSY_TIMEOUT;
+        for folder in self.tree()?.iter().rev() {
+            loop {
+                match fs::remove_dir(folder) {
+                    Ok(()) => break,
+                    Err(e) if gone(&e) => break,
+                    Err(e)
+                        if e.kind() == std::io::ErrorKind::ResourceBusy && Instant::now() < end =>
+                    {
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                    Err(e) => return Err(denied(e, format!("remove '{}'", folder.display()))),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Its CPU time.
+    pub fn cpu_stat(&self) -> Result<CpuStat> {
+        let path = self.path.join("cpu.stat");
+        let text = fs::read_to_string(&path)
+            .attempt(Kind::Failed, || format!("read '{}'", path.display()))?;
+        let field = |name: &str| -> Result<u64> {
+            text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).ok_or_else(
+                || {
+                    Error::new(
+                        Kind::Failed,
+                        format!("read '{}'", path.display()),
+                        format!("it has no number '{}'", name.trim()),
+                    )
+                },
+            )
+        };
+        Ok(CpuStat {
+            usage_usec: field("usage_usec ")?,
+            user_usec: field("user_usec ")?,
+            system_usec: field("system_usec ")?,
+        })
+    }
+
+    /// What the scheduler did for the threads that are in it now, from
+    /// `/proc/PID/task/TID/schedstat` and `status`.
+    pub fn threads(&self) -> Result<ThreadStats> {
+        let mut stats = BTreeMap::new();
+        for pid in self.pids()? {
+            let tasks = self.root.join("proc").join(pid.to_string()).join("task");
+            // A process that ended meanwhile has nothing left to read.
+            let Ok(entries) = fs::read_dir(&tasks) else { continue };
+            for entry in entries.flatten() {
+                let tid = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+                if let (Some(tid), Some(stat)) = (tid, thread_stat(&entry.path())) {
+                    stats.insert(tid, stat);
+                }
+            }
+        }
+        Ok(ThreadStats(stats))
+    }
+
+    /// The sum of [`Cgroup::threads`].
+    pub fn sched_stat(&self) -> Result<SchedStat> {
+        Ok(self.threads()?.total())
+    }
+
+    /// Its folder and those below, parents first.
+    fn tree(&self) -> Result<Vec<PathBuf>> {
+        let mut folders = Vec::new();
+        let mut next = vec![self.path.clone()];
+        while let Some(folder) = next.pop() {
+            match fs::read_dir(&folder) {
+                Ok(entries) => {
+                    next.extend(
+                        entries
+                            .flatten()
+                            .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
+                            .map(|e| e.path()),
+                    );
+                    folders.push(folder);
+                }
+                Err(e) if gone(&e) => {}
+                Err(e) => {
+                    return Err(e).attempt(Kind::Failed, || format!("list '{}'", folder.display()));
+                }
+            }
+        }
+        Ok(folders)
+    }
+}
+
+/// Reads one thread's folder; `None` when the thread has ended.
+fn thread_stat(folder: &Path) -> Option<SchedStat> {
+    let schedstat = fs::read_to_string(folder.join("schedstat")).ok()?;
+    let status = fs::read_to_string(folder.join("status")).ok()?;
+    let mut numbers = schedstat.split_whitespace().map(|n| n.parse::<u64>().ok());
+    let switches = |name: &str| -> Option<u64> {
+        status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    };
+    Some(SchedStat {
+        run_ns: numbers.next()??,
+        wait_ns: numbers.next()??,
+        timeslices: numbers.next()??,
+        nvcsw: switches("voluntary_ctxt_switches:")?,
+        nivcsw: switches("nonvoluntary_ctxt_switches:")?,
+    })
+}
+
+/// Whether the error means that the cgroup was removed meanwhile.
+fn gone(e: &std::io::Error) -> bool {
+    e.kind() == std::io::ErrorKind::NotFound || e.raw_os_error() == Some(nix::libc::ENODEV)
+}
+
+fn denied(e: std::io::Error, attempt: String) -> Error {
+    match e.kind() {
+        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+            Error::new(Kind::Denied, attempt, e).remedy("run metasched as root")
+        }
+        std::io::ErrorKind::ResourceBusy => Error::new(Kind::Busy, attempt, e)
+            .remedy("processes are in it, or in a cgroup above it; move them away first"),
+        _ => Error::new(Kind::Failed, attempt, e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tree in which the folders of `name` and its parents are there, with the
+    /// files that the kernel would make.
+    fn tree(name: &str) -> (tempfile::TempDir, PathBuf) {
+        let root = tempfile::tempdir().unwrap();
+        let mut path = root.path().join("sys/fs/cgroup");
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("cgroup.controllers"), "cpu memory\n").unwrap();
+        fs::write(path.join("cgroup.subtree_control"), "memory\n").unwrap();
+        for part in Path::new(name).components() {
+            path.push(part);
+            fs::create_dir_all(&path).unwrap();
+            fs::write(path.join("cgroup.subtree_control"), "").unwrap();
+            fs::write(path.join("cgroup.procs"), "").unwrap();
+        }
+        (root, path)
+    }
+
+    fn write_thread(root: &Path, pid: i32, tid: i32, schedstat: &str, switches: (u64, u64)) {
+        let folder = root.join(format!("proc/{pid}/task/{tid}"));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("schedstat"), schedstat).unwrap();
+        fs::write(
+            folder.join("status"),
+            format!(
+                "Name:\tx\nvoluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t{}\n",
+                switches.0, switches.1
+            ),
+        )
+        .unwrap();
+    }
+
+    #[test]
+    fn the_cpu_controller_is_enabled_in_every_parent() {
+        let (root, path) = tree("metasched/qa/front");
+        let cgroup = Cgroup::create_at(root.path(), "metasched/qa/front").unwrap();
+        assert_eq!(cgroup.path(), path);
+        for parent in path.ancestors().skip(1).take(3) {
+            let control = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap();
+            assert!(control.starts_with("+cpu"), "{}: {control}", parent.display());
+        }
+        assert_eq!(fs::read_to_string(path.join("cgroup.subtree_control")).unwrap(), "");
+    }
+
+    #[test]
+    fn a_name_that_leaves_the_hierarchy_is_refused() {
+        let (root, _) = tree("a");
+        for name in ["/a", "../a", "a/../../b", ""] {
+            assert_eq!(Cgroup::create_at(root.path(), name).unwrap_err().kind, Kind::BadInput);
+        }
+    }
+
+    #[test]
+    fn a_system_without_cgroup_v2_is_named_as_such() {
+        let root = tempfile::tempdir().unwrap();
+        let e = Cgroup::create_at(root.path(), "a").unwrap_err();
+        assert_eq!(e.kind, Kind::Unsupported);
+        assert!(e.to_string().contains("cgroup v2"), "{e}");
+    }
+
+    #[test]
+    fn statistics_are_summed_over_all_threads_of_all_processes_below() {
+        let (root, path) = tree("a/b");
+        fs::write(path.parent().unwrap().join("cgroup.procs"), "10\n").unwrap();
+        fs::write(path.join("cgroup.procs"), "20\n").unwrap();
+        write_thread(root.path(), 10, 10, "100 10 1\n", (1, 2));
+        write_thread(root.path(), 20, 20, "200 20 2\n", (3, 4));
+        write_thread(root.path(), 20, 21, "400 40 4\n", (5, 6));
+        let a = Cgroup::create_at(root.path(), "a").unwrap();
+        assert_eq!(
+            a.sched_stat().unwrap(),
+            SchedStat { run_ns: 700, wait_ns: 70, timeslices: 7, nvcsw: 9, nivcsw: 12 }
+        );
+    }
+
+    #[test]
+    fn a_difference_survives_threads_that_come_go_and_reuse_a_number() {
+        let stat = |run_ns| SchedStat { run_ns, timeslices: run_ns, ..SchedStat::default() };
+        let earlier = ThreadStats(BTreeMap::from([(1, stat(100)), (2, stat(50)), (3, stat(9))]));
+        let now = ThreadStats(BTreeMap::from([(1, stat(130)), (3, stat(4)), (4, stat(7))]));
+        assert_eq!(now.since(&earlier).run_ns, 30 + 4 + 7);
+    }
+
+    #[test]
+    fn cpu_time_is_read_and_its_absence_is_an_error() {
+        let (root, path) = tree("a");
+        let a = Cgroup::create_at(root.path(), "a").unwrap();
+        fs::write(path.join("cpu.stat"), "usage_usec 30\nuser_usec 20\nsystem_usec 10\n").unwrap();
+        assert_eq!(
+            a.cpu_stat().unwrap(),
+            CpuStat { usage_usec: 30, user_usec: 20, system_usec: 10 }
+        );
+        fs::write(path.join("cpu.stat"), "usage_usec 30\n").unwrap();
+        assert!(a.cpu_stat().unwrap_err().to_string().contains("user_usec"));
+    }
+}

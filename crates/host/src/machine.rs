@@ -1,0 +1,290 @@
+//! What the machine is, as far as figures measured on it depend on it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use metasched_base::Result;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::{below, kernel, read_trimmed};
+
+/// The machine that something was measured on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The processor's name for itself.
+    pub cpu_model: String,
+    /// Processors that are on line.
+    pub cpus: u32,
+    /// Whether some cores run more than one thread.
+    pub smt: bool,
+    /// Groups of CPUs that share a last-level cache.
+    pub llcs: u32,
+    /// NUMA nodes.
+    pub nodes: u32,
+    /// Memory that the kernel manages, in bytes.
+    pub memory_bytes: u64,
+    /// What virtualises this machine; None on bare metal.
+    pub hypervisor: Option<String>,
+    /// Whether instructions are emulated in software (QEMU's TCG): floating point and
+    /// vector code are then slower by orders of magnitude.
+    pub emulated: bool,
+    /// As `uname -r` says it.
+    pub kernel_release: String,
+    /// The operating system's name for itself.
+    pub os: String,
+}
+
+/// Describes the machine below `root`.
+pub fn machine(root: &Path) -> Result<Machine> {
+    describe(root, hypervisor_signature)
+}
+
+/// A short name of the machine: figures are compared only where it is the same.
+///
+/// The kernel and the operating system are left out, because a result's key holds the
+/// kernel beside it; memory counts in whole GiB, because what firmware and kernel
+/// reserve differs a little from boot to boot.
+pub fn fingerprint(machine: &Machine) -> String {
+    const GIB: u64 = 1 << 30;
+    const SHORT: usize = 12;
+    let text = format!(
+        "{}|{}|{}|{}|{}|{}|{}|{}",
+        machine.cpu_model,
+        machine.cpus,
+        machine.smt,
+        machine.llcs,
+        machine.nodes,
+        machine.memory_bytes.div_ceil(GIB),
+        machine.hypervisor.as_deref().unwrap_or("bare metal"),
+        machine.emulated,
+    );
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()[..SHORT].to_string()
+}
+
+/// The CPUs of a list as the kernel writes it: `0-3,8`.
+pub fn parse_cpu_list(text: &str) -> Option<BTreeSet<u32>> {
+    let mut cpus = BTreeSet::new();
+    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        cpus.extend(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?);
+    }
+    Some(cpus)
+}
+
+fn describe(root: &Path, signature: impl Fn() -> Option<[u8; 12]>) -> Result<Machine> {
+    let cpuinfo = read_trimmed(root, "/proc/cpuinfo").unwrap_or_default();
+    let cpus = online_cpus(root, &cpuinfo);
+    let signature = if has_hypervisor_flag(&cpuinfo) { signature() } else { None };
+    Ok(Machine {
+        cpu_model: field(&cpuinfo, "model name").unwrap_or("unknown").to_string(),
+        cpus: cpus.len() as u32,
+        smt: cpus.iter().any(|&cpu| {
+            cpu_file(root, cpu, "topology/thread_siblings_list")
+                .and_then(|list| parse_cpu_list(&list))
+                .is_some_and(|siblings| siblings.len() > 1)
+        }),
+        llcs: last_level_caches(root, &cpus),
+        nodes: numa_nodes(root),
+        memory_bytes: memory_bytes(root),
+        hypervisor: signature.map(|signature| hypervisor_name(&signature)),
+        emulated: signature.is_some_and(|signature| &signature == TCG),
+        kernel_release: kernel::release(root)?.text,
+        os: os_name(root),
+    })
+}
+
+/// What QEMU's software emulation answers; target/i386/cpu.c of QEMU.
+const TCG: &[u8; 12] = b"TCGTCGTCGTCG";
+
+/// The hypervisor's signature from CPUID leaf 0x4000_0000, which it answers in EBX, ECX, EDX.
+#[cfg(target_arch = "x86_64")]
+fn hypervisor_signature() -> Option<[u8; 12]> {
+    // SAFETY: every x86_64 processor has CPUID. Newer compilers know that and call it safe.
+    #[allow(unused_unsafe)]
+    let answer = unsafe { std::arch::x86_64::__cpuid(0x4000_0000) };
+    let mut signature = [0; 12];
+    for (bytes, word) in signature.chunks_exact_mut(4).zip([answer.ebx, answer.ecx, answer.edx]) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+    Some(signature)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn hypervisor_signature() -> Option<[u8; 12]> {
+    None
+}
+
+fn hypervisor_name(signature: &[u8; 12]) -> String {
+    match signature {
+        s if s == TCG => "QEMU TCG".into(),
+        b"KVMKVMKVM\0\0\0" => "KVM".into(),
+        b"Microsoft Hv" => "Hyper-V".into(),
+        b"VMwareVMware" => "VMware".into(),
+        b"XenVMMXenVMM" => "Xen".into(),
+        other => String::from_utf8_lossy(other).trim_end_matches('\0').to_string(),
+    }
+}
+
+fn has_hypervisor_flag(cpuinfo: &str) -> bool {
+    field(cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"))
+}
+
+/// The value of the first line `name : value`.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(key, _)| key.trim() == name)
+        .map(|(_, value)| value.trim())
+}
+
+fn online_cpus(root: &Path, cpuinfo: &str) -> BTreeSet<u32> {
+    read_trimmed(root, "/sys/devices/system/cpu/online")
+        .and_then(|list| parse_cpu_list(&list))
+        .filter(|cpus| !cpus.is_empty())
+        .unwrap_or_else(|| {
+            let count = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
+            (0..count.max(1) as u32).collect()
+        })
+}
+
+fn cpu_file(root: &Path, cpu: u32, name: &str) -> Option<String> {
+    read_trimmed(root, &format!("/sys/devices/system/cpu/cpu{cpu}/{name}"))
+}
+
+/// Counts the distinct sets of CPUs that share the highest cache level that they have.
+/// Where the kernel says nothing of caches (some guests), sockets stand for them.
+fn last_level_caches(root: &Path, cpus: &BTreeSet<u32>) -> u32 {
+    // No processor has more: data and instructions at level 1, then levels 2 to 4.
+    const MAX_CACHES: u32 = 8;
+    let groups: BTreeSet<String> = cpus
+        .iter()
+        .filter_map(|&cpu| {
+            (0..MAX_CACHES)
+                .filter_map(|index| {
+                    let level = cpu_file(root, cpu, &format!("cache/index{index}/level"))?;
+                    let shared =
+                        cpu_file(root, cpu, &format!("cache/index{index}/shared_cpu_list"))?;
+                    Some((level.parse::<u32>().ok()?, shared))
+                })
+                .max()
+                .map(|(_, shared)| shared)
+                .or_else(|| cpu_file(root, cpu, "topology/physical_package_id"))
+        })
+        .collect();
+    groups.len().max(1) as u32
+}
+
+fn numa_nodes(root: &Path) -> u32 {
+    read_trimmed(root, "/sys/devices/system/node/online")
+        .and_then(|list| parse_cpu_list(&list))
+        .map_or(1, |nodes| nodes.len().max(1) as u32)
+}
+
+fn memory_bytes(root: &Path) -> u64 {
+    const KIB: u64 = 1024;
+    read_trimmed(root, "/proc/meminfo")
+        .as_deref()
+        .and_then(|text| field(text, "MemTotal"))
+        .and_then(|value| value.trim_end_matches(" kB").trim().parse::<u64>().ok())
+        .unwrap_or(0)
+        * KIB
+}
+
+fn os_name(root: &Path) -> String {
+    std::fs::read_to_string(below(root, "/etc/os-release"))
+        .unwrap_or_default()
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="))
+        .map_or_else(|| "unknown".into(), |name| name.trim_matches('"').to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(root: &Path, path: &str, text: &str) {
+        let path = below(root, path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// Four CPUs: two cores of two threads, one last-level cache a core.
+    fn guest() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        write(
+            root,
+            "/proc/cpuinfo",
+            "processor\t: 0\nmodel name\t: Some CPU\nflags\t\t: fpu hypervisor sse\n",
+        );
+        write(root, "/proc/meminfo", "MemTotal:        4000000 kB\nMemFree: 1 kB\n");
+        write(root, "/proc/sys/kernel/osrelease", "7.2.13-test\n");
+        write(root, "/etc/os-release", "ID=debian\nPRETTY_NAME=\"Debian 12\"\n");
+        write(root, "/sys/devices/system/cpu/online", "0-3\n");
+        write(root, "/sys/devices/system/node/online", "0-1\n");
+        for cpu in 0..4 {
+            let pair = if cpu < 2 { "0-1" } else { "2-3" };
+            let of = format!("/sys/devices/system/cpu/cpu{cpu}");
+            write(root, &format!("{of}/topology/thread_siblings_list"), pair);
+            write(root, &format!("{of}/cache/index0/level"), "1");
+            write(root, &format!("{of}/cache/index0/shared_cpu_list"), &cpu.to_string());
+            write(root, &format!("{of}/cache/index3/level"), "3");
+            write(root, &format!("{of}/cache/index3/shared_cpu_list"), pair);
+        }
+        dir
+    }
+
+    #[test]
+    fn an_emulated_guest_is_described_and_known_as_emulated() {
+        let root = guest();
+        let machine = describe(root.path(), || Some(*TCG)).unwrap();
+        let expected = Machine {
+            cpu_model: "Some CPU".into(),
+            cpus: 4,
+            smt: true,
+            llcs: 2,
+            nodes: 2,
+            memory_bytes: 4_096_000_000,
+            hypervisor: Some("QEMU TCG".into()),
+            emulated: true,
+            kernel_release: "7.2.13-test".into(),
+            os: "Debian 12".into(),
+        };
+        assert_eq!(machine, expected);
+    }
+
+    #[test]
+    fn a_guest_on_real_hardware_is_not_emulated() {
+        let root = guest();
+        let machine = describe(root.path(), || Some(*b"KVMKVMKVM\0\0\0")).unwrap();
+        assert_eq!((machine.hypervisor.as_deref(), machine.emulated), (Some("KVM"), false));
+    }
+
+    #[test]
+    fn a_machine_without_the_hypervisor_flag_is_not_asked_for_a_signature() {
+        let root = guest();
+        write(root.path(), "/proc/cpuinfo", "flags : fpu sse\n");
+        let machine = describe(root.path(), || panic!("asked")).unwrap();
+        assert_eq!(machine.hypervisor, None);
+    }
+
+    #[test]
+    fn the_fingerprint_ignores_the_kernel_and_a_little_memory_but_not_the_topology() {
+        let root = guest();
+        let a = describe(root.path(), || None).unwrap();
+        let mut b = Machine { kernel_release: "7.3.4".into(), ..a.clone() };
+        b.memory_bytes -= 4096;
+        assert_eq!(fingerprint(&a), fingerprint(&b));
+        b.llcs = 1;
+        assert_ne!(fingerprint(&a), fingerprint(&b));
+    }
+
+    #[test]
+    fn cpu_lists_are_read_as_the_kernel_writes_them() {
+        assert_eq!(parse_cpu_list("0-2,8\n"), Some(BTreeSet::from([0, 1, 2, 8])));
+        assert_eq!(parse_cpu_list(""), Some(BTreeSet::new()));
+        assert_eq!(parse_cpu_list("a-b"), None);
+    }
+}

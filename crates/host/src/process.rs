@@ -1,0 +1,8 @@
+//! Child processes that cannot outlive us, and that can always be stopped.
+
+mod identity;
+mod spawn;
+mod tail;
+
+pub use identity::ProcessId;
+pub use spawn::{Child, Output, Spawn, StopPlan, Stopped};

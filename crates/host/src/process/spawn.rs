@@ -1,0 +1,388 @@
+use std::fs::{File, OpenOptions};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use metasched_base::{Error, Kind, Result, ResultExt};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use super::identity::ProcessId;
+use super::tail::Tail;
+use crate::cgroup::Cgroup;
+
+/// How often a wait looks whether the process has ended.
+const POLL: Duration = Duration::from_millis(2);
+
+/// How long the last words of a process that ended may take through the pipe.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// Where one of the output streams of a child goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// To the same place as ours.
+    Inherit,
+    /// Nowhere.
+    Null,
+    /// To a file, which is made anew.
+    File(PathBuf),
+    /// To a file, at its end.
+    Append(PathBuf),
+    /// Kept in memory, the last so many bytes of it.
+    Tail(usize),
+}
+
+/// What to start, and how.
+#[derive(Clone, Debug)]
+pub struct Spawn {
+    command: Vec<String>,
+    folder: Option<PathBuf>,
+    env: Vec<(String, String)>,
+    cgroup: Option<PathBuf>,
+    stdout: Output,
+    stderr: Output,
+    detached: bool,
+}
+
+/// A running child, in a process group of its own. Dropping it kills the group.
+#[derive(Debug)]
+pub struct Child {
+    inner: std::process::Child,
+    id: ProcessId,
+    name: String,
+    stdout: Option<Tail>,
+    stderr: Option<Tail>,
+    status: Option<ExitStatus>,
+    detached: bool,
+}
+
+/// How a child is asked to stop: each signal with the time that it is given to
+/// obey. SIGKILL always comes last, so that stopping cannot fail for long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StopPlan {
+    /// The signals in turn.
+    pub steps: Vec<(Signal, Duration)>,
+}
+
+impl Default for StopPlan {
+    /// SIGINT, which schedulers take as an orderly end; SIGTERM, because the
+    /// background job of a shell ignores SIGINT; SIGKILL.
+    fn default() -> Self {
+        Self {
+            steps: vec![
+                (Signal::SIGINT, Duration::from_secs(3)),
+                (Signal::SIGTERM, Duration::from_secs(2)),
+            ],
+        }
+    }
+}
+
+/// How a child came to its end when it was asked to stop.
+#[derive(Clone, Debug)]
+pub struct Stopped {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// The signal that did it; `None` when it had already ended.
+    pub signal: Option<Signal>,
+    /// From the first signal to the end.
+    pub took: Duration,
+}
+
+impl Spawn {
+    /// Will start `command`, a program and its arguments, with output discarded.
+    pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            command: command.into_iter().map(Into::into).collect(),
+            folder: None,
+            env: Vec::new(),
+            cgroup: None,
+            stdout: Output::Null,
+            stderr: Output::Null,
+            detached: false,
+        }
+    }
+
+    /// In this folder.
+    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = Some(folder.into());
+        self
+    }
+
+    /// With one more variable in its environment.
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// In this cgroup from its first instruction on.
+    pub fn cgroup(mut self, cgroup: &Cgroup) -> Self {
+        self.cgroup = Some(cgroup.path().to_owned());
+        self
+    }
+
+    /// With its standard output there.
+    pub fn stdout(mut self, output: Output) -> Self {
+        self.stdout = output;
+        self
+    }
+
+    /// With its standard error there.
+    pub fn stderr(mut self, output: Output) -> Self {
+        self.stderr = output;
+        self
+    }
+
+    /// In a session of its own, to live on when we end, and when [`Child`] is dropped.
+    pub fn detached(mut self) -> Self {
+        self.detached = true;
+        self
+    }
+
+    /// Starts it.
+    ///
+    /// Unless [`Spawn::detached`], the kernel kills it when our process ends in
+    /// whatever way. The kernel ties that to the *thread* that forked, so all children
+    /// are forked by one thread that lives as long as the process.
+    pub fn start(&self) -> Result<Child> {
+        let (reply, answer) = channel();
+        spawner().send((self.clone(), reply)).ok().and_then(|()| answer.recv().ok()).unwrap_or_else(
+            || Err(Error::new(Kind::Failed, self.attempt(), "the thread that forks has ended")),
+        )
+    }
+
+    fn attempt(&self) -> String {
+        format!("start '{}'", self.command.join(" "))
+    }
+
+    fn start_here(&self) -> Result<Child> {
+        let Some((program, arguments)) = self.command.split_first() else {
+            return Err(Error::new(Kind::BadInput, "start a process", "the command is empty"));
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null());
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
+        }
+        command.stdout(stdio(&self.stdout)?).stderr(stdio(&self.stderr)?);
+        let procs = match &self.cgroup {
+            None => None,
+            Some(path) => Some(
+                OpenOptions::new()
+                    .write(true)
+                    .open(path.join("cgroup.procs"))
+                    .attempt(Kind::Failed, || {
+                        format!("{} in the cgroup '{}'", self.attempt(), path.display())
+                    })?,
+            ),
+        };
+        before_exec(&mut command, procs, self.detached);
+        let mut inner = command.spawn().map_err(|e| {
+            let kind = match e.kind() {
+                std::io::ErrorKind::NotFound => Kind::BadInput,
+                std::io::ErrorKind::PermissionDenied => Kind::Denied,
+                _ => Kind::Failed,
+            };
+            let missing = e.kind() == std::io::ErrorKind::NotFound;
+            Error::new(kind, self.attempt(), e).remedy(if missing {
+                format!("see whether '{program}' (and the folder it is to run in) is there")
+            } else {
+                String::new()
+            })
+        })?;
+        let pid = inner.id().cast_signed();
+        // Not yet reaped, so the number is still its own even if it has ended; then
+        // only the number is known, and nothing will be sent to it any more.
+        let id = ProcessId::of(Path::new("/"), pid).unwrap_or(ProcessId { pid, start_ticks: 0 });
+        let limit = |output: &Output| match output {
+            Output::Tail(limit) => *limit,
+            _ => 0,
+        };
+        Ok(Child {
+            id,
+            name: program.clone(),
+            stdout: inner.stdout.take().map(|pipe| Tail::follow(pipe, limit(&self.stdout))),
+            stderr: inner.stderr.take().map(|pipe| Tail::follow(pipe, limit(&self.stderr))),
+            inner,
+            status: None,
+            detached: self.detached,
+        })
+    }
+}
+
+impl Child {
+    /// Its number.
+    pub fn pid(&self) -> i32 {
+        self.id.pid
+    }
+
+    /// Its number and start time.
+    pub fn id(&self) -> ProcessId {
+        self.id
+    }
+
+    /// Its exit status, if it has ended.
+    pub fn poll(&mut self) -> Result<Option<ExitStatus>> {
+        if self.status.is_none() {
+            self.status = self
+                .inner
+                .try_wait()
+                .attempt(Kind::Failed, || format!("wait for '{}'", self.name))?;
+        }
+        Ok(self.status)
+    }
+
+    /// Waits for its end for at most `timeout`.
+    pub fn wait(&mut self, timeout: Duration) -> Result<Option<ExitStatus>> {
+        let end = Instant::now() + timeout;
+        loop {
+            let status = self.poll()?;
+            let left = end.saturating_duration_since(Instant::now());
+            if status.is_some() || left.is_zero() {
+                return Ok(status);
+            }
+            std::thread::sleep(POLL.min(left));
+        }
+    }
+
+    /// Sends a signal to its process group.
+    pub fn signal(&self, signal: Signal) {
+        // Reaped means that the number may be somebody else's. An error means that
+        // nobody is left in the group, which is what signals are for.
+        if self.status.is_none() {
+            let _ = killpg(Pid::from_raw(self.id.pid), signal);
+        }
+    }
+
+    /// Stops it by the plan, with SIGKILL at the end.
+    pub fn stop(&mut self, plan: &StopPlan) -> Result<Stopped> {
+        let began = Instant::now();
+        if let Some(status) = self.poll()? {
+            return Ok(Stopped { status, signal: None, took: Duration::ZERO });
+        }
+        // SIGKILL takes effect as soon as the kernel lets go of the process.
+        const KILL_GRACE: Duration = Duration::from_secs(20);
+        for (signal, grace) in plan.steps.iter().copied().chain([(Signal::SIGKILL, KILL_GRACE)]) {
+            self.signal(signal);
+            if let Some(status) = self.wait(grace)? {
+                return Ok(Stopped { status, signal: Some(signal), took: began.elapsed() });
+            }
+        }
+        Err(Error::new(
+            Kind::Timeout,
+            format!("stop '{}' (process {})", self.name, self.id.pid),
+            "it survived SIGKILL",
+        )
+        .remedy(format!("it waits in the kernel: see /proc/{}/stack", self.id.pid)))
+    }
+
+    /// The end of its standard output, where [`Output::Tail`] was asked for.
+    pub fn stdout_tail(&self) -> String {
+        self.stdout.as_ref().map(|tail| tail.text(self.patience())).unwrap_or_default()
+    }
+
+    /// The end of its standard error, where [`Output::Tail`] was asked for.
+    pub fn stderr_tail(&self) -> String {
+        self.stderr.as_ref().map(|tail| tail.text(self.patience())).unwrap_or_default()
+    }
+
+    /// Its last lines, for an error message: of standard error, or if it wrote
+    /// nothing there, of standard output.
+    pub fn last_lines(&self, lines: usize) -> String {
+        let mut text = self.stderr_tail();
+        if text.trim().is_empty() {
+            text = self.stdout_tail();
+        }
+        let all: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+
+    /// While it runs there is no last word to wait for.
+    fn patience(&self) -> Duration {
+        if self.status.is_some() { LAST_WORDS } else { Duration::ZERO }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if self.detached || matches!(self.poll(), Ok(Some(_))) {
+            return;
+        }
+        self.signal(Signal::SIGKILL);
+        let _ = self.inner.wait();
+    }
+}
+
+type Order = (Spawn, Sender<Result<Child>>);
+
+/// The way to the one thread that forks.
+fn spawner() -> Sender<Order> {
+    static SPAWNER: OnceLock<Sender<Order>> = OnceLock::new();
+    SPAWNER
+        .get_or_init(|| {
+            let (orders, inbox): (_, Receiver<Order>) = channel();
+            std::thread::spawn(move || {
+                for (spawn, reply) in inbox {
+                    // Whoever asked has gone: then the child goes as well, by its drop.
+                    let _ = reply.send(spawn.start_here());
+                }
+            });
+            orders
+        })
+        .clone()
+}
+
+fn stdio(output: &Output) -> Result<Stdio> {
+    let open = |path: &Path, options: &mut OpenOptions| -> Result<Stdio> {
+        let file: File = options
+            .create(true)
+            .open(path)
+            .attempt(Kind::Failed, || format!("open '{}' for writing", path.display()))?;
+        Ok(file.into())
+    };
+    match output {
+        Output::Inherit => Ok(Stdio::inherit()),
+        Output::Null => Ok(Stdio::null()),
+        Output::Tail(_) => Ok(Stdio::piped()),
+        Output::File(path) => open(path, OpenOptions::new().write(true).truncate(true)),
+        Output::Append(path) => open(path, OpenOptions::new().append(true)),
+    }
+}
+
+/// Sets what the child does to itself between fork and exec.
+fn before_exec(command: &mut Command, procs: Option<File>, detached: bool) {
+    let parent = nix::unistd::getpid();
+    let prepare = move || -> std::io::Result<()> {
+        if let Some(procs) = &procs {
+            nix::unistd::write(procs, b"0")?;
+        }
+        // We may have blocked or ignored signals; the child starts with a clean slate,
+        // or it could not be stopped in an orderly way. SIGINT is the one that shells
+        // ignore for background jobs.
+        nix::sys::signal::SigSet::empty().thread_set_mask()?;
+        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGPIPE] {
+            // SAFETY: sets the default action, which runs no code of ours.
+            unsafe { nix::sys::signal::signal(signal, nix::sys::signal::SigHandler::SigDfl) }?;
+        }
+        if detached {
+            nix::unistd::setsid()?;
+            return Ok(());
+        }
+        nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+        nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+        // If the parent died before the line above, no signal will ever come.
+        if nix::unistd::getppid() != parent {
+            return Err(std::io::Error::from_raw_os_error(nix::libc::ECHILD));
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; the
+    // closure makes system calls only, and allocates nothing.
+    unsafe { command.pre_exec(prepare) };
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! Compiles the kernel programs and makes the tables that follow from
+//! `policies/policies.def` and each policy's `options.h`.
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use libbpf_cargo::SkeletonBuilder;
+
+fn main() {
+    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap()).join("../..");
+    let root = root.canonicalize().expect("the workspace's root");
+    let out = PathBuf::from(env::var("OUT_DIR").unwrap());
+    for folder in ["bpf", "meta", "policies"] {
+        println!("cargo::rerun-if-changed={}", root.join(folder).display());
+    }
+    println!("cargo::rerun-if-env-changed=BPF_CLANG");
+
+    let policies = read_policies(&root.join("policies"));
+    fs::write(out.join("policies.gen.h"), includes(&policies)).expect("write policies.gen.h");
+    fs::write(out.join("policies.rs"), rust_table(&policies)).expect("write policies.rs");
+
+    let clang = clang();
+    let mut args: Vec<String> = ["bpf", "meta", "policies"]
+        .iter()
+        .map(|folder| format!("-I{}", root.join(folder).display()))
+        .collect();
+    args.push(format!("-I{}", out.display()));
+    // The state words of lanes and tasks are read through the policy's own struct.
+    args.extend(
+        ["-mcpu=v3", "-fno-strict-aliasing", "-Wall", "-Wextra", "-Werror"].map(Into::into),
+    );
+    // A callback takes all the arguments that its caller has.
+    args.extend(["-Wno-unused-parameter", "-Wno-sign-compare"].map(Into::into));
+    for (source, skeleton) in
+        [("meta/metasched.bpf.c", "metasched.skel.rs"), ("bpf/wait.bpf.c", "wait.skel.rs")]
+    {
+        if let Err(error) = SkeletonBuilder::new()
+            .source(root.join(source))
+            .clang(&clang)
+            .clang_args(&args)
+            .reference_obj(true)
+            .build_and_generate(out.join(skeleton))
+        {
+            panic!("cannot build {source} with '{clang}': {error:?}");
+        }
+    }
+}
+
+/// The compiler for BPF: the one asked for, else the version that is tested with.
+fn clang() -> String {
+    if let Ok(clang) = env::var("BPF_CLANG") {
+        return clang;
+    }
+    ["clang-19", "clang"]
+        .into_iter()
+        .find(|name| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success()))
+        .unwrap_or_else(|| {
+            panic!("cannot build the kernel program: there is no clang; apt-get install clang-19")
+        })
+        .to_string()
+}
+
+struct Policy {
+    name: String,
+    queues: String,
+    summary: String,
+    /// Name, unit, default, least, most, help.
+    options: Vec<Vec<String>>,
+    /// Name, description.
+    counters: Vec<Vec<String>>,
+}
+
+fn read_policies(folder: &Path) -> Vec<Policy> {
+    let def = folder.join("policies.def");
+    let text = fs::read_to_string(&def).unwrap_or_else(|e| panic!("read {}: {e}", def.display()));
+    let mut entries = entries(&text, "POLICY");
+    // The same macro with a prefix: entries() finds both, in the order of the file.
+    assert!(!entries.is_empty(), "{}: no POLICY() line", def.display());
+    entries
+        .drain(..)
+        .map(|entry| {
+            let [name, queues, summary] = entry.as_slice() else {
+                panic!("{}: want POLICY(name, queues, summary), got {entry:?}", def.display());
+            };
+            let header = folder.join(name).join("options.h");
+            let text = fs::read_to_string(&header)
+                .unwrap_or_else(|e| panic!("read {}: {e}", header.display()));
+            // The first argument is the policy's own name, for the C side.
+            let own = |list: Vec<Vec<String>>, n: usize| -> Vec<Vec<String>> {
+                list.into_iter()
+                    .map(|mut entry| {
+                        assert!(
+                            entry.len() == n && entry[0] == *name,
+                            "{}: {entry:?}",
+                            header.display()
+                        );
+                        entry.remove(0);
+                        entry
+                    })
+                    .collect()
+            };
+            Policy {
+                name: name.clone(),
+                queues: queues.clone(),
+                summary: summary.clone(),
+                options: own(entries_of(&text, "OPTION"), 7),
+                counters: own(entries_of(&text, "COUNTER"), 3),
+            }
+        })
+        .collect()
+}
+
+/// The arguments of every `MACRO(...)` and `TASK_MACRO(...)` that starts a line.
+fn entries(text: &str, name: &str) -> Vec<Vec<String>> {
+    text.lines()
+        .filter_map(|line| {
+            let line = line.strip_prefix("TASK_").unwrap_or(line);
+            Some(arguments(line.strip_prefix(name)?.strip_prefix('(')?))
+        })
+        .collect()
+}
+
+/// The arguments of every `MACRO(` inside a list macro, whose name is lower case.
+fn entries_of(text: &str, name: &str) -> Vec<Vec<String>> {
+    let start = format!("\t{name}(");
+    text.match_indices(&start).map(|(at, _)| arguments(&text[at + start.len()..])).collect()
+}
+
+/// Splits at commas, up to the closing parenthesis; strings may hold both.
+fn arguments(text: &str) -> Vec<String> {
+    let mut all = vec![String::new()];
+    let mut in_string = false;
+    for c in text.chars() {
+        match c {
+            '"' => in_string = !in_string,
+            ')' if !in_string => break,
+            ',' if !in_string => all.push(String::new()),
+            '\\' | '\n' | '\t' => {}
+            _ => all.last_mut().unwrap().push(c),
+        }
+    }
+    all.iter().map(|a| a.trim().to_string()).collect()
+}
+
+fn includes(policies: &[Policy]) -> String {
+    policies.iter().fold(String::new(), |mut text, p| {
+        writeln!(text, "#include <{0}/{0}.bpf.c>", p.name).unwrap();
+        text
+    })
+}
+
+fn rust_table(policies: &[Policy]) -> String {
+    let mut text = String::from("&[\n");
+    for p in policies {
+        writeln!(
+            text,
+            "PolicyInfo {{ name: {:?}, summary: {:?}, queues: {}, options: &[",
+            p.name, p.summary, p.queues
+        )
+        .unwrap();
+        for o in &p.options {
+            writeln!(
+                text,
+                "OptionInfo {{ name: {:?}, unit: {:?}, default: {}, least: {}, most: {}, help: {:?} }},",
+                o[0], o[1], o[2], o[3], o[4], o[5]
+            )
+            .unwrap();
+        }
+        text.push_str("], counters: &[\n");
+        for c in &p.counters {
+            writeln!(text, "CounterInfo {{ name: {:?}, description: {:?} }},", c[0], c[1]).unwrap();
+        }
+        text.push_str("] },\n");
+    }
+    text.push_str("]\n");
+    text
+}

@@ -1,0 +1,53 @@
+//! Lanes as user space sees them.
+
+use std::collections::BTreeMap;
+
+/// Where a lane stands in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaneState {
+    /// Every task that is enqueued comes here.
+    Root,
+    /// Replaced: served by its weight until it is empty.
+    Draining,
+    /// Empty, no longer served, about to be freed.
+    Retired,
+}
+
+impl LaneState {
+    /// From `enum lane_state`; None for a free slot.
+    pub(crate) fn from_kernel(state: u32) -> Option<Self> {
+        match state {
+            1 => Some(Self::Root),
+            2 => Some(Self::Draining),
+            3 => Some(Self::Retired),
+            _ => None,
+        }
+    }
+}
+
+/// A lane: a running instance of a policy.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct LaneInfo {
+    /// Its slot, used again once the lane is freed.
+    pub index: u32,
+    /// The name of its policy.
+    pub policy: &'static str,
+    /// Tells it from every other lane of this load.
+    pub generation: u64,
+    /// Where it stands in its life.
+    pub state: LaneState,
+    /// Its share among busy lanes; 100 unless set.
+    pub weight: u32,
+    /// How many tasks stand in its queues now.
+    pub nr_queued: u32,
+    /// What its tasks ran, in nanoseconds, while several lanes were served. A
+    /// lane alone is not measured: that is what makes it cheap.
+    pub runtime_ns: u64,
+    /// When it came into force, nanoseconds of `CLOCK_MONOTONIC`.
+    pub in_force_ns: u64,
+    /// When a task first ran that came through it, same clock; None: not yet.
+    pub first_run_ns: Option<u64>,
+    /// What its policy counted, by the names in its `options.h`.
+    pub counters: BTreeMap<String, u64>,
+}

@@ -1,0 +1,22 @@
+//! Loads the kernel program and replaces its lanes; the only crate that knows libbpf.
+//!
+//! [`Program`] is the metascheduler with its lanes; [`WaitTracer`] measures
+//! run-queue waits under any scheduler. Both leave the kernel when they are
+//! dropped, and when the process dies in whatever way.
+
+mod capture;
+mod exit;
+mod lanes;
+mod policy;
+mod program;
+mod reaper;
+mod refusal;
+mod skel;
+mod syscalls;
+mod wait;
+
+pub use exit::ExitRecord;
+pub use lanes::{LaneInfo, LaneState};
+pub use policy::{CounterInfo, OptionInfo, PolicyInfo, policies};
+pub use program::{LoadOptions, Program, Replacement};
+pub use wait::{WaitHistogram, WaitTracer};

@@ -1,0 +1,119 @@
+//! Frees lanes that were replaced, in a thread of its own.
+//!
+//! The kernel program cannot do it: before a queue may be destroyed, every
+//! callback that could still use it must have ended, and only user space can
+//! wait for that. Meanwhile level 1 takes its slow path, so this must be prompt,
+//! and cost nothing while there is nothing to free: the thread sleeps until a
+//! lane is replaced.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use crate::syscalls::{run_first, run_program, wait_for_callbacks};
+
+/// The first look after a replacement; a drain takes a few milliseconds.
+const FIRST_LOOK: Duration = Duration::from_millis(2);
+/// The pace at which it settles while a lane does not get empty, or while
+/// nothing runs that could be a new lane's first task.
+const SLOWEST_LOOK: Duration = Duration::from_millis(50);
+/// Where neither all CPUs can be visited nor the kernel gives a grace period (it
+/// refuses with nohz_full), this long is waited instead. Callbacks run with interrupts off; a CPU that keeps
+/// them off for so long is reported as locked up.
+const GRACE_WITHOUT_HELP: Duration = Duration::from_secs(10);
+
+/// What the reaper needs from the loaded program.
+pub(crate) struct Lanes {
+    /// The program `reap`.
+    pub reap: OwnedFd,
+    /// Held by whoever changes lanes: the kernel side takes one caller at a time.
+    pub lock: Arc<Mutex<()>>,
+    /// The state of each slot, and whether tracking is still on.
+    pub look: Box<dyn Fn() -> Slots + Send>,
+    /// Told of every slot that was freed.
+    pub freed: Box<dyn Fn(u32) + Send>,
+}
+
+/// Slots by state, a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Slots {
+    pub draining: u64,
+    pub retired: u64,
+}
+
+/// The thread; ends when it is dropped.
+pub(crate) struct Reaper {
+    wake: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reaper {
+    pub(crate) fn start(lanes: Lanes) -> io::Result<Self> {
+        let (wake, woken) = channel();
+        let thread =
+            Builder::new().name("lane-reaper".into()).spawn(move || serve(&lanes, &woken))?;
+        Ok(Reaper { wake: Some(wake), thread: Some(thread) })
+    }
+
+    /// Says that there is a lane to free, or a first run to wait for.
+    pub(crate) fn wake(&self) {
+        if let Some(wake) = &self.wake {
+            // It fails only if the thread has ended, and then nothing can be done.
+            let _ = wake.send(());
+        }
+    }
+}
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        drop(self.wake.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(lanes: &Lanes, woken: &Receiver<()>) {
+    // Without the privilege it is slower under load, and nothing else.
+    let _ = run_first();
+    while woken.recv().is_ok() {
+        let mut pause = FIRST_LOOK;
+        loop {
+            match woken.recv_timeout(pause) {
+                Ok(()) => pause = FIRST_LOOK,
+                Err(RecvTimeoutError::Timeout) => pause = (pause * 2).min(SLOWEST_LOOK),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            match step(lanes) {
+                Ok(true) => break,
+                Ok(false) => {}
+                // The program has left the kernel: its lanes went with it.
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// One look; whether everything is done.
+fn step(lanes: &Lanes) -> io::Result<bool> {
+    let before = (lanes.look)();
+    if before != Slots::default() && wait_for_callbacks().is_err() {
+        std::thread::sleep(GRACE_WITHOUT_HELP);
+    }
+    let mut args = [0u8; 16];
+    args[..8].copy_from_slice(&before.draining.to_ne_bytes());
+    args[8..].copy_from_slice(&before.retired.to_ne_bytes());
+    let _one_caller = lanes.lock.lock().unwrap_or_else(|e| e.into_inner());
+    let left = run_program(lanes.reap.as_fd(), &mut args)?;
+    if left < 0 {
+        return Err(io::Error::from_raw_os_error(-left));
+    }
+    let after = (lanes.look)();
+    for slot in (0..64).filter(|slot| before.retired & !after.retired & (1 << slot) != 0) {
+        (lanes.freed)(slot);
+    }
+    Ok(left == 0 && after == Slots::default())
+}

@@ -1,0 +1,11 @@
+//! What libbpf-cargo generates from the compiled kernel programs.
+
+#![allow(missing_docs, clippy::all, dead_code, non_camel_case_types, unsafe_op_in_unsafe_fn)]
+
+pub(crate) mod metasched {
+    include!(concat!(env!("OUT_DIR"), "/metasched.skel.rs"));
+}
+
+pub(crate) mod wait {
+    include!(concat!(env!("OUT_DIR"), "/wait.skel.rs"));
+}

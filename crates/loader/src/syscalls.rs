@@ -1,0 +1,105 @@
+//! The few system calls that no library wraps.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use libbpf_rs::libbpf_sys;
+use nix::libc;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+/// Runs a `SEC("syscall")` program with `args` as its context; what it returned.
+///
+/// There is no output: such programs leave their results in global variables.
+pub(crate) fn run_program(program: BorrowedFd<'_>, args: &mut [u8]) -> io::Result<i32> {
+    let mut opts = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
+        ..Default::default()
+    };
+    if !args.is_empty() {
+        opts.ctx_in = args.as_ptr().cast();
+        opts.ctx_size_in = args.len() as u32;
+    }
+    // SAFETY: opts and the context that it points to outlive the call.
+    let status = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut opts) };
+    if status != 0 {
+        return Err(io::Error::from_raw_os_error(-status));
+    }
+    Ok(opts.retval as i32)
+}
+
+/// Makes the calling thread run before all ordinary ones. For a thread that does
+/// next to nothing, but at once.
+pub(crate) fn run_first() -> io::Result<()> {
+    let param = libc::sched_param { sched_priority: 1 };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the call reads the parameter and nothing else.
+    let status = unsafe { libc::sched_setscheduler(0, policy, &param) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Waits until every callback of a scheduler that runs now has come to its end,
+/// with what it inserted.
+///
+/// Callbacks run with interrupts off. So when the calling thread has run on a CPU,
+/// those that had begun there are over. A thread that runs first (see
+/// [`run_first`]) visits all CPUs in well under a millisecond; an RCU grace period
+/// would do too, but it waits for kernel threads that the load itself delays.
+pub(crate) fn wait_for_callbacks() -> io::Result<()> {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
+    let before = sched_getaffinity(Pid::from_raw(0))?;
+    let mut visited = Ok(());
+    for cpu in parse_cpu_list(&online) {
+        let mut only = CpuSet::new();
+        visited = only.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &only));
+        if visited.is_err() {
+            break;
+        }
+    }
+    sched_setaffinity(Pid::from_raw(0), &before)?;
+    match visited {
+        Ok(()) => Ok(()),
+        // It went off line meanwhile, or a cpuset keeps us away from it.
+        Err(_) => wait_for_grace_period(),
+    }
+}
+
+/// A whole RCU grace period.
+fn wait_for_grace_period() -> io::Result<()> {
+    // From linux/membarrier.h.
+    const MEMBARRIER_CMD_GLOBAL: i32 = 1;
+    // SAFETY: the call takes three numbers and touches no memory of ours.
+    let status = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// "0-2,5" as numbers; what is no number is left out.
+fn parse_cpu_list(text: &str) -> Vec<usize> {
+    text.trim()
+        .split(',')
+        .filter_map(|part| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            Some(first.parse::<usize>().ok()?..=last.parse::<usize>().ok()?)
+        })
+        .flatten()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_cpus_holds_ranges_and_single_ones() {
+        assert_eq!(parse_cpu_list("0-2,5\n"), [0, 1, 2, 5]);
+        assert_eq!(parse_cpu_list("0"), [0]);
+        assert_eq!(parse_cpu_list(""), []);
+    }
+
+    #[test]
+    fn visiting_the_cpus_leaves_the_thread_where_it_may_run() {
+        let before = sched_getaffinity(Pid::from_raw(0)).unwrap();
+        wait_for_callbacks().unwrap();
+        assert_eq!(sched_getaffinity(Pid::from_raw(0)).unwrap(), before);
+    }
+}

@@ -1,0 +1,309 @@
+//! The kernel program on a real kernel: what no model can show.
+//!
+//! These change the scheduler of the machine that they run on, so they are for
+//! the guest: `make test-guest`, one at a time. Elsewhere they fail.
+
+mod constants;
+mod load;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use load::{Hackbench, Hog};
+use metasched_base::Kind;
+use metasched_loader::{LaneState, LoadOptions, Program, WaitTracer, policies};
+
+fn sysfs(name: &str) -> String {
+    let path = Path::new("/sys/kernel/sched_ext").join(name);
+    fs::read_to_string(&path).map(|text| text.trim().to_string()).unwrap_or_default()
+}
+
+fn load(policy: &str) -> Program {
+    let program = Program::load(&LoadOptions::policy(policy)).unwrap();
+    assert_eq!(sysfs("state"), "enabled");
+    assert_eq!(sysfs("root/ops"), "metasched");
+    program
+}
+
+/// Polls until it holds; panics with `what` if that takes longer than a minute,
+/// which even an overloaded emulated machine does not.
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}: not in 60 s");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// CPU 1 is off line as long as this lives.
+struct Offline;
+
+impl Offline {
+    const SWITCH: &str = "/sys/devices/system/cpu/cpu1/online";
+
+    fn cpu1() -> Self {
+        fs::write(Self::SWITCH, "0").unwrap();
+        Self
+    }
+}
+
+impl Drop for Offline {
+    fn drop(&mut self) {
+        // Not unwrapped, for it may be dropped by a failing test.
+        let _ = fs::write(Self::SWITCH, "1");
+    }
+}
+
+fn assert_alive(program: &Program) {
+    if let Some(record) = program.exited() {
+        panic!("the kernel ended the program: {record:?}");
+    }
+    assert_eq!(sysfs("nr_rejected"), "0", "tasks were refused");
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn each_policy_loads_runs_a_load_and_leaves_the_default_scheduler() {
+    for policy in policies() {
+        let program = load(policy.name);
+        assert_eq!(program.root_policy(), policy.name);
+        let mut hackbench = Hackbench::start(2, 50);
+        hackbench.wait();
+        assert_alive(&program);
+        let counters = program.counters().unwrap();
+        let queued = counters[&format!("{}.queued", policy.name)];
+        assert!(queued > 100, "{}: only {queued} tasks were queued: {counters:?}", policy.name);
+        program.unload().unwrap();
+        wait_until("the default scheduler", || sysfs("state") == "disabled");
+    }
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn the_root_lane_is_replaced_200_times_under_load_and_the_books_are_right() {
+    const CHANGES: u64 = 200;
+    let mut program = load("fifo");
+    let hackbench = Hackbench::start_endless(4);
+    std::thread::sleep(Duration::from_millis(300));
+    let mut first_runs = 0;
+    for change in 0..CHANGES {
+        let policy = if change % 2 == 0 { "vtime" } else { "fifo" };
+        let replacement = program.replace_root(policy).unwrap();
+        // The first lane had generation 1, and none is used twice.
+        assert_eq!(replacement.generation, change + 2);
+        assert_eq!(program.root_policy(), policy);
+        std::thread::sleep(Duration::from_millis(10));
+        if let Some(first) = program.first_run_ns(replacement.generation) {
+            assert!(first >= replacement.at_ns, "a task ran before its lane was there");
+            first_runs += 1;
+        }
+        let lanes = program.lanes().unwrap();
+        let roots: Vec<_> = lanes.iter().filter(|l| l.state == LaneState::Root).collect();
+        assert_eq!(roots.len(), 1, "{lanes:?}");
+        assert_eq!(roots[0].generation, replacement.generation);
+        assert_alive(&program);
+    }
+    assert!(first_runs > CHANGES / 2, "only {first_runs} lanes had run a task after 10 ms");
+    // Every lane that was replaced gets empty and is freed, still under load.
+    wait_until("all old lanes freed", || program.lanes().unwrap().len() == 1);
+    assert!(hackbench.is_running(), "the load has ended before the test");
+    drop(hackbench);
+    let counters = program.counters().unwrap();
+    assert!(counters["fifo.queued"] > 0 && counters["vtime.queued"] > 0, "{counters:?}");
+    program.unload().unwrap();
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn under_vtime_two_hogs_on_a_cpu_share_it_by_their_weights() {
+    // The weights of nice 0 and nice 5 are 1024 and 335.
+    const WANTED: f64 = 1024.0 / 335.0;
+    // What is off by a slice or two gets less and less of the whole, so this is
+    // reached soon, but not while the guest's host stalls for a while in between:
+    // then one run takes as long as ten slices, and is made up for only later.
+    const TOLERANCE: f64 = 0.10;
+    let program = load("vtime");
+    let (heavy, light) = (Hog::start(&[0], 0), Hog::start(&[0], 5));
+    std::thread::sleep(Duration::from_secs(1));
+    let (heavy_before, light_before) = (heavy.ran(), light.ran());
+    std::thread::sleep(Duration::from_secs(5));
+    wait_until("CPU time by weight, 3.06 : 1", || {
+        std::thread::sleep(Duration::from_secs(1));
+        let heavy_ran = (heavy.ran() - heavy_before).as_secs_f64();
+        let ratio = heavy_ran / (light.ran() - light_before).as_secs_f64();
+        println!("{ratio:.2} : 1");
+        (ratio / WANTED - 1.0).abs() < TOLERANCE
+    });
+    assert_alive(&program);
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn pinned_tasks_run_on_their_cpus_while_lanes_change() {
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    assert!(cpus >= 2, "one CPU shows nothing about pinning");
+    let mut program = load("fifo");
+    let free = [Hog::start(&[], 0), Hog::start(&[], 0), Hog::start(&[], 0)];
+    let pinned: Vec<Hog> = (0..cpus).map(|cpu| Hog::start(&[cpu], 0)).collect();
+    for policy in ["vtime", "fifo", "vtime", "fifo"] {
+        let before: Vec<Duration> = free.iter().chain(&pinned).map(Hog::ran).collect();
+        std::thread::sleep(Duration::from_secs(2));
+        for (hog, before) in free.iter().chain(&pinned).zip(before) {
+            let ran = hog.ran() - before;
+            assert!(ran > Duration::from_millis(100), "a hog ran for only {ran:?} of 2 s");
+        }
+        for (cpu, hog) in pinned.iter().enumerate() {
+            assert_eq!(hog.last_cpu(), cpu);
+        }
+        program.replace_root(policy).unwrap();
+    }
+    assert_alive(&program);
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn a_cpu_goes_off_and_on_line_under_load() {
+    for policy in policies() {
+        let mut program = load(policy.name);
+        let hackbench = Hackbench::start_endless(2);
+        let pinned = Hog::start(&[1], 0);
+        for _ in 0..3 {
+            std::thread::sleep(Duration::from_millis(300));
+            let offline = Offline::cpu1();
+            let before = pinned.ran();
+            wait_until("a task whose CPU is gone runs", || pinned.ran() > before);
+            program.replace_root(policy.name).unwrap();
+            drop(offline);
+        }
+        wait_until("all old lanes freed", || program.lanes().unwrap().len() == 1);
+        assert!(hackbench.is_running(), "the load has ended before the test");
+        assert_alive(&program);
+        program.unload().unwrap();
+    }
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn killing_the_process_gives_the_default_scheduler_back() {
+    // SAFETY: the child only loads the program and sleeps until it is killed.
+    match unsafe { nix::unistd::fork() }.unwrap() {
+        nix::unistd::ForkResult::Child => {
+            let _program = Program::load(&LoadOptions::policy("vtime"));
+            loop {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+        }
+        nix::unistd::ForkResult::Parent { child } => {
+            wait_until("the child's program", || sysfs("state") == "enabled");
+            assert_eq!(sysfs("root/ops"), "metasched");
+            nix::sys::signal::kill(child, nix::sys::signal::Signal::SIGKILL).unwrap();
+            nix::sys::wait::waitpid(child, None).unwrap();
+            wait_until("the default scheduler", || sysfs("state") == "disabled");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn a_second_load_is_refused_and_the_scheduler_in_force_named() {
+    let program = load("fifo");
+    let error = Program::load(&LoadOptions::policy("vtime")).err().expect("one at a time");
+    assert_eq!(error.kind, Kind::Busy);
+    assert_eq!(
+        error.to_string(),
+        "cannot load 'vtime': 'metasched' is already attached; stop it first"
+    );
+    assert_alive(&program);
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn an_operators_sysrq_ends_the_program_and_the_record_says_so() {
+    let mut program = load("fifo");
+    assert!(program.exited().is_none());
+    fs::write("/proc/sysrq-trigger", "S").unwrap();
+    wait_until("the exit record", || program.exited().is_some());
+    let record = program.exited().unwrap();
+    assert!(record.was_sysrq() && record.was_asked_for(), "{record:?}");
+    assert!(!record.reason.is_empty(), "{record:?}");
+    wait_until("the default scheduler", || sysfs("state") == "disabled");
+    let error = program.replace_root("vtime").unwrap_err();
+    assert_eq!(error.kind, Kind::SchedulerExit, "{error}");
+    // What was counted can still be read.
+    program.counters().unwrap();
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn the_verifier_reads_few_instructions() {
+    // Of a million that it grants to each program; two small policies need this.
+    const MOST: u32 = 50_000;
+    let _program = load("fifo");
+    let mut total = 0;
+    for program in libbpf_rs::query::ProgInfoIter::default() {
+        let name = program.name.to_string_lossy().into_owned();
+        if name.starts_with("metasched_") || ["replace_root", "reap"].contains(&name.as_str()) {
+            println!("{name}: {} instructions verified", program.verified_insns);
+            assert!(program.verified_insns < MOST, "{name}: {}", program.verified_insns);
+            total += program.verified_insns;
+        }
+    }
+    println!("{total} in all");
+    assert!(total > 100, "no program of ours was found");
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn waits_are_traced_for_a_cgroup_and_the_system_under_any_scheduler() {
+    let group = Path::new("/sys/fs/cgroup/metasched-wait-test");
+    let below = group.join("below");
+    fs::create_dir_all(&below).unwrap();
+    let id = std::os::unix::fs::MetadataExt::ino(&fs::metadata(group).unwrap());
+    let tracer = WaitTracer::attach(&[id]).unwrap();
+    let trace = |what: &str| {
+        tracer.reset().unwrap();
+        // Three hogs on one CPU: two of them always wait.
+        let hogs: Vec<Hog> = (0..3).map(|_| Hog::start(&[0], 0)).collect();
+        fs::write(below.join("cgroup.procs"), hogs[0].pid().to_string()).unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+        let all = tracer.read().unwrap();
+        let [own, system] = all.as_slice() else { panic!("{all:?}") };
+        assert_eq!((own.cgroup_id, system.cgroup_id), (id, 0));
+        for histogram in [own, system] {
+            assert!(histogram.count > 10, "{what}: {histogram:?}");
+            assert_eq!(histogram.buckets.iter().sum::<u64>(), histogram.count);
+            assert!(histogram.sum_ns >= histogram.max_ns);
+        }
+        assert!(own.count < system.count, "{what}: {own:?}");
+        assert!(own.max_ns > 1_000_000, "{what}: a hog that shares its CPU waits for slices");
+    };
+    trace("EEVDF");
+    let program = load("fifo");
+    trace("fifo");
+    assert_alive(&program);
+    drop(program);
+    wait_until("the cgroup is empty", || fs::remove_dir(&below).is_ok());
+    fs::remove_dir(group).unwrap();
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn our_constants_are_the_kernels() {
+    let btf = Command::new("bpftool")
+        .args(["btf", "dump", "file", "/sys/kernel/btf/vmlinux", "format", "raw"])
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .output()
+        .expect("bpftool is installed");
+    let kernel = constants::of_btf_dump(&String::from_utf8_lossy(&btf.stdout));
+    let ours = constants::of_header(include_str!("../../../bpf/vmlinux.h"));
+    assert!(ours.len() > 10, "the header was not understood: {ours:?}");
+    for (name, value) in ours {
+        if let Some(theirs) = kernel.get(&name) {
+            assert_eq!(value, *theirs, "{name}");
+        } else {
+            assert!(!name.starts_with("SCX_"), "{name}: the kernel has no such constant");
+        }
+    }
+}

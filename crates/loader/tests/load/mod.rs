@@ -1,0 +1,106 @@
+//! Loads for the guest tests. Each ends when it is dropped.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// hackbench, in a process group of its own so that all of it can be ended.
+pub struct Hackbench(std::cell::RefCell<Child>);
+
+impl Hackbench {
+    /// `groups` groups of 40 tasks, each sending `loops` messages.
+    pub fn start(groups: u32, loops: u32) -> Self {
+        Self::spawn(&format!("exec hackbench -g {groups} -l {loops}"))
+    }
+
+    /// One after the other until it is dropped.
+    pub fn start_endless(groups: u32) -> Self {
+        Self::spawn(&format!("while hackbench -g {groups} -l 100; do :; done"))
+    }
+
+    fn spawn(script: &str) -> Self {
+        let child = Command::new("sh")
+            .args(["-c", script])
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("hackbench (package rt-tests) is installed");
+        Self(child.into())
+    }
+
+    /// Waits for its end, which must be a good one.
+    pub fn wait(&mut self) {
+        let status = self.0.get_mut().wait().unwrap();
+        assert!(status.success(), "hackbench: {status}");
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.0.borrow_mut().try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Hackbench {
+    fn drop(&mut self) {
+        let child = self.0.get_mut();
+        if let Ok(None) = child.try_wait() {
+            let group = nix::unistd::Pid::from_raw(child.id() as i32);
+            let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A process that never stops computing.
+pub struct Hog(Child);
+
+impl Hog {
+    /// On those CPUs only (any, if none is named), with that niceness.
+    pub fn start(cpus: &[usize], nice: i32) -> Self {
+        let mut set = nix::sched::CpuSet::new();
+        for cpu in cpus {
+            set.set(*cpu).unwrap();
+        }
+        let pinned = !cpus.is_empty();
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do :; done"]);
+        // SAFETY: both calls are plain system calls, allowed after a fork.
+        unsafe {
+            command.pre_exec(move || {
+                if pinned {
+                    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set)?;
+                }
+                if nix::libc::nice(nice) == -1 && nice != -1 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                Ok(())
+            });
+        }
+        Self(command.spawn().unwrap())
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// How long it ran so far.
+    pub fn ran(&self) -> Duration {
+        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.pid())).unwrap();
+        Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
+    }
+
+    /// The CPU that it ran on last.
+    pub fn last_cpu(&self) -> usize {
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        // The name, in parentheses, may hold spaces; the CPU is field 39 of all.
+        let (_, fields) = text.rsplit_once(") ").unwrap();
+        fields.split(' ').nth(36).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

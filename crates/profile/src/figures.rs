@@ -1,0 +1,79 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What one run of a load gave.
+///
+/// Latencies are in microseconds. Where the load tool gives a histogram, the
+/// percentiles are recomputed from it, so that every workload's are made alike.
+/// What metasched observes itself is absent where it did not look (control runs)
+/// or could not (the kernel does not tell, or the threads were gone by then).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Requests (or whatever the form's unit says) finished in a second.
+    pub throughput_per_s: f64,
+    /// How many were finished.
+    pub requests: u64,
+    /// How many failed; they count in no other figure.
+    pub errors: u64,
+    /// How long the load ran, in seconds, as the load tool says.
+    pub duration_s: f64,
+    /// Mean latency.
+    pub mean_us: f64,
+    /// Median latency.
+    pub p50_us: f64,
+    /// 95th percentile of the latency.
+    pub p95_us: f64,
+    /// 99th percentile of the latency.
+    pub p99_us: f64,
+    /// 99.9th percentile of the latency.
+    pub p999_us: f64,
+    /// Highest latency.
+    pub max_us: f64,
+    /// Latency histogram: value in microseconds, count; ascending by value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<Vec<(u64, u64)>>,
+    /// Mean time that a thread of the application waited on a run queue each time
+    /// that it got a CPU (schedstat), in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_mean_us: Option<f64>,
+    /// Voluntary context switches of the application in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvcsw_per_s: Option<f64>,
+    /// Involuntary context switches of the application in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nivcsw_per_s: Option<f64>,
+    /// CPU time of the application during the run, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<f64>,
+    /// Run-queue waits of the application, only in traced runs: bucket i counts
+    /// those of at least 2^i and less than 2^(i+1) nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_histogram: Option<Vec<u64>>,
+}
+
+/// What one cgroup did during a run. Rates are per second of the load's duration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PartFigures {
+    /// CPU time in seconds, from the cgroup's `cpu.stat`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<f64>,
+    /// Mean run-queue wait for each time that a thread got a CPU, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_mean_us: Option<f64>,
+    /// How often its threads got a CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeslices: Option<u64>,
+    /// Voluntary context switches in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvcsw_per_s: Option<f64>,
+    /// Involuntary context switches in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nivcsw_per_s: Option<f64>,
+    /// Run-queue waits, only in traced runs; buckets as in [`Figures::wait_histogram`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_histogram: Option<Vec<u64>>,
+}
+
+/// The figures of each part of an application, by the name of its cgroup.
+pub type Parts = BTreeMap<String, PartFigures>;

@@ -1,0 +1,21 @@
+//! Runs workloads under candidates and keeps what was measured.
+
+mod figures;
+pub mod manifest;
+pub mod measure;
+mod measurement;
+mod nearest;
+mod profile;
+pub mod runner;
+mod store;
+mod subject;
+
+pub(crate) use metasched_base::{Error, Kind, ResultExt};
+
+pub use figures::{Figures, PartFigures, Parts};
+pub use measurement::{
+    Environment, Failure, Measurement, PairedFigures, RunKind, Series, SeriesKey, Session,
+};
+pub use profile::{Profile, profile, random_seed};
+pub use store::{NewMeasurement, Query, Store, default_path};
+pub use subject::{BASELINE, Subject, TurnShare};

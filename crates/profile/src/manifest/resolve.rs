@@ -1,0 +1,93 @@
+use std::collections::BTreeMap;
+
+use metasched_base::{Error, Kind, Result};
+
+use super::{Form, Manifest, Process, hash};
+use crate::nearest::nearest;
+
+/// A workload ready to be measured: its manifest with every parameter decided.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// The manifest.
+    pub manifest: Manifest,
+    /// The value of every parameter, `auto` resolved.
+    pub params: BTreeMap<String, String>,
+    /// Whether the CPU that it will run on is emulated in software.
+    pub emulated: bool,
+    /// The hash of its files and parameters: what makes it this workload.
+    pub hash: String,
+}
+
+/// Reads `name=value` as `--set` takes it.
+pub fn parse_setting(text: &str) -> Result<(String, String)> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.to_owned()))
+        }
+        _ => Err(Error::new(Kind::Usage, format!("set '{text}'"), "it is not NAME=VALUE")
+            .remedy("write it like --set encoder=lsa")),
+    }
+}
+
+impl Workload {
+    /// Decides every parameter: what `settings` say, else the default, and what
+    /// `auto` stands for on an emulated or a real CPU.
+    pub fn resolve(
+        manifest: Manifest,
+        settings: &[(String, String)],
+        emulated: bool,
+    ) -> Result<Workload> {
+        let mut params = BTreeMap::new();
+        for (name, param) in &manifest.params {
+            params.insert(name.clone(), param.default.clone());
+        }
+        for (name, value) in settings {
+            let attempt = || format!("set '{name}={value}' for '{}'", manifest.name);
+            let Some(param) = manifest.params.get(name) else {
+                let names: Vec<&str> = manifest.params.keys().map(String::as_str).collect();
+                let remedy = match nearest(name, names.iter().copied()) {
+                    Some(near) => format!("did you mean '{near}'?"),
+                    None if names.is_empty() => "this workload has no parameters".to_owned(),
+                    None => format!("its parameters are {}", names.join(", ")),
+                };
+                return Err(Error::new(Kind::BadInput, attempt(), "there is no such parameter")
+                    .remedy(remedy));
+            };
+            if !param.choices.is_empty() && !param.choices.contains(value) {
+                return Err(Error::new(Kind::BadInput, attempt(), "it cannot have that value")
+                    .remedy(format!("the choices are {}", param.choices.join(", "))));
+            }
+            params.insert(name.clone(), value.clone());
+        }
+        for (name, param) in &manifest.params {
+            if let (Some(auto), Some("auto")) = (&param.auto, params.get(name).map(String::as_str))
+            {
+                let value = if emulated { &auto.emulated } else { &auto.native };
+                params.insert(name.clone(), value.clone());
+            }
+        }
+        let hash = hash::workload(&manifest.folder, &params)?;
+        Ok(Workload { manifest, params, emulated, hash })
+    }
+
+    /// The processes of a form that these parameters ask for.
+    pub fn processes<'a>(&'a self, form: &'a Form) -> impl Iterator<Item = &'a Process> {
+        form.processes.iter().filter(|process| {
+            process.when.iter().all(|(name, allowed)| {
+                self.params.get(name).is_some_and(|value| allowed.contains(value))
+            })
+        })
+    }
+
+    /// The parameters as environment variables.
+    pub fn param_variables(&self) -> impl Iterator<Item = (String, String)> {
+        self.params.iter().map(|(name, value)| {
+            (format!("METASCHED_PARAM_{}", variable_part(name)), value.clone())
+        })
+    }
+}
+
+/// A parameter's name as part of a variable's.
+pub(super) fn variable_part(param: &str) -> String {
+    param.to_ascii_uppercase().replace('-', "_")
+}

@@ -1,0 +1,394 @@
+//! One form: its application is started once, and kept running while subjects change.
+
+use std::time::{Duration, Instant};
+
+use metasched_base::{Error, Interrupt, Kind, Result};
+use metasched_control::SwitchRecord;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::rounds::{Need, need};
+use super::{Bench, Event, is_fatal};
+use crate::manifest::{Form, Reader};
+use crate::runner::{Application, Observe, RunResult};
+use crate::store::{NewMeasurement, Query};
+use crate::{Failure, RunKind, Subject};
+
+/// What the store holds of a series, for the subjects of this call (by their place).
+pub(super) struct State {
+    /// (throughput of the subject, of the default scheduler) of each pair.
+    pub ratios: Vec<Vec<(f64, f64)>>,
+    /// Traced runs.
+    traced: Vec<u32>,
+    /// Control runs.
+    controls: u32,
+}
+
+impl State {
+    pub(super) fn pairs(&self) -> usize {
+        self.ratios.iter().map(Vec::len).sum()
+    }
+}
+
+/// How a run failed.
+enum Fault {
+    /// Nothing can go on: interruption, store, privileges.
+    Stop(Error),
+    /// The application or its load does not work, whatever it runs under.
+    Workload(Error),
+    /// It failed under this subject.
+    Subject(Error),
+}
+
+/// One run that is to be made.
+#[derive(Clone, Copy)]
+struct Item {
+    subject: usize,
+    kind: RunKind,
+}
+
+/// A form while it is measured.
+struct Running<'a> {
+    application: Option<Application<'a>>,
+    form: &'a Form,
+    series: i64,
+    /// When its part of the budget is over.
+    end: Option<Instant>,
+    /// Runs that later forms will need.
+    later: u32,
+    random: ChaCha8Rng,
+    rounds: u32,
+}
+
+impl<'a> Bench<'a, '_> {
+    /// What the store holds of a series.
+    pub(super) fn state(&self, series: i64) -> Result<State> {
+        let mut state = State {
+            ratios: vec![Vec::new(); self.subjects.len()],
+            traced: vec![0; self.subjects.len()],
+            controls: 0,
+        };
+        let place = |subject: &Subject| self.subjects.iter().position(|s| s == subject);
+        for pair in self.store.pairs(&Query::of_series(series))? {
+            if let Some(place) = place(&pair.subject) {
+                state.ratios[place]
+                    .push((pair.figures.throughput_per_s, pair.baseline.throughput_per_s));
+            }
+        }
+        let traced = Query { kind: Some(RunKind::Traced), ..Query::of_series(series) };
+        for run in self.store.measurements(&traced)? {
+            if let Some(place) = place(&run.subject) {
+                state.traced[place] += 1;
+            }
+        }
+        let controls = self.store.controls(&Query::of_series(series))?.len();
+        state.controls = u32::try_from(controls).unwrap_or(u32::MAX);
+        Ok(state)
+    }
+
+    /// About how many runs it takes until the form needs no more.
+    pub(super) fn runs_needed(&self, state: &State) -> u32 {
+        let mut runs = 0;
+        let mut longest = 0;
+        for place in self.alive() {
+            if let Need::Rounds(rounds) = self.need(state, place) {
+                runs += rounds;
+                longest = longest.max(rounds);
+            }
+        }
+        let controls = self.request.options.control_runs.saturating_sub(state.controls);
+        longest = longest.max(controls);
+        runs + longest + controls + self.traces_missing(state).len() as u32
+    }
+
+    fn need(&self, state: &State, place: usize) -> Need {
+        need(&state.ratios[place], &self.request.options.rules)
+    }
+
+    /// The subjects other than the default scheduler that were not dropped.
+    fn alive(&self) -> Vec<usize> {
+        (1..self.subjects.len()).filter(|place| !self.is_dropped(&self.subjects[*place])).collect()
+    }
+
+    fn traces_missing(&self, state: &State) -> Vec<usize> {
+        let wanted = self.request.options.trace_runs;
+        let mut missing = Vec::new();
+        for place in [0].into_iter().chain(self.alive()) {
+            for _ in state.traced[place]..wanted {
+                missing.push(place);
+            }
+        }
+        missing
+    }
+
+    /// Measures a form until it needs no more or its time is over. Gives what made it
+    /// end early, if the application does not work.
+    pub(super) fn form(
+        &mut self,
+        form: &'a Form,
+        series: i64,
+        end: Option<Instant>,
+        later: u32,
+    ) -> Result<Option<Error>> {
+        // Applications start under the default scheduler, whatever ran before.
+        self.enter_baseline()?;
+        let mut random = ChaCha8Rng::seed_from_u64(self.request.options.seed);
+        // Each form draws from a stream of its own, so that what one form needs does
+        // not change the order of another.
+        random.set_stream(series.unsigned_abs());
+        let mut running =
+            Running { application: None, form, series, end, later, random, rounds: 0 };
+        let result = self.rounds(&mut running).and_then(|()| self.traces(&mut running));
+        // Back first: an application stops best under the scheduler that it started under.
+        let back = self.enter_baseline();
+        let stopped = running.application.take().map_or(Ok(()), Application::stop);
+        match result {
+            Ok(()) => back.and(stopped).map(|()| None),
+            Err(Fault::Stop(error)) => Err(error),
+            Err(Fault::Workload(error) | Fault::Subject(error)) => back.map(|()| Some(error)),
+        }
+    }
+
+    fn enter_baseline(&mut self) -> Result<()> {
+        let subject = self.subjects[0].clone();
+        self.executor.enter(&subject).map(drop)
+    }
+
+    /// Round after round, until nobody needs another or the time is over.
+    fn rounds(&mut self, running: &mut Running<'a>) -> Result<(), Fault> {
+        loop {
+            let state = self.state(running.series).map_err(Fault::Stop)?;
+            let mut items: Vec<Item> = self
+                .alive()
+                .into_iter()
+                .filter(|place| matches!(self.need(&state, *place), Need::Rounds(_)))
+                .map(|subject| Item { subject, kind: RunKind::Measured })
+                .collect();
+            let control = state.controls < self.request.options.control_runs;
+            if items.is_empty() && !control {
+                return Ok(());
+            }
+            items.push(Item { subject: 0, kind: RunKind::Measured });
+            if control {
+                items.push(Item { subject: 0, kind: RunKind::Control });
+            }
+            // The traced runs at the end want their time too.
+            let runs = items.len() + self.traces_missing(&state).len();
+            let expected = self.pace.mean * u32::try_from(runs).unwrap_or(u32::MAX);
+            if running.rounds > 0 && running.end.is_some_and(|end| Instant::now() + expected > end)
+            {
+                return Ok(());
+            }
+            items.shuffle(&mut running.random);
+            let here = u32::try_from(items.len()).unwrap_or(u32::MAX);
+            self.round(running, &items, self.runs_needed(&state).saturating_sub(here))?;
+            running.rounds += 1;
+        }
+    }
+
+    /// The traced runs that are missing. They belong to no round: nothing is divided.
+    fn traces(&mut self, running: &mut Running<'a>) -> Result<(), Fault> {
+        let state = self.state(running.series).map_err(Fault::Stop)?;
+        let mut missing = self.traces_missing(&state);
+        missing.shuffle(&mut running.random);
+        let items: Vec<Item> =
+            missing.into_iter().map(|subject| Item { subject, kind: RunKind::Traced }).collect();
+        if items.is_empty() { Ok(()) } else { self.round(running, &items, 0) }
+    }
+
+    /// Makes the runs of a round in the given order; `after` is about how many this form
+    /// needs after it.
+    fn round(
+        &mut self,
+        running: &mut Running<'a>,
+        items: &[Item],
+        after: u32,
+    ) -> Result<(), Fault> {
+        let session = self.session().map_err(Fault::Stop)?;
+        let round = self.store.last_round(running.series, session).map_err(Fault::Stop)? + 1;
+        for (order, item) in items.iter().enumerate() {
+            let subject = self.subjects[item.subject].clone();
+            let late = || running.end.is_some_and(|end| Instant::now() + self.pace.mean > end);
+            if self.is_dropped(&subject) || (item.kind == RunKind::Traced && late()) {
+                continue;
+            }
+            let left = u32::try_from(items.len() - order).unwrap_or(u32::MAX);
+            self.announce(running, &subject, item.kind, round, left + after);
+            let began = Instant::now();
+            match self.run(running, &subject, item.kind) {
+                Ok((result, started_at, switches)) => {
+                    self.pace.add(began.elapsed());
+                    self.store
+                        .add(&NewMeasurement {
+                            series: running.series,
+                            session,
+                            round,
+                            order: u32::try_from(order).unwrap_or(u32::MAX),
+                            kind: item.kind,
+                            subject: &subject,
+                            started_at: &started_at,
+                            figures: &result.figures,
+                            parts: &result.parts,
+                        })
+                        .and_then(|_| self.store.add_switches(session, &switches))
+                        .map_err(Fault::Stop)?;
+                    (self.observer)(Event::Finished {
+                        subject: &subject,
+                        figures: &result.figures,
+                    });
+                }
+                // The tracer is ours: what it cannot do is nobody else's failure, and
+                // it would fail the next time too.
+                Err(Fault::Subject(error) | Fault::Workload(error))
+                    if item.kind == RunKind::Traced =>
+                {
+                    self.keep_failure(running, session, &subject, &error)?;
+                    (self.observer)(Event::Failed {
+                        subject: &subject,
+                        error: &error,
+                        dropped: false,
+                    });
+                    return Ok(());
+                }
+                Err(Fault::Subject(error)) => self.failed(running, session, &subject, error)?,
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells that a run begins, of which so many are still to come.
+    fn announce(
+        &mut self,
+        running: &Running,
+        subject: &Subject,
+        kind: RunKind,
+        round: u32,
+        runs: u32,
+    ) {
+        let mut runs_left = runs + running.later;
+        let mut time_left = self.pace.mean * runs_left;
+        if let Some(budget) = self.request.options.budget {
+            // A run that was begun is finished even so.
+            let left = (self.began + budget).saturating_duration_since(Instant::now());
+            time_left = time_left.min(left.max(self.pace.mean));
+            runs_left = (time_left.as_secs_f64() / self.pace.mean.as_secs_f64()).ceil() as u32;
+        }
+        (self.observer)(Event::Running {
+            form: &running.form.name,
+            subject,
+            kind,
+            round,
+            runs_left,
+            time_left,
+        });
+    }
+
+    /// Keeps a failure under a subject, and starts the application anew: it may be in
+    /// any state.
+    fn failed(
+        &mut self,
+        running: &mut Running<'a>,
+        session: i64,
+        subject: &Subject,
+        error: Error,
+    ) -> Result<(), Fault> {
+        self.keep_failure(running, session, subject, &error)?;
+        self.failures.push((subject.clone(), error.clone()));
+        let dropped = self.is_dropped(subject);
+        (self.observer)(Event::Failed { subject, error: &error, dropped });
+        self.enter_baseline().map_err(Fault::Stop)?;
+        running.application = None;
+        Ok(())
+    }
+
+    fn keep_failure(
+        &mut self,
+        running: &Running,
+        session: i64,
+        subject: &Subject,
+        error: &Error,
+    ) -> Result<(), Fault> {
+        let failure = Failure {
+            session,
+            series: running.series,
+            subject: subject.clone(),
+            at: crate::store::now(),
+            error: error.to_string(),
+        };
+        self.store.add_failure(&failure).map_err(Fault::Stop)
+    }
+
+    /// One run: puts the subject in force, warms up, measures.
+    fn run(
+        &mut self,
+        running: &mut Running<'a>,
+        subject: &Subject,
+        kind: RunKind,
+    ) -> Result<(RunResult, String, Vec<SwitchRecord>), Fault> {
+        let blame = |error: Error| {
+            if is_fatal(&error) || subject.is_baseline() {
+                Fault::Stop(error)
+            } else {
+                Fault::Subject(error)
+            }
+        };
+        let options = self.request.options;
+        let warm = running.application.is_some();
+        if running.application.is_none() {
+            let application = Application::start(self.request.workload, running.form, self.site);
+            running.application = Some(application.map_err(workload_fault)?);
+        }
+        let Some(application) = &mut running.application else { unreachable!("it was just set") };
+        let mut switches = self.executor.enter(subject).map_err(blame)?;
+        // A command has nothing to warm up but the caches, and those only once.
+        let warmup = match running.form.load.reads {
+            Reader::Elapsed if warm => Duration::ZERO,
+            _ => options.warmup,
+        };
+        let user = &self.site.interrupt;
+        let mut outcome = None;
+        let mut work = |cancel: &Interrupt| {
+            outcome =
+                Some(warm_and_run(application, warmup, options.duration, kind, &[user, cancel]));
+        };
+        let taken = self.executor.during(subject, &mut work);
+        user.check("the measurement").map_err(Fault::Stop)?;
+        switches.extend(taken.map_err(blame)?);
+        match outcome {
+            Some(Ok((result, started_at))) => Ok((result, started_at, switches)),
+            Some(Err(error)) if is_fatal(&error) => Err(Fault::Stop(error)),
+            Some(Err(error)) if subject.is_baseline() => Err(Fault::Workload(error)),
+            Some(Err(error)) => Err(Fault::Subject(error)),
+            None => Err(Fault::Stop(Error::new(
+                Kind::Failed,
+                format!("measure under '{subject}'"),
+                "the load was never run",
+            ))),
+        }
+    }
+}
+
+fn workload_fault(error: Error) -> Fault {
+    if is_fatal(&error) { Fault::Stop(error) } else { Fault::Workload(error) }
+}
+
+fn warm_and_run(
+    application: &mut Application,
+    warmup: Duration,
+    duration: Duration,
+    kind: RunKind,
+    interrupts: &[&Interrupt],
+) -> Result<(RunResult, String)> {
+    if !warmup.is_zero() {
+        application.run(warmup, Observe::Nothing, interrupts)?;
+    }
+    let observe = match kind {
+        RunKind::Measured => Observe::Usage,
+        RunKind::Traced => Observe::Waits,
+        RunKind::Control => Observe::Nothing,
+    };
+    let started_at = crate::store::now();
+    Ok((application.run(duration, observe, interrupts)?, started_at))
+}

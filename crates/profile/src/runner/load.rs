@@ -1,0 +1,262 @@
+//! One run of the load, and what the application did meanwhile.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
+use metasched_host::process::Output;
+
+use super::application::Application;
+use super::step::{command, ended, interrupted, last_lines, outcome, quoted};
+use super::tracer::Tracer;
+use super::wait::{Watched, Woken, wait};
+use super::{Group, Usage, readers};
+use crate::{Figures, PartFigures, Parts};
+
+/// A load may take this many times its duration, and [`TIMEOUT_MORE`] besides, before
+/// it is taken to hang: tools start up, and drain their last requests.
+const TIMEOUT_TIMES: u32 = 3;
+const TIMEOUT_MORE: Duration = Duration::from_secs(30);
+
+/// More output than this is not figures.
+const MAX_OUTPUT_BYTES: u64 = 64 << 20;
+
+/// What metasched itself looks at while a load runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Observe {
+    /// Nothing: the load tool's own figures are all.
+    Nothing,
+    /// What the cgroups used, read once before and once after.
+    Usage,
+    /// That, and every run-queue wait, by a tracer in the kernel.
+    Waits,
+}
+
+/// What one run gave.
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    /// The figures of the whole.
+    pub figures: Figures,
+    /// The figures of each cgroup.
+    pub parts: Parts,
+}
+
+impl Application<'_> {
+    /// Runs the load once, for `duration` where the tool can be told.
+    ///
+    /// Errors: a load that fails, hangs or prints nonsense, and a process of the
+    /// application that ends meanwhile, each with what was said last. When one of
+    /// `interrupts` is raised, the load is killed, and the kind is
+    /// [`Kind::Interrupted`].
+    pub fn run(
+        &mut self,
+        duration: Duration,
+        observe: Observe,
+        interrupts: &[&Interrupt],
+    ) -> Result<RunResult> {
+        self.check()?;
+        let tracer = match observe {
+            Observe::Waits => Some(Tracer::attach(self.own_groups())?),
+            _ => None,
+        };
+        let before = self.usage(observe)?;
+        let began = Instant::now();
+        let output = self.run_load(duration, interrupts)?;
+        let elapsed_s = began.elapsed().as_secs_f64();
+        let after = self.usage(observe)?;
+        let reads = self.form.load.reads;
+        let mut figures = readers::read(reads, &output, elapsed_s).map_err(|cause| {
+            Error::new(Kind::Failed, self.load_attempt(), cause).remedy(format!(
+                "its whole output is in '{}' and '{}'",
+                self.log("load.out").display(),
+                self.log("load.err").display()
+            ))
+        })?;
+        let mut parts: Parts = after
+            .iter()
+            .filter_map(|(name, after)| {
+                Some((name.clone(), part(before.get(name)?, after, figures.duration_s)))
+            })
+            .collect();
+        if let Some(tracer) = tracer {
+            for (name, histogram) in tracer.read()? {
+                parts.entry(name).or_default().wait_histogram = Some(histogram);
+            }
+        }
+        let own: Vec<&PartFigures> =
+            self.own_groups().filter_map(|(name, _)| parts.get(name)).collect();
+        sum(&mut figures, &own);
+        Ok(RunResult { figures, parts })
+    }
+
+    /// The groups of the application, without the load's; that one too if there is no
+    /// other, as a command without an application beside it is the application.
+    fn own_groups(&self) -> impl Iterator<Item = (&str, &dyn Group)> {
+        let own = |name: &str| self.running.iter().any(|process| process.cgroup == name);
+        let none = self.running.is_empty();
+        self.groups
+            .iter()
+            .filter(move |(name, _)| none || own(name))
+            .map(|(name, group)| (name.as_str(), group.as_ref()))
+    }
+
+    fn load_attempt(&self) -> String {
+        let name = &self.workload.manifest.name;
+        format!("measure the workload '{name}' (form '{}')", self.form.name)
+    }
+
+    fn usage(&self, observe: Observe) -> Result<BTreeMap<String, Usage>> {
+        let mut usage = BTreeMap::new();
+        if observe != Observe::Nothing {
+            for (name, group) in &self.groups {
+                if let Some(reading) = group.usage()? {
+                    usage.insert(name.clone(), reading);
+                }
+            }
+        }
+        Ok(usage)
+    }
+
+    /// Runs the load to its end; gives what it printed.
+    fn run_load(&mut self, duration: Duration, interrupts: &[&Interrupt]) -> Result<String> {
+        let load = &self.form.load;
+        let (out, err) = (self.log("load.out"), self.log("load.err"));
+        let variables = self.variables(&load.env, duration)?;
+        let spawn = command(&load.command, &self.workload.manifest.folder, &variables)
+            .stdout(Output::File(out.clone()))
+            .stderr(Output::File(err.clone()));
+        let timeout = load.timeout.unwrap_or(duration * TIMEOUT_TIMES + TIMEOUT_MORE);
+        let mut child = self.group(&load.cgroup)?.place(spawn).start()?;
+        let watched = Watched::new(child.pid())?;
+        let woken = {
+            let all: Vec<&Watched> =
+                [&watched].into_iter().chain(self.running.iter().map(|r| &r.watched)).collect();
+            wait(&all, timeout, interrupts)?
+        };
+        let tool = format!("the load '{}'", load.command.join(" "));
+        let words = || {
+            let words = last_lines(&err);
+            quoted(&if words.is_empty() { last_lines(&out) } else { words })
+        };
+        match woken {
+            Woken::Ended(0) => {
+                let status = ended(&mut child)?;
+                self.clear_load()?;
+                if !status.success() {
+                    let cause = format!("{tool} ended with {}{}", outcome(status), words());
+                    return Err(Error::new(Kind::Failed, self.load_attempt(), cause)
+                        .remedy(format!("see '{}'", err.display())));
+                }
+                read_output(&out)
+            }
+            Woken::Ended(place) => {
+                drop(child);
+                self.clear_load()?;
+                Err(self.died(place - 1))
+            }
+            Woken::Timeout => {
+                let cause =
+                    format!("{tool} did not end within {} s{}", timeout.as_secs_f64(), words());
+                drop(child);
+                self.clear_load()?;
+                Err(Error::new(Kind::Timeout, self.load_attempt(), cause)
+                    .remedy("see whether it keeps to METASCHED_DURATION_S, or set timeout_s in the manifest's load"))
+            }
+            Woken::Interrupted => {
+                drop(child);
+                self.clear_load()?;
+                Err(interrupted(&self.load_attempt()))
+            }
+        }
+    }
+
+    /// Kills what the load left running, unless it shares its cgroup with the application.
+    fn clear_load(&mut self) -> Result<()> {
+        let name = &self.form.load.cgroup;
+        if self.running.iter().any(|process| process.cgroup == *name) {
+            return Ok(());
+        }
+        self.groups.get(name).map_or(Ok(()), |group| group.kill())
+    }
+}
+
+fn read_output(path: &Path) -> Result<String> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_OUTPUT_BYTES).read_to_end(&mut bytes))
+        .attempt(Kind::Failed, || format!("read '{}'", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What a cgroup did between two readings, for a load of `duration_s`.
+fn part(before: &Usage, after: &Usage, duration_s: f64) -> PartFigures {
+    let cpu_us = after.cpu_us.saturating_sub(before.cpu_us);
+    let mut part = PartFigures { cpu_s: Some(cpu_us as f64 / 1e6), ..PartFigures::default() };
+    let did = after.threads.since(&before.threads);
+    // All threads of a load tool are gone at the second reading: nothing is known.
+    if did.timeslices > 0 {
+        part.wait_mean_us = Some(did.wait_ns as f64 / 1e3 / did.timeslices as f64);
+        part.timeslices = Some(did.timeslices);
+        part.nvcsw_per_s = Some(did.nvcsw as f64 / duration_s);
+        part.nivcsw_per_s = Some(did.nivcsw as f64 / duration_s);
+    }
+    part
+}
+
+/// Adds the parts up.
+fn sum(figures: &mut Figures, parts: &[&PartFigures]) {
+    let total = |of: fn(&PartFigures) -> Option<f64>| -> Option<f64> {
+        let known: Vec<f64> = parts.iter().filter_map(|part| of(part)).collect();
+        (!known.is_empty()).then(|| known.iter().sum())
+    };
+    figures.cpu_s = total(|part| part.cpu_s);
+    figures.nvcsw_per_s = total(|part| part.nvcsw_per_s);
+    figures.nivcsw_per_s = total(|part| part.nivcsw_per_s);
+    let timeslices = total(|part| part.timeslices.map(|n| n as f64));
+    let waits = total(|part| Some(part.wait_mean_us? * part.timeslices? as f64));
+    figures.wait_mean_us = waits.zip(timeslices).map(|(waits, n)| waits / n);
+    for part in parts {
+        if let Some(histogram) = &part.wait_histogram {
+            let mut all = metasched_stats::Log2Histogram::new(
+                figures.wait_histogram.take().unwrap_or_default(),
+            );
+            all.merge(&metasched_stats::Log2Histogram::new(histogram.clone()));
+            figures.wait_histogram = Some(all.buckets);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_weighs_each_part_by_how_often_it_ran() {
+        let part = |wait, timeslices, histogram: Option<Vec<u64>>| PartFigures {
+            cpu_s: Some(1.0),
+            wait_mean_us: Some(wait),
+            timeslices: Some(timeslices),
+            nvcsw_per_s: Some(10.0),
+            nivcsw_per_s: None,
+            wait_histogram: histogram,
+        };
+        let mut figures = Figures::default();
+        let (a, b) = (part(10.0, 30, Some(vec![1, 2])), part(50.0, 10, Some(vec![0, 0, 5])));
+        sum(&mut figures, &[&a, &b]);
+        assert_eq!(figures.wait_mean_us, Some(20.0));
+        assert_eq!((figures.cpu_s, figures.nvcsw_per_s), (Some(2.0), Some(20.0)));
+        assert_eq!(figures.nivcsw_per_s, None);
+        assert_eq!(figures.wait_histogram, Some(vec![1, 2, 5]));
+    }
+
+    #[test]
+    fn threads_that_are_gone_give_no_waits() {
+        let before = Usage { cpu_us: 5, ..Usage::default() };
+        let after = Usage { cpu_us: 1_000_005, ..Usage::default() };
+        let part = part(&before, &after, 2.0);
+        assert_eq!(part.cpu_s, Some(1.0));
+        assert_eq!((part.wait_mean_us, part.nvcsw_per_s), (None, None));
+    }
+}

@@ -1,0 +1,18 @@
+//! Runs a workload: prepares it, starts its processes, loads it, and leaves none behind.
+
+mod application;
+mod groups;
+mod http;
+mod load;
+mod prepare;
+mod readers;
+mod site;
+mod step;
+mod tracer;
+mod wait;
+
+pub use application::Application;
+pub use groups::{Cgroups, Group, Groups, Usage};
+pub use load::{Observe, RunResult};
+pub use prepare::{prepare, stage};
+pub use site::Site;

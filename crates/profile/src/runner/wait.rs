@@ -1,0 +1,91 @@
+//! Waits for children without looking every few milliseconds, which would itself
+//! take CPU time from what is measured.
+
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use metasched_base::{Interrupt, Kind, Result, ResultExt};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// How long a stop that was asked for may go unnoticed: four looks in a second cost
+/// nothing that can be measured.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A process that can be waited for together with others.
+#[derive(Debug)]
+pub(super) struct Watched(OwnedFd);
+
+/// Why a wait ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Woken {
+    /// The process at this place in the list has ended.
+    Ended(usize),
+    /// The time is over.
+    Timeout,
+    /// A stop was asked for.
+    Interrupted,
+}
+
+impl Watched {
+    /// Watches our child with this number, which was not reaped yet.
+    pub(super) fn new(pid: i32) -> Result<Self> {
+        // SAFETY: takes two numbers, and gives a new descriptor or -1.
+        let fd = unsafe { nix::libc::syscall(nix::libc::SYS_pidfd_open, pid, 0) };
+        let fd = nix::errno::Errno::result(fd)
+            .attempt(Kind::Failed, || format!("watch the process {pid}"))?;
+        // SAFETY: the descriptor is new and nobody else's; it fits, as all descriptors do.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
+    }
+}
+
+/// Waits until one of the processes ends, the first of them in the list if several
+/// have, or `timeout` is over, or one of the interrupts is raised.
+pub(super) fn wait(
+    watched: &[&Watched],
+    timeout: Duration,
+    interrupts: &[&Interrupt],
+) -> Result<Woken> {
+    let end = Instant::now() + timeout;
+    loop {
+        if interrupts.iter().any(|interrupt| interrupt.is_raised()) {
+            return Ok(Woken::Interrupted);
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        let mut fds: Vec<PollFd> =
+            watched.iter().map(|w| PollFd::new(w.0.as_fd(), PollFlags::POLLIN)).collect();
+        // Rounded up, or the last part of a millisecond would be spent spinning.
+        let look = left.min(LOOK) + Duration::from_micros(999);
+        let look = PollTimeout::try_from(look).unwrap_or(PollTimeout::ZERO);
+        match poll(&mut fds, look) {
+            Ok(0) if left.is_zero() => return Ok(Woken::Timeout),
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(e) => return Err(e).attempt(Kind::Failed, || "wait for processes".to_owned()),
+        }
+        let ended = |fd: &PollFd| fd.revents().is_some_and(|events| !events.is_empty());
+        if let Some(place) = fds.iter().position(ended) {
+            return Ok(Woken::Ended(place));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metasched_host::process::Spawn;
+
+    #[test]
+    fn the_process_that_ends_wakes_the_wait_at_once() {
+        let long = Spawn::new(["sleep", "60"]).start().unwrap();
+        let short = Spawn::new(["sleep", "0.1"]).start().unwrap();
+        let (a, b) = (Watched::new(long.pid()).unwrap(), Watched::new(short.pid()).unwrap());
+        let began = Instant::now();
+        let woken = wait(&[&a, &b], Duration::from_secs(30), &[]).unwrap();
+        assert_eq!(woken, Woken::Ended(1));
+        assert!(began.elapsed() < Duration::from_secs(10));
+        assert_eq!(wait(&[&a], Duration::from_millis(20), &[]).unwrap(), Woken::Timeout);
+        let interrupt = Interrupt::default();
+        interrupt.raise();
+        let woken = wait(&[&a], Duration::from_secs(30), &[&interrupt]).unwrap();
+        assert_eq!(woken, Woken::Interrupted);
+    }
+}

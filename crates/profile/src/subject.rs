@@ -1,0 +1,99 @@
+use std::fmt;
+
+use metasched_control::{Candidate, Mechanism};
+use serde::{Deserialize, Serialize};
+
+/// The name of the kernel's default scheduler, against which all is compared.
+pub const BASELINE: &str = "eevdf";
+
+/// What a workload is measured under: one scheduler, or a metascheduler.
+///
+/// Two subjects are the same if all of this is the same; figures of different
+/// subjects are never mixed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Subject {
+    /// One scheduler for the whole machine, all the time.
+    Scheduler {
+        /// The candidate's name.
+        name: String,
+        /// Its version.
+        version: String,
+        /// The options that it runs with.
+        options: Vec<String>,
+    },
+    /// Schedulers that take turns.
+    Strategy {
+        /// The strategy's name: `round-robin`, `delta`, `benefit`, `delta-benefit`.
+        strategy: String,
+        /// How turns are changed.
+        mechanism: Mechanism,
+        /// The base timeslice in milliseconds.
+        base_slice_ms: u64,
+        /// The turns, in their order.
+        turns: Vec<TurnShare>,
+    },
+}
+
+/// One turn of a strategy: whose it is, what runs in it, and its share of the cycle.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnShare {
+    /// The application (form) whose turn it is.
+    pub app: String,
+    /// The candidate's name, and its options where it has some.
+    pub scheduler: String,
+    /// The candidate's version.
+    pub version: String,
+    /// The weight, a share of one: the turn lasts n * base timeslice * weight.
+    pub weight: f64,
+}
+
+impl Subject {
+    /// The subject that is this candidate alone.
+    pub fn scheduler(candidate: &Candidate) -> Self {
+        Subject::Scheduler {
+            name: candidate.name.clone(),
+            version: candidate.version.clone(),
+            options: candidate.command.iter().skip(1).cloned().collect(),
+        }
+    }
+
+    /// Whether this is the default scheduler.
+    pub fn is_baseline(&self) -> bool {
+        matches!(self, Subject::Scheduler { name, .. } if name == BASELINE)
+    }
+
+    /// Its identity as text: equal subjects give equal text.
+    pub(crate) fn canonical(&self) -> String {
+        // A struct of strings and numbers always has a JSON form.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+impl TurnShare {
+    /// A turn of `candidate` for `app`, with its share of the cycle.
+    pub fn new(app: impl Into<String>, candidate: &Candidate, weight: f64) -> Self {
+        Self {
+            app: app.into(),
+            scheduler: Subject::scheduler(candidate).to_string(),
+            version: candidate.version.clone(),
+            weight,
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Subject::Scheduler { name, options, .. } if options.is_empty() => write!(f, "{name}"),
+            Subject::Scheduler { name, options, .. } => write!(f, "{name} {}", options.join(" ")),
+            Subject::Strategy { strategy, mechanism, base_slice_ms, .. } => {
+                let mechanism = match mechanism {
+                    Mechanism::Swap => "swap",
+                    Mechanism::Lane => "lane",
+                };
+                write!(f, "{strategy} {base_slice_ms}ms {mechanism}")
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The command under test, and what it leaves behind.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use metasched_host::process::{Child, Output, Spawn};
+use metasched_host::sched_ext::{SchedExt, State, Status};
+use metasched_profile::{Measurement, Query, Store};
+use nix::sys::signal::Signal;
+
+/// An emulated guest on a busy machine needs minutes for what takes seconds elsewhere.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// The machine, for one test at a time. Panics where there is no sched_ext.
+pub fn machine() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    assert!(
+        status().state != State::Absent,
+        "this kernel has no sched_ext: run it in the testbed with 'make test-guest'"
+    );
+    let machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    eventually("nothing of an earlier test is left", nothing_left);
+    machine
+}
+
+pub fn status() -> Status {
+    SchedExt::at(Path::new("/")).status().unwrap()
+}
+
+/// Whether the default scheduler is in force, and no process or cgroup of a workload,
+/// and no metasched, is there.
+pub fn nothing_left() -> bool {
+    let ours = |command: &str| {
+        command.contains("server.sh")
+            || command.contains("load.sh")
+            || command.contains("metasched")
+    };
+    let processes = std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.file_name().to_str() != Some(&std::process::id().to_string()))
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .map(|bytes| String::from_utf8_lossy(&bytes).replace('\0', " "))
+        // The testbed's own command line names the tests, and so do the shells around it.
+        .filter(|command| ours(command) && !command.contains("guest-"))
+        .count();
+    status().is_default()
+        && processes == 0
+        && !Path::new("/sys/fs/cgroup/metasched/pingpong").exists()
+}
+
+/// Waits until something is so.
+pub fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !so() {
+        assert!(Instant::now() < end, "it never came about: {what}; {:?}", status());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The workload of these tests.
+pub fn pingpong() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pingpong").display().to_string()
+}
+
+/// A folder with a store.
+pub struct Lab {
+    pub folder: tempfile::TempDir,
+}
+
+impl Lab {
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn store(&self) -> PathBuf {
+        self.folder.path().join("store.db")
+    }
+
+    pub fn measurements(&self) -> Vec<Measurement> {
+        let store = Store::open(self.store()).unwrap();
+        store.measurements(&Query::default()).unwrap()
+    }
+
+    /// Writes a file and gives its path; a script if it begins like one.
+    pub fn write(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        if text.starts_with("#!") {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&path, mode).unwrap();
+        }
+        path.display().to_string()
+    }
+
+    /// `metasched profile WORKLOAD ...` with this store and short runs.
+    pub fn profile(&self, workload: &str, arguments: &[&str]) -> Run {
+        let store = self.store().display().to_string();
+        let short = ["--duration", "1s", "--warmup", "0s", "--store", &store, "--json"];
+        let all: Vec<&str> =
+            ["profile", workload].iter().chain(arguments).chain(&short).copied().collect();
+        Run::start(&all)
+    }
+}
+
+/// A `metasched` command under test.
+pub struct Run(Child);
+
+/// What a command ended with.
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    /// Its standard output as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {self}"))
+    }
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "exit status {:?}\n{}\n{}", self.code, self.stderr, self.stdout)
+    }
+}
+
+impl Run {
+    fn start(arguments: &[&str]) -> Self {
+        // Tests lie in a folder below the program's.
+        let exe = std::env::current_exe().unwrap();
+        let binary = exe.parent().unwrap().parent().unwrap().join("metasched");
+        assert!(binary.is_file(), "build it first: cargo build --release -p metasched");
+        let command = std::iter::once(binary.to_str().unwrap()).chain(arguments.iter().copied());
+        let tail = || Output::Tail(1 << 20);
+        Self(Spawn::new(command).stdout(tail()).stderr(tail()).start().unwrap())
+    }
+
+    /// Waits until the store holds so many measurements.
+    pub fn wait_for(&mut self, lab: &Lab, measurements: usize) {
+        eventually("enough was measured", || {
+            assert!(self.0.poll().unwrap().is_none(), "it ended: {}", self.0.last_lines(20));
+            lab.store().exists() && lab.measurements().len() >= measurements
+        });
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.0.poll().unwrap().is_some()
+    }
+
+    /// Sends it, and it alone, a signal.
+    pub fn signal(&self, signal: Signal) {
+        assert!(self.0.id().signal(signal), "it has ended: {}", self.0.last_lines(20));
+    }
+
+    /// Waits for its end.
+    pub fn finish(mut self) -> Ended {
+        let status = self.0.wait(PATIENCE).unwrap().expect("it ends");
+        Ended { code: status.code(), stdout: self.0.stdout_tail(), stderr: self.0.stderr_tail() }
+    }
+}

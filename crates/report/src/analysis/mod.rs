@@ -1,0 +1,152 @@
+//! One workload's measurements, as ratios against the default scheduler.
+
+mod composition;
+mod form;
+mod rounds;
+mod strategies;
+
+use metasched_base::{Error, Kind, Result};
+use metasched_control::SwitchRecord;
+use metasched_profile::{Environment, Query, Series, Session, Store};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use composition::{Composition, composition};
+pub use form::{Baseline, CandidateFigures, FormFigures, Ratio};
+pub(crate) use rounds::Rounds;
+pub use strategies::StrategyFigures;
+
+/// The seed of all resampling. A constant, so that the same store gives the same
+/// page to the byte; another would move bounds by a thousandth or so.
+pub(crate) const SEED: u64 = 1;
+
+/// Everything that the store says about one workload in one setting: figures of
+/// different machines, kernels, versions or parameters are never mixed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Analysis {
+    /// The workload's name.
+    pub workload: String,
+    /// Where it was measured.
+    pub environment: Environment,
+    /// The workload's parameters.
+    pub params: BTreeMap<String, String>,
+    /// The hash of the workload's manifest, files and parameters.
+    pub workload_hash: String,
+    /// Which forms are parts of which whole.
+    pub composition: Composition,
+    /// The forms that were measured: parts first, then the whole, then others.
+    pub forms: Vec<FormFigures>,
+    /// The metaschedulers that were measured on the whole.
+    pub strategies: Vec<StrategyFigures>,
+    /// Changes of scheduler in the sessions below.
+    pub switches: Vec<SwitchRecord>,
+    /// The sessions that the figures come from.
+    pub sessions: Vec<Session>,
+}
+
+impl Analysis {
+    /// The figures of a form, if it was measured.
+    pub fn form(&self, name: &str) -> Option<&FormFigures> {
+        self.forms.iter().find(|f| f.form == name)
+    }
+
+    /// The figures of the whole, if it was measured.
+    pub fn whole(&self) -> Option<&FormFigures> {
+        self.composition.whole.as_deref().and_then(|name| self.form(name))
+    }
+}
+
+/// Reads the figures of `workload`, or of the workload that was measured last.
+/// `declared` gives the composition that the workload's manifest declares.
+///
+/// # Errors
+///
+/// [`Kind::BadInput`] if the store holds nothing of the workload, and whatever
+/// reading the store gives.
+pub fn analyse(
+    store: &Store,
+    workload: Option<&str>,
+    declared: impl FnOnce(&str) -> Option<Composition>,
+) -> Result<Analysis> {
+    let query = Query { workload: workload.map(str::to_owned), ..Query::default() };
+    let series = store.series(&query)?;
+    let Some(newest) = series.iter().find(|s| s.measured > 0) else {
+        return Err(nothing_measured(store, workload)?);
+    };
+    let setting: Vec<&Series> = series.iter().filter(|s| same_setting(s, newest)).collect();
+    // A workload's forms are first measured in the order of its manifest.
+    let mut by_age: Vec<&Series> = setting.iter().copied().filter(|s| s.measured > 0).collect();
+    by_age.sort_by_key(|s| s.id);
+    let mut names: Vec<&str> = Vec::new();
+    for s in by_age {
+        if !names.contains(&s.key.form.as_str()) {
+            names.push(&s.key.form);
+        }
+    }
+    let composition = declared(&newest.key.workload).unwrap_or_else(|| composition(&names));
+    let order = composition.order(&names);
+    let mut forms = Vec::new();
+    for name in &order {
+        let of_form = setting.iter().copied().filter(|s| s.key.form == *name);
+        if let Some(figures) = FormFigures::read(store, of_form)? {
+            forms.push(figures);
+        }
+    }
+    let strategies = match composition.whole.as_deref() {
+        Some(whole) => strategies::read(store, setting.iter().filter(|s| s.key.form == whole))?,
+        None => Vec::new(),
+    };
+    let (sessions, switches) = sessions_of(store, &setting)?;
+    Ok(Analysis {
+        workload: newest.key.workload.clone(),
+        environment: newest.key.environment.clone(),
+        params: newest.key.params.clone(),
+        workload_hash: newest.key.workload_hash.clone(),
+        composition,
+        forms,
+        strategies,
+        switches,
+        sessions,
+    })
+}
+
+fn same_setting(a: &Series, b: &Series) -> bool {
+    a.key.workload == b.key.workload
+        && a.key.environment == b.key.environment
+        && a.key.params == b.key.params
+        && a.key.workload_hash == b.key.workload_hash
+}
+
+fn sessions_of(store: &Store, setting: &[&Series]) -> Result<(Vec<Session>, Vec<SwitchRecord>)> {
+    let mut ids = BTreeSet::new();
+    for series in setting {
+        ids.extend(store.measurements(&Query::of_series(series.id))?.iter().map(|m| m.session));
+    }
+    let sessions = store.sessions()?.into_iter().filter(|s| ids.contains(&s.id)).collect();
+    let switches = store.switches()?;
+    let of_these = switches.into_iter().filter(|(session, _)| ids.contains(session));
+    Ok((sessions, of_these.map(|(_, record)| record).collect()))
+}
+
+/// The error for a store without figures of the workload.
+fn nothing_measured(store: &Store, workload: Option<&str>) -> Result<Error> {
+    let path = store.path().display();
+    let known: BTreeSet<String> =
+        store.series(&Query::default())?.into_iter().map(|s| s.key.workload).collect();
+    Ok(match workload {
+        Some(name) if !known.is_empty() => Error::new(
+            Kind::BadInput,
+            format!("find measurements of '{name}'"),
+            format!(
+                "the store '{path}' holds only those of {}",
+                known.into_iter().collect::<Vec<_>>().join(", ")
+            ),
+        )
+        .remedy("name one of these, or run `metasched profile` for it first"),
+        _ => Error::new(Kind::BadInput, format!("find measurements in '{path}'"), "it holds none")
+            .remedy("run `metasched profile` first, or name another store with --store"),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! Measurements side by side: what was measured in one round, by subject.
+
+use std::collections::BTreeMap;
+
+use metasched_profile::{Figures, Measurement, RunKind};
+use metasched_strategy::{Round, Sample};
+
+/// The measured runs of a series, by round and subject.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds(BTreeMap<(i64, u32), BTreeMap<String, Figures>>);
+
+impl Rounds {
+    /// Sorts the measured runs among `measurements` into rounds; `key` names the
+    /// subject, or leaves the run out.
+    pub fn new(measurements: &[Measurement], key: impl Fn(&Measurement) -> Option<String>) -> Self {
+        let mut rounds = Self::default();
+        for m in measurements.iter().filter(|m| m.kind == RunKind::Measured) {
+            if let Some(key) = key(m) {
+                let round = rounds.0.entry((m.session, m.round)).or_default();
+                round.insert(key, m.figures.clone());
+            }
+        }
+        rounds
+    }
+
+    /// The rounds in which both were measured.
+    pub fn pairs(&self, candidate: &str, default: &str) -> Vec<Round> {
+        self.0
+            .values()
+            .filter_map(|round| {
+                let (candidate, default) = (round.get(candidate)?, round.get(default)?);
+                Some(Round { candidate: sample(candidate), default: sample(default) })
+            })
+            .collect()
+    }
+
+    /// All runs of a subject, in the order of their rounds.
+    pub fn of(&self, subject: &str) -> Vec<&Figures> {
+        self.0.values().filter_map(|round| round.get(subject)).collect()
+    }
+}
+
+fn sample(figures: &Figures) -> Sample {
+    Sample { throughput_per_s: figures.throughput_per_s, p99_us: figures.p99_us }
+}

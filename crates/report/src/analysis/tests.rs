@@ -1,0 +1,120 @@
+use metasched_base::Kind;
+use metasched_control::Mechanism;
+use metasched_profile::{RunKind, Store};
+use metasched_strategy::Verdict;
+
+use super::*;
+use crate::fixture::{Noise, Writer, full_store, profile_only, scheduler};
+
+fn declared(_: &str) -> Option<Composition> {
+    Some(Composition { parts: vec!["front".into(), "back".into()], whole: Some("full".into()) })
+}
+
+fn temporary() -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = crate::fixture::folder();
+    let path = folder.path().join("store.db");
+    (folder, path)
+}
+
+#[test]
+fn an_empty_store_says_to_profile_first() {
+    let (_folder, path) = temporary();
+    let store = Store::open(&path).unwrap();
+    let e = analyse(&store, None, declared).unwrap_err();
+    assert_eq!(e.kind, Kind::BadInput);
+    assert!(e.to_string().contains("run `metasched profile` first"), "{e}");
+}
+
+#[test]
+fn an_unknown_workload_is_told_which_there_are() {
+    let (_folder, path) = temporary();
+    let store = full_store(&path, 2);
+    let e = analyse(&store, Some("qq"), declared).unwrap_err();
+    assert!(e.to_string().contains("'qq'") && e.to_string().contains("only those of qa"), "{e}");
+}
+
+#[test]
+fn effects_come_out_as_they_were_put_in() {
+    let (_folder, path) = temporary();
+    let analysis = analyse(&full_store(&path, 8), None, declared).unwrap();
+    let names: Vec<&str> = analysis.forms.iter().map(|f| f.form.as_str()).collect();
+    assert_eq!(names, ["front", "back", "full"]);
+    for (form, name, throughput, p99) in crate::fixture::EFFECTS {
+        let form = analysis.form(form).unwrap();
+        let c = form.candidates.iter().find(|c| c.name == name).unwrap();
+        let (t, p) = (c.throughput.estimate.unwrap(), c.p99.estimate.unwrap());
+        assert!((t / throughput - 1.0).abs() < 0.03, "{} {name}: {t}", form.form);
+        assert!((p / p99 - 1.0).abs() < 0.06, "{} {name}: {p}", form.form);
+    }
+    let front = analysis.form("front").unwrap();
+    let verdict = |name: &str| {
+        let c = front.candidates.iter().find(|c| c.name == name).unwrap();
+        (c.throughput.verdict, c.p99.verdict)
+    };
+    assert_eq!(verdict("fifo"), (Verdict::Better, Verdict::Better));
+    assert_eq!(verdict("scx_rustland"), (Verdict::Worse, Verdict::Worse));
+}
+
+#[test]
+fn a_tuning_in_the_same_series_hides_no_scheduler() {
+    let (_folder, path) = temporary();
+    let analysis = analyse(&full_store(&path, 3), None, declared).unwrap();
+    assert_eq!(analysis.whole().unwrap().candidates.len(), 5);
+    assert_eq!(analysis.strategies.len(), 4 * 2 * 4);
+    let last = analysis.strategies.last().unwrap();
+    assert_eq!((last.strategy.as_str(), last.mechanism), ("delta-benefit", Mechanism::Lane));
+    let single = &last.throughput_over_single["scx_bpfland"];
+    assert_eq!(single.n, 3, "only rounds that hold both are compared");
+}
+
+#[test]
+fn waits_come_from_traced_runs_with_the_default_first() {
+    let (_folder, path) = temporary();
+    let analysis = analyse(&full_store(&path, 2), None, declared).unwrap();
+    let waits = &analysis.whole().unwrap().waits;
+    assert_eq!((waits[0].0.as_str(), waits.len()), ("eevdf", 6));
+}
+
+#[test]
+fn control_runs_show_what_observing_costs() {
+    let (_folder, path) = temporary();
+    let analysis = analyse(&full_store(&path, 8), None, declared).unwrap();
+    let cost = analysis.form("back").unwrap().observed_over_unobserved.unwrap();
+    assert!(cost.contains(1.0 / 1.002), "{cost:?}");
+    assert_eq!(cost.n, 8);
+}
+
+#[test]
+fn a_round_without_the_default_scheduler_counts_for_nothing() {
+    let (_folder, path) = temporary();
+    let mut store = Store::open(&path).unwrap();
+    profile_only(&mut store, 3);
+    let session = store.begin_session("boot", 1, "metasched profile").unwrap();
+    let mut writer = Writer { store: &mut store, session, noise: Noise::new(1), duration_s: 20.0 };
+    writer.run("front", 1, &scheduler("fifo"), RunKind::Measured, 9.0, 1.0);
+    let analysis = analyse(&store, None, declared).unwrap();
+    let fifo = &analysis.form("front").unwrap().candidates[0];
+    assert_eq!((fifo.name.as_str(), fifo.rounds.rounds.len()), ("fifo", 3));
+}
+
+#[test]
+fn a_tuning_with_runs_of_another_length_hides_no_scheduler_either() {
+    // Regression: its series is newer and holds the best single scheduler, which
+    // then stood for all that was ever measured of the form.
+    let (_folder, path) = temporary();
+    let mut store = Store::open(&path).unwrap();
+    profile_only(&mut store, 3);
+    let session = store.begin_session("boot", 1, "metasched tune --duration 40s").unwrap();
+    let mut writer = Writer { store: &mut store, session, noise: Noise::new(1), duration_s: 40.0 };
+    let turns = crate::fixture::strategy("delta", Mechanism::Lane, 900);
+    for round in 1..=3 {
+        for subject in [&scheduler("eevdf"), &scheduler("fifo"), &turns] {
+            writer.run("full", round, subject, RunKind::Measured, 1.0, 1.0);
+        }
+    }
+    let analysis = analyse(&store, None, declared).unwrap();
+    let whole = analysis.whole().unwrap();
+    assert_eq!((whole.candidates.len(), whole.duration_s), (5, 20.0));
+    assert!(!whole.waits.is_empty());
+    assert_eq!(analysis.strategies.len(), 1, "and the strategies come from the tuning");
+}

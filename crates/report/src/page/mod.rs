@@ -1,0 +1,72 @@
+//! The page: one HTML file that needs nothing else.
+
+mod bench;
+mod dots;
+mod html;
+mod lines;
+mod machine;
+mod scale;
+mod schedulers;
+mod spans;
+mod strategies;
+mod summary;
+mod svg;
+mod switching;
+#[cfg(test)]
+mod tests;
+mod waits;
+
+pub use bench::{Bench, Figure};
+
+use crate::analysis::Analysis;
+use crate::plan::Plan;
+use html::escape;
+
+/// Writes the page. It depends on its arguments alone: the same store gives the
+/// same page, to the byte.
+pub fn page(analysis: &Analysis, plan: &Plan, benches: &[Bench]) -> String {
+    let workload = escape(&analysis.workload);
+    let title = format!("Which scheduler {workload} prefers");
+    let last = analysis.sessions.last().map_or("", |s| &s.started_at);
+    let mut body = format!(
+        "<header>\n<h1>{title}</h1>\n<p class=\"muted\">Measured by metasched {} on kernel {}; \
+         last session began {}</p>\n</header>\n<main>\n",
+        escape(&analysis.environment.metasched),
+        escape(&analysis.environment.kernel),
+        escape(last),
+    );
+    body += &summary::section(analysis, plan);
+    body += &schedulers::ratios(analysis);
+    body += &strategies::section(analysis);
+    body += &schedulers::wait_histograms(analysis);
+    body += &switching::section(&analysis.switches, benches);
+    body += &machine::facts(analysis);
+    body += &machine::repeat(analysis);
+    body += "</main>\n";
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
+         <style>\n{}</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
+        include_str!("style.css")
+    )
+}
+
+/// A chart with its caption; `chart` is a finished SVG element.
+fn figure(chart: &str, caption: &str) -> String {
+    format!("<figure>\n<figcaption>{}</figcaption>\n{chart}</figure>\n", escape(caption))
+}
+
+/// What stands where there are no data.
+fn absent(what: &str, command: &str) -> String {
+    format!(
+        "<p class=\"absent\">{}: not measured. <code>{}</code> measures it.</p>\n",
+        escape(what),
+        escape(command)
+    )
+}
+
+/// A name as part of an id: letters, digits and hyphens.
+fn slug(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}

@@ -1,0 +1,207 @@
+//! The sections on single schedulers: Figure 1 and the run-queue waits.
+
+use metasched_strategy::Verdict;
+
+use super::dots::{self, Better, Dot, Group};
+use super::html::{Table, escape, number, percent, time};
+use super::svg::Svg;
+use super::{absent, figure, waits};
+use crate::analysis::{Analysis, CandidateFigures, FormFigures, Ratio};
+
+/// Throughput and p99 of every form under every scheduler.
+pub fn ratios(analysis: &Analysis) -> String {
+    let mut out = String::from("<section>\n<h2>Each part under each scheduler</h2>\n");
+    if analysis.forms.iter().all(|f| f.candidates.is_empty()) {
+        return out + &absent("No scheduler but the default", "metasched profile") + "</section>\n";
+    }
+    out += "<p>Every point is a change against the kernel's default scheduler (EEVDF), measured \
+            side by side in the same rounds; the line through it is the 95 % interval. A filled \
+            point is better (blue) or worse (orange) beyond the noise, corrected for the number \
+            of schedulers compared; a hollow grey one is not. An arrow points to a value off the \
+            scale.</p>\n<div class=\"charts\">\n";
+    out += &dot_figure(analysis, "throughput", "Throughput", Better::More, |c| c.throughput);
+    out += &dot_figure(analysis, "p99", "99th percentile of latency", Better::Less, |c| c.p99);
+    out += "</div>\n";
+    out += &ratio_table(analysis).details();
+    out += &baseline_table(analysis).html();
+    out += &observation(analysis);
+    out += &failures(analysis);
+    out + "</section>\n"
+}
+
+fn dot_figure(
+    analysis: &Analysis,
+    id: &str,
+    title: &str,
+    better: Better,
+    of: impl Fn(&CandidateFigures) -> Ratio,
+) -> String {
+    let groups: Vec<Group> = analysis
+        .forms
+        .iter()
+        .filter(|f| !f.candidates.is_empty())
+        .map(|f| Group {
+            heading: heading(analysis, f),
+            dots: f
+                .candidates
+                .iter()
+                .map(|c| Dot { label: c.label.clone(), ratio: of(c) })
+                .collect(),
+        })
+        .collect();
+    let description = format!(
+        "{title} of each form under each scheduler as a percentage against EEVDF, with 95 % \
+         intervals. The values are in the table below the charts."
+    );
+    let svg = Svg::new(&format!("schedulers-{id}"), title, &description);
+    figure(&dots::chart(svg, &groups, better), &format!("{title} against EEVDF"))
+}
+
+fn heading(analysis: &Analysis, form: &FormFigures) -> String {
+    match analysis.composition.whole.as_deref() {
+        Some(whole) if whole == form.form => format!("{} (the whole)", form.form),
+        _ => form.form.clone(),
+    }
+}
+
+/// A ratio with its interval as text for tables.
+pub fn ratio_text(ratio: &Ratio) -> String {
+    match (ratio.interval, ratio.estimate) {
+        (Some(i), _) => {
+            format!("{} ({} to {})", percent(i.estimate), percent(i.low), percent(i.high))
+        }
+        (None, Some(estimate)) => format!("{} (one round)", percent(estimate)),
+        (None, None) => "not measured".to_owned(),
+    }
+}
+
+/// A verdict as text for tables.
+pub fn verdict_text(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::WithinNoise => "within the noise",
+        Verdict::TooFewRounds => "too few rounds",
+    }
+}
+
+fn ratio_table(analysis: &Analysis) -> Table {
+    let mut table = Table::new(
+        "Changes against EEVDF with 95 % intervals",
+        ["form", "scheduler", "version", "rounds", "throughput", "", "p99 latency", ""],
+    );
+    for form in &analysis.forms {
+        for c in &form.candidates {
+            table.row([
+                form.form.clone(),
+                c.label.clone(),
+                c.version.clone(),
+                c.rounds.rounds.len().to_string(),
+                ratio_text(&c.throughput),
+                verdict_text(c.throughput.verdict).to_owned(),
+                ratio_text(&c.p99),
+                verdict_text(c.p99.verdict).to_owned(),
+            ]);
+        }
+    }
+    table
+}
+
+fn baseline_table(analysis: &Analysis) -> Table {
+    let mut table = Table::new(
+        "EEVDF's own figures (medians); absolute values hold for this machine only",
+        ["form", "throughput per second", "mean latency", "p99 latency", "runs"],
+    );
+    for f in &analysis.forms {
+        table.row([
+            f.form.clone(),
+            format!("{} {}", number(f.baseline.throughput_per_s), f.unit),
+            time(f.baseline.mean_us * 1e3),
+            time(f.baseline.p99_us * 1e3),
+            f.baseline.runs.to_string(),
+        ]);
+    }
+    table
+}
+
+/// What metasched's own observation costs, from the control runs.
+fn observation(analysis: &Analysis) -> String {
+    let items: Vec<String> = analysis
+        .forms
+        .iter()
+        .filter_map(|f| {
+            let i = f.observed_over_unobserved?;
+            let (low, high) = (percent(i.low), percent(i.high));
+            Some(format!("{}: {} ({low} to {high})", escape(&f.form), percent(i.estimate)))
+        })
+        .collect();
+    if items.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<p class=\"muted\">What being observed does to throughput, from control runs without \
+         any observation: {}.</p>\n",
+        items.join("; ")
+    )
+}
+
+fn failures(analysis: &Analysis) -> String {
+    let mut table = Table::new("Runs that failed", ["form", "under", "what it said"]).wrap_last();
+    for form in &analysis.forms {
+        for f in &form.failures {
+            table.row([form.form.clone(), f.subject.to_string(), f.error.clone()]);
+        }
+    }
+    if table.is_empty() { String::new() } else { table.html() }
+}
+
+/// Run-queue waits under each scheduler.
+pub fn wait_histograms(analysis: &Analysis) -> String {
+    let mut out = String::from("<section>\n<h2>Waiting for a CPU</h2>\n");
+    let mut charts = Vec::new();
+    let mut table = Table::new(
+        "Run-queue latency; a bucket spans a factor of two, so figures are that coarse",
+        ["form", "scheduler", "waits", "p50", "p95", "p99"],
+    );
+    for form in analysis.forms.iter().rev() {
+        let title = format!("Run-queue latency, {}", heading(analysis, form));
+        let description = format!(
+            "For each scheduler, how the waits of {}'s threads between becoming runnable and \
+             running spread over powers of two; a line marks the 99th percentile.",
+            form.form
+        );
+        let svg = Svg::new(&format!("waits-{}", super::slug(&form.form)), &title, &description);
+        if let Some(chart) = waits::chart(svg, &form.waits) {
+            charts.push(figure(&chart, &format!("{title}; the upright line is the p99")));
+        }
+        for (label, h) in &form.waits {
+            let at = |q| h.percentile_ns(q).map_or("-".to_owned(), |ns| time(waits::round(ns)));
+            table.row([
+                form.form.clone(),
+                label.clone(),
+                h.count().to_string(),
+                at(0.5),
+                at(0.95),
+                at(0.99),
+            ]);
+        }
+    }
+    // The whole, which comes first here, says most; the parts are there to open.
+    match charts.split_first() {
+        None => out += &absent("Run-queue latency", "metasched profile"),
+        Some((first, others)) => {
+            out += "<p>How long threads that were ready to run waited for a CPU. These runs \
+                    were made for this alone, with a tracer attached; no other figure comes from \
+                    them.</p>\n";
+            out += first;
+            if !others.is_empty() {
+                out += "<details><summary>The same for the parts</summary>\n<div \
+                        class=\"charts\">\n";
+                out += &others.concat();
+                out += "</div>\n</details>\n";
+            }
+            out += &table.details();
+        }
+    }
+    out + "</section>\n"
+}

@@ -1,0 +1,163 @@
+//! The section on metaschedulers: Figure 2.
+
+use metasched_control::Mechanism;
+use metasched_strategy::{Strategy, Verdict};
+
+use super::html::{Table, escape, percent};
+use super::lines::{self, Line, Panel, Reference};
+use super::schedulers::{ratio_text, verdict_text};
+use super::svg::Svg;
+use super::{absent, figure};
+use crate::analysis::{Analysis, Ratio, StrategyFigures};
+
+/// The mechanism as the page calls it.
+pub fn mechanism_text(mechanism: Mechanism) -> &'static str {
+    match mechanism {
+        Mechanism::Swap => "process swap",
+        Mechanism::Lane => "lane",
+    }
+}
+
+/// The metascheduler with the highest throughput.
+pub fn best(analysis: &Analysis) -> Option<&StrategyFigures> {
+    analysis
+        .strategies
+        .iter()
+        .filter_map(|s| Some((s, s.throughput.estimate?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(s, _)| s)
+}
+
+/// The best metascheduler in a sentence of HTML.
+pub fn best_sentence(analysis: &Analysis) -> Option<String> {
+    let s = best(analysis)?;
+    let verdict = match s.throughput.verdict {
+        Verdict::Better => "better than EEVDF beyond the noise",
+        Verdict::Worse => "worse than EEVDF beyond the noise",
+        Verdict::WithinNoise => "no different from EEVDF beyond the noise",
+        Verdict::TooFewRounds => "with too few rounds to tell it from EEVDF",
+    };
+    let mut text = format!(
+        "Taking turns, <b>{}</b> by {} at a base timeslice of {} ms gave the most throughput: \
+         {}, {verdict}; p99 latency {}.",
+        escape(&s.strategy),
+        mechanism_text(s.mechanism),
+        s.base_slice_ms,
+        escape(&ratio_text(&s.throughput)),
+        escape(&ratio_text(&s.p99)),
+    );
+    for (single, i) in &s.throughput_over_single {
+        text += &format!(
+            " Against {} alone, in the same rounds: {} ({} to {}).",
+            escape(single),
+            percent(i.estimate),
+            percent(i.low),
+            percent(i.high)
+        );
+    }
+    Some(text)
+}
+
+/// Strategies over base timeslices, by both mechanisms.
+pub fn section(analysis: &Analysis) -> String {
+    let mut out = String::from("<section>\n<h2>Taking turns</h2>\n");
+    if analysis.strategies.is_empty() {
+        return out + &absent("Metaschedulers", "metasched tune") + "</section>\n";
+    }
+    out += "<p>A metascheduler puts each part's preferred scheduler in force in turns. The base \
+            timeslice sets how long: with n parts, a cycle lasts n base timeslices, and the \
+            strategy's weights say how it is shared. By process swap one scheduler is stopped \
+            and the next started; by lane a running program changes its policy.</p>\n";
+    out += &format!("<p>{}</p>\n", best_sentence(analysis).unwrap_or_default());
+    out += "<div class=\"charts\">\n";
+    let single = best_single(analysis, |c| c.throughput, true);
+    out += &line_figure(analysis, "throughput", "Throughput", |s| s.throughput, single.as_ref());
+    let single = best_single(analysis, |c| c.p99, false);
+    out += &line_figure(analysis, "p99", "99th percentile of latency", |s| s.p99, single.as_ref());
+    out += "</div>\n";
+    out += &table(analysis).details();
+    out + &turns(analysis) + "</section>\n"
+}
+
+/// The single scheduler that did best on the whole, to compare with.
+fn best_single(
+    analysis: &Analysis,
+    of: impl Fn(&crate::analysis::CandidateFigures) -> Ratio,
+    more: bool,
+) -> Option<Reference> {
+    let candidates = analysis.whole()?.candidates.iter();
+    let rated = candidates.filter_map(|c| Some((c, of(c).estimate?)));
+    let best = rated.max_by(|a, b| if more { a.1.total_cmp(&b.1) } else { b.1.total_cmp(&a.1) });
+    best.map(|(c, ratio)| Reference { label: c.label.clone(), ratio })
+}
+
+fn line_figure(
+    analysis: &Analysis,
+    id: &str,
+    title: &str,
+    of: impl Fn(&StrategyFigures) -> Ratio,
+    reference: Option<&Reference>,
+) -> String {
+    let mut panels = Vec::new();
+    for mechanism in [Mechanism::Swap, Mechanism::Lane] {
+        let mut lines = Vec::new();
+        for (series, strategy) in Strategy::ALL.iter().enumerate() {
+            let points: Vec<(f64, Ratio)> = analysis
+                .strategies
+                .iter()
+                .filter(|s| s.mechanism == mechanism && s.strategy == strategy.name())
+                .map(|s| (s.base_slice_ms as f64, of(s)))
+                .collect();
+            if !points.is_empty() {
+                lines.push(Line { label: strategy.name().to_owned(), series, points });
+            }
+        }
+        if !lines.is_empty() {
+            panels.push(Panel { heading: format!("by {}", mechanism_text(mechanism)), lines });
+        }
+    }
+    let description = format!(
+        "{title} of the whole application under each metascheduler, over the base timeslice, as \
+         a percentage against EEVDF with 95 % intervals. The values are in the table below."
+    );
+    let svg = Svg::new(&format!("strategies-{id}"), title, &description);
+    figure(&lines::chart(svg, &panels, reference), &format!("{title} of the whole against EEVDF"))
+}
+
+fn table(analysis: &Analysis) -> Table {
+    let mut table = Table::new(
+        "Metaschedulers on the whole, against EEVDF, with 95 % intervals",
+        ["strategy", "mechanism", "base timeslice", "rounds", "throughput", "", "p99 latency", ""],
+    );
+    for s in &analysis.strategies {
+        table.row([
+            s.strategy.clone(),
+            mechanism_text(s.mechanism).to_owned(),
+            format!("{} ms", s.base_slice_ms),
+            s.throughput.interval.map_or(1, |i| i.n).to_string(),
+            ratio_text(&s.throughput),
+            verdict_text(s.throughput.verdict).to_owned(),
+            ratio_text(&s.p99),
+            verdict_text(s.p99.verdict).to_owned(),
+        ]);
+    }
+    table
+}
+
+/// Who had its turn under what, and with which weight.
+fn turns(analysis: &Analysis) -> String {
+    let mut table =
+        Table::new("The turns", ["strategy", "mechanism", "turns: part, scheduler, weight"])
+            .wrap_last();
+    let mut seen = Vec::new();
+    for s in &analysis.strategies {
+        let turns: Vec<String> =
+            s.turns.iter().map(|t| format!("{}: {} {:.2}", t.app, t.scheduler, t.weight)).collect();
+        let row = [s.strategy.clone(), mechanism_text(s.mechanism).to_owned(), turns.join(", ")];
+        if !seen.contains(&row) {
+            table.row(row.clone());
+            seen.push(row);
+        }
+    }
+    table.details().replace("The figures as a table", "Who had which turn")
+}

@@ -1,0 +1,210 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use metasched_profile::Store;
+use metasched_strategy::{BenefitForm, Objective};
+use std::time::Duration;
+
+use super::*;
+use crate::analysis::{Composition, analyse};
+use crate::fixture::{full_store, key, profile_only};
+use crate::plan::{PlanOptions, plan};
+
+const OPTIONS: PlanOptions = PlanOptions {
+    objective: Objective::Throughput,
+    benefit: BenefitForm::Relative,
+    base_slice: Duration::from_millis(1800),
+    count_switching: false,
+};
+
+fn declared(_: &str) -> Option<Composition> {
+    Some(Composition { parts: vec!["front".into(), "back".into()], whole: Some("full".into()) })
+}
+
+fn of(store: &Store) -> String {
+    let bench =
+        r#"{"bench": "switch <b>", "lane": {"first_run_us": 1400}, "ratio_swap_over_lane": 1700}"#;
+    let analysis = analyse(store, None, declared).unwrap();
+    page(&analysis, &plan(&analysis, OPTIONS).unwrap(), &[Bench::parse("x", bench).unwrap()])
+}
+
+/// The page of a full store; made once for all tests, which read it only.
+fn full_page(rounds: u32) -> String {
+    static PAGES: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
+    let mut pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    let page = pages.entry(rounds).or_insert_with(|| {
+        let folder = crate::fixture::folder();
+        of(&full_store(&folder.path().join("store.db"), rounds))
+    });
+    page.clone()
+}
+
+/// Follows the tags of a document; gives the ids. Panics where a tag is closed that
+/// is not open, or left open: what a browser would silently mend.
+fn well_formed(page: &str) -> BTreeSet<String> {
+    const VOID: [&str; 2] = ["meta", "!DOCTYPE"];
+    let mut open: Vec<&str> = Vec::new();
+    let mut ids = BTreeSet::new();
+    let mut rest = page;
+    while let Some(start) = rest.find('<') {
+        let end = start + rest[start..].find('>').expect("a tag ends");
+        let tag = &rest[start + 1..end];
+        rest = &rest[end + 1..];
+        assert!(!tag.contains('<'), "a stray < before: {tag}");
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "closing tags match");
+            continue;
+        }
+        let name = tag.split_whitespace().next().unwrap();
+        if let Some(id) = tag.split("id=\"").nth(1).and_then(|t| t.split('"').next()) {
+            assert!(ids.insert(id.to_owned()), "the id '{id}' occurs twice");
+        }
+        assert_eq!(tag.matches('"').count() % 2, 0, "quotes are closed: {tag}");
+        if name == "style" {
+            rest = &rest[rest.find("</style>").expect("the style ends")..];
+        }
+        if !tag.ends_with('/') && !VOID.contains(&name) {
+            open.push(name);
+        }
+    }
+    assert_eq!(open, Vec::<&str>::new(), "all tags are closed");
+    ids
+}
+
+#[test]
+fn the_page_is_well_formed_and_every_chart_is_labelled() {
+    let page = full_page(4);
+    let ids = well_formed(&page);
+    let charts = page.matches("<svg ").count();
+    assert_eq!(charts, 2 + 2 + 3 + 1, "figures 1 and 2, the waits of three forms, switching");
+    for reference in page.split("aria-labelledby=\"").skip(1) {
+        for id in reference.split('"').next().unwrap().split(' ') {
+            assert!(ids.contains(id), "'{id}' is referred to and not there");
+        }
+    }
+}
+
+#[test]
+fn the_page_needs_nothing_from_elsewhere_and_runs_no_script() {
+    let page = full_page(4).to_lowercase();
+    for forbidden in ["http://", "https://", "<script", "<link", "<img", "url(", "@import", "src="]
+    {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+}
+
+#[test]
+fn every_scheduler_form_strategy_and_fact_is_on_the_page() {
+    let page = full_page(4);
+    for wanted in [
+        "fifo",
+        "vtime",
+        "scx_bpfland",
+        "scx_rustland",
+        "full (the whole)",
+        "round-robin",
+        "delta-benefit",
+        "by lane",
+        "by process swap",
+        "7.2.13-test",
+        "0123456789ab",
+        "encoder",
+        "lsa",
+        "emulated in software",
+        "metasched profile qa --rounds 6",
+        "swap to scx_rusty",
+        "lane first run",
+        "replace a lane",
+        "prefers-color-scheme: dark",
+        "best single scheduler:",
+        "Runs that failed",
+        "without any observation",
+    ] {
+        assert!(page.contains(wanted), "'{wanted}' is missing");
+    }
+}
+
+#[test]
+fn nothing_that_was_measured_or_given_is_taken_for_markup() {
+    let page = full_page(4);
+    assert!(page.contains("Made-up CPU &lt;with &amp; brackets&gt;"));
+    assert!(page.contains("see &lt;its log&gt;"));
+    assert!(page.contains("switch &lt;b&gt;"));
+}
+
+#[test]
+fn no_coordinate_or_figure_is_infinite_however_few_rounds_there_are() {
+    for rounds in [1, 2] {
+        let page = full_page(rounds);
+        well_formed(&page);
+        for word in ["NaN", ">inf", "\"inf", "-inf", " inf", "None", "Some("] {
+            assert!(!page.contains(word), "'{word}' with {rounds} rounds");
+        }
+    }
+}
+
+#[test]
+fn all_that_is_drawn_lies_within_its_chart() {
+    let page = full_page(4);
+    for chart in page.split("<svg ").skip(1) {
+        let chart = chart.split("</svg>").next().unwrap();
+        let height: f64 = chart
+            .split("viewBox=\"0 0 400 ")
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
+        for (attribute, limit) in [
+            ("x", 400.0),
+            ("x1", 400.0),
+            ("x2", 400.0),
+            ("cx", 400.0),
+            ("y", height),
+            ("cy", height),
+        ] {
+            for value in chart.split(&format!(" {attribute}=\"")).skip(1) {
+                let value: f64 = value.split('"').next().unwrap().parse().unwrap();
+                assert!((-0.01..=limit).contains(&value), "{attribute}={value} of {limit}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_store_gives_the_same_page() {
+    let folder = crate::fixture::folder();
+    let store = full_store(&folder.path().join("store.db"), 3);
+    assert!(of(&store) == of(&store));
+}
+
+#[test]
+fn what_was_not_measured_is_said_to_be_so() {
+    let folder = crate::fixture::folder();
+    let mut store = Store::open(folder.path().join("store.db")).unwrap();
+    profile_only(&mut store, 3);
+    let page = of(&store);
+    well_formed(&page);
+    assert!(page.contains("Metaschedulers: not measured"), "no tuning yet");
+    // A workload of one form, with the default scheduler alone and nothing traced.
+    let mut store = Store::open(folder.path().join("other.db")).unwrap();
+    let session = store.begin_session("boot", 1, "metasched profile").unwrap();
+    let mut writer = crate::fixture::Writer {
+        store: &mut store,
+        session,
+        noise: crate::fixture::Noise::new(1),
+        duration_s: 20.0,
+    };
+    let default = crate::fixture::scheduler("eevdf");
+    writer.run("front", 1, &default, metasched_profile::RunKind::Measured, 1.0, 1.0);
+    assert!(store.series_id(&key("front")).is_ok());
+    let analysis = analyse(&store, None, |_| None).unwrap();
+    let page = super::page(&analysis, &plan(&analysis, OPTIONS).unwrap(), &[]);
+    well_formed(&page);
+    for what in ["No scheduler but the default", "Run-queue latency", "Switching", "Metaschedulers"]
+    {
+        assert!(page.contains(&format!("{what}: not measured")), "{what}");
+    }
+}

@@ -1,0 +1,156 @@
+//! Compiles the policies and level 1 natively: the same files as the kernel's,
+//! with `seam/` in front of `bpf/`. And the planted faults, for the tests.
+
+use std::env;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where C leaves a result undefined and BPF or the verifier does not: see seam.c.
+const SANITIZE: &str = "-fsanitize=integer-divide-by-zero,shift,null,bounds";
+
+fn main() {
+    let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let root = here.join("../..").canonicalize().expect("the workspace's root");
+    let out = PathBuf::from(env::var("OUT_DIR").expect("cargo sets it"));
+    for input in ["crates/sim/seam", "crates/sim/faults", "bpf", "meta", "policies"] {
+        println!("cargo:rerun-if-changed={}", root.join(input).display());
+    }
+    let policies = read_policies(&root.join("policies/policies.def"));
+    write_policy_sources(&root, &policies, &out);
+    write_policy_modules(&root, &policies, &out);
+
+    let native = Native { compiler: find_compiler(), root: root.clone(), out: out.clone() };
+    let seam = native.object(&here.join("seam/seam.c"), false);
+    let metasched = native.object(&root.join("meta/metasched.bpf.c"), true);
+    let user_space = native.object(&here.join("seam/metasched.c"), false);
+    native.link("libmetasched-native.so", &[&seam, &metasched, &user_space]);
+
+    let mut faults: Vec<PathBuf> = fs::read_dir(here.join("faults"))
+        .expect("crates/sim/faults")
+        .map(|entry| entry.expect("a readable folder").path())
+        .filter(|path| path.to_string_lossy().ends_with(".bpf.c"))
+        .collect();
+    faults.sort();
+    let mut objects: Vec<PathBuf> = faults.iter().map(|f| native.object(f, true)).collect();
+    objects.push(seam);
+    native.link("libfaults-native.so", &objects.iter().collect::<Vec<_>>());
+
+    println!("cargo:rustc-env=SIM_COMPILER={}", native.compiler);
+    println!("cargo:rustc-env=SIM_FLAGS={}", native.flags(true).join(" "));
+    println!("cargo:rerun-if-env-changed=CLANG");
+}
+
+/// The names in `policies.def`, in their order.
+fn read_policies(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let names: Vec<String> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("POLICY(").or(line.strip_prefix("TASK_POLICY(")))
+        .filter_map(|rest| rest.split_once(','))
+        .map(|(name, _)| name.trim().to_owned())
+        .collect();
+    assert!(!names.is_empty(), "{} lists no policy", path.display());
+    names
+}
+
+/// `policies.gen.h`, which includes every policy's source, and the list for Rust.
+fn write_policy_sources(root: &Path, policies: &[String], out: &Path) {
+    let mut includes = String::new();
+    for name in policies {
+        let path = root.join(format!("policies/{name}/{name}.bpf.c"));
+        writeln!(includes, "#include \"{}\"", path.display()).expect("a String");
+    }
+    fs::write(out.join("policies.gen.h"), includes).expect("OUT_DIR is writable");
+    fs::write(out.join("policies.rs"), format!("&{policies:?}")).expect("OUT_DIR is writable");
+}
+
+/// A module for each policy's `tests.rs`, so that a new policy needs no edit here.
+fn write_policy_modules(root: &Path, policies: &[String], out: &Path) {
+    let mut modules = String::new();
+    for name in policies {
+        let path = root.join(format!("policies/{name}/tests.rs"));
+        assert!(path.exists(), "{} is missing: every policy has tests", path.display());
+        writeln!(modules, "#[path = {path:?}]\nmod {name};").expect("a String");
+    }
+    fs::write(out.join("policy_tests.rs"), modules).expect("OUT_DIR is writable");
+}
+
+struct Native {
+    compiler: String,
+    root: PathBuf,
+    out: PathBuf,
+}
+
+impl Native {
+    fn flags(&self, policy: bool) -> Vec<String> {
+        let mut flags: Vec<String> = [
+            "-std=gnu17",
+            "-O2",
+            "-g",
+            "-fPIC",
+            "-Wall",
+            "-Werror=implicit-function-declaration",
+            // Declared with another type than C's own of that name: enqueue, exit.
+            "-fno-builtin",
+            "-ffreestanding",
+            // BPF wraps, and lays one type over another.
+            "-fwrapv",
+            "-fno-strict-aliasing",
+            // BPF programs share one translation unit; not all of it is used.
+            "-Wno-unused-function",
+            "-Wno-unused-variable",
+        ]
+        .map(str::to_owned)
+        .into();
+        if policy {
+            // What was never written reads as a pattern, the same in every run.
+            flags.extend(["-ftrivial-auto-var-init=pattern".into(), SANITIZE.into()]);
+        }
+        for include in ["crates/sim/seam", "bpf", "meta", "policies"] {
+            flags.push(format!("-I{}", self.root.join(include).display()));
+        }
+        flags.push(format!("-I{}", self.out.display()));
+        flags
+    }
+
+    fn object(&self, source: &Path, policy: bool) -> PathBuf {
+        let name = source.file_name().expect("a file").to_string_lossy().into_owned();
+        let object = self.out.join(format!("{name}.o"));
+        let mut command = Command::new(&self.compiler);
+        command.args(self.flags(policy)).arg("-c").arg(source).arg("-o").arg(&object);
+        run(command, &format!("compile {} natively", source.display()));
+        object
+    }
+
+    /// A call that is not modelled is an undefined symbol, and fails here by name.
+    fn link(&self, name: &str, objects: &[&PathBuf]) {
+        let mut command = Command::new(&self.compiler);
+        command.args(["-shared", "-Wl,-z,defs", "-Wl,-Bsymbolic", "-o"]).arg(self.out.join(name));
+        command.args(objects);
+        run(command, &format!("link {name}: is every call that it makes modelled?"));
+    }
+}
+
+/// clang, which also compiles the BPF; gcc knows neither BPF_PROG's attributes
+/// nor its type tags.
+fn find_compiler() -> String {
+    let named = env::var("CLANG").ok();
+    let names = ["clang", "clang-19", "clang-20", "clang-21", "clang-18"].map(str::to_owned);
+    let works = |name: &String| {
+        Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success())
+    };
+    named.into_iter().chain(names).find(works).unwrap_or_else(|| {
+        panic!("cannot compile policies natively: there is no clang; install clang-19")
+    })
+}
+
+fn run(mut command: Command, attempt: &str) {
+    let output = command.output().unwrap_or_else(|e| panic!("cannot {attempt}: {e}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cannot {attempt}:\n{said}");
+    for line in said.lines().filter(|line| line.contains("warning:")) {
+        println!("cargo:warning={line}");
+    }
+}

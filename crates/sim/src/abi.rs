@@ -1,0 +1,328 @@
+//! The C structs of `seam/vmlinux.h` as the engine sees them. `seam.c` exports
+//! their layout, and [`LAYOUT`] must equal it: checked whenever an image is opened.
+
+use std::ffi::c_void;
+use std::mem::{offset_of, size_of};
+
+/// The largest machine that is modelled.
+pub const MAX_CPUS: usize = 1024;
+
+/// A set of CPUs: `struct cpumask`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct CpuMask {
+    bits: [u64; MAX_CPUS / 64],
+}
+
+impl CpuMask {
+    /// No CPU at all.
+    pub const EMPTY: CpuMask = CpuMask { bits: [0; MAX_CPUS / 64] };
+
+    /// The CPUs 0 to `nr` - 1.
+    pub fn first(nr: usize) -> Self {
+        (0..nr).collect()
+    }
+
+    /// One CPU.
+    pub fn one(cpu: usize) -> Self {
+        std::iter::once(cpu).collect()
+    }
+
+    /// Whether `cpu` is in the set.
+    pub fn has(&self, cpu: usize) -> bool {
+        cpu < MAX_CPUS && self.bits[cpu / 64] >> (cpu % 64) & 1 == 1
+    }
+
+    /// Adds a CPU.
+    pub fn set(&mut self, cpu: usize) {
+        self.bits[cpu / 64] |= 1 << (cpu % 64);
+    }
+
+    /// Takes a CPU out.
+    pub fn clear(&mut self, cpu: usize) {
+        self.bits[cpu / 64] &= !(1 << (cpu % 64));
+    }
+
+    /// The CPUs that are in both sets.
+    pub fn and(&self, other: &CpuMask) -> CpuMask {
+        let mut both = *self;
+        both.bits.iter_mut().zip(other.bits).for_each(|(a, b)| *a &= b);
+        both
+    }
+
+    /// How many CPUs there are in the set.
+    pub fn count(&self) -> usize {
+        self.bits.iter().map(|w| w.count_ones() as usize).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.bits.iter().all(|w| *w == 0)
+    }
+
+    /// The CPUs in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.bits.iter().enumerate().flat_map(|(i, word)| {
+            let mut left = *word;
+            std::iter::from_fn(move || {
+                if left == 0 {
+                    return None;
+                }
+                let bit = left.trailing_zeros() as usize;
+                left &= left - 1;
+                Some(i * 64 + bit)
+            })
+        })
+    }
+}
+
+impl FromIterator<usize> for CpuMask {
+    fn from_iter<I: IntoIterator<Item = usize>>(cpus: I) -> Self {
+        let mut mask = CpuMask::EMPTY;
+        cpus.into_iter().for_each(|cpu| mask.set(cpu));
+        mask
+    }
+}
+
+impl std::fmt::Debug for CpuMask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+/// `struct kernfs_node`.
+#[repr(C)]
+pub struct KernfsNode {
+    /// What user space calls the cgroup's id.
+    pub id: u64,
+}
+
+/// `struct cgroup`.
+#[repr(C)]
+pub struct Cgroup {
+    /// Where its id is.
+    pub kn: *mut KernfsNode,
+    /// Depth below the root.
+    pub level: i32,
+}
+
+/// `struct css_set`.
+#[repr(C)]
+pub struct CssSet {
+    /// The task's cgroup in the unified hierarchy.
+    pub dfl_cgrp: *mut Cgroup,
+}
+
+/// `struct sched_entity`.
+#[repr(C)]
+#[derive(Default)]
+pub struct SchedEntity {
+    /// When the run time was last brought up to date, ns.
+    pub exec_start: u64,
+    /// Total run time, ns.
+    pub sum_exec_runtime: u64,
+}
+
+/// `struct sched_ext_entity`.
+#[repr(C)]
+#[derive(Default)]
+pub struct ScxEntity {
+    /// `SCX_TASK_*`.
+    pub flags: u32,
+    /// 1 to 10000; 100 is nice 0.
+    pub weight: u32,
+    /// What is left of the slice, ns.
+    pub slice: u64,
+    /// The key in a vtime-ordered queue.
+    pub dsq_vtime: u64,
+    /// Set by a policy in init_task; not modelled, and refused when set.
+    pub disallow: bool,
+}
+
+/// `struct task_struct`.
+#[repr(C)]
+pub struct TaskStruct {
+    /// Thread id.
+    pub pid: i32,
+    /// Process id.
+    pub tgid: i32,
+    /// `PF_*`.
+    pub flags: u32,
+    /// Unused by the engine.
+    pub prio: i32,
+    /// Unused by the engine.
+    pub static_prio: i32,
+    /// How many CPUs the task may use.
+    pub nr_cpus_allowed: i32,
+    /// Always 0: migration-disabled sections are not modelled.
+    pub migration_disabled: u16,
+    /// Points to `cpus_mask`.
+    pub cpus_ptr: *mut CpuMask,
+    /// The CPUs that the task may use.
+    pub cpus_mask: CpuMask,
+    /// Run time.
+    pub se: SchedEntity,
+    /// What sched_ext keeps.
+    pub scx: ScxEntity,
+    /// Voluntary context switches.
+    pub nvcsw: u64,
+    /// Involuntary context switches.
+    pub nivcsw: u64,
+    /// When it was born, ns.
+    pub start_time: u64,
+    /// Where its cgroup is.
+    pub cgroups: *mut CssSet,
+    /// Name, ended by a zero.
+    pub comm: [u8; 16],
+}
+
+/// `struct scx_init_task_args`.
+#[repr(C)]
+pub struct InitTaskArgs {
+    /// Whether the task is being born, as opposed to there before the policy.
+    pub fork: bool,
+    /// The task's cgroup.
+    pub cgroup: *mut Cgroup,
+}
+
+/// `struct scx_exit_info`.
+#[repr(C)]
+pub struct ExitInfo {
+    /// `SCX_EXIT_*`.
+    pub kind: u32,
+    /// Code of the policy's own.
+    pub exit_code: i64,
+    /// C string.
+    pub reason: *const u8,
+    /// Back trace: none.
+    pub bt: *mut u64,
+    /// Its length.
+    pub bt_len: u32,
+    /// C string.
+    pub msg: *const u8,
+    /// C string.
+    pub dump: *const u8,
+}
+
+/// A function pointer in `struct sched_ext_ops`; null where the policy has none.
+pub type Callback = *const c_void;
+
+/// `struct sched_ext_ops`.
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Ops {
+    pub select_cpu: Callback,
+    pub enqueue: Callback,
+    pub dequeue: Callback,
+    pub dispatch: Callback,
+    pub tick: Callback,
+    pub runnable: Callback,
+    pub running: Callback,
+    pub stopping: Callback,
+    pub quiescent: Callback,
+    pub yield_: Callback,
+    pub core_sched_before: Callback,
+    pub set_weight: Callback,
+    pub set_cpumask: Callback,
+    pub update_idle: Callback,
+    pub init_task: Callback,
+    pub exit_task: Callback,
+    pub enable: Callback,
+    pub disable: Callback,
+    pub dump: [Callback; 3],
+    pub cgroup: [Callback; 8],
+    pub sub: [Callback; 2],
+    pub hotplug: [Callback; 2],
+    pub init: Callback,
+    pub exit: Callback,
+    pub dispatch_max_batch: u32,
+    pub flags: u64,
+    pub timeout_ms: u32,
+    pub exit_dump_len: u32,
+    pub hotplug_seq: u64,
+    pub sub_cgroup_id: u64,
+    pub name: [u8; 128],
+    pub private: *mut c_void,
+    pub cpu_ownership: [Callback; 2],
+}
+
+/// What `seam_layout` in `seam.c` must say, in its order.
+pub const LAYOUT: [usize; 15] = [
+    size_of::<CpuMask>(),
+    size_of::<TaskStruct>(),
+    offset_of!(TaskStruct, nr_cpus_allowed),
+    offset_of!(TaskStruct, cpus_ptr),
+    offset_of!(TaskStruct, se),
+    offset_of!(TaskStruct, scx),
+    offset_of!(TaskStruct, nvcsw),
+    offset_of!(TaskStruct, cgroups),
+    offset_of!(TaskStruct, comm),
+    size_of::<ScxEntity>(),
+    size_of::<InitTaskArgs>(),
+    size_of::<ExitInfo>(),
+    size_of::<Ops>(),
+    offset_of!(Ops, dispatch_max_batch),
+    offset_of!(Ops, name),
+];
+
+/// Constants of the kernel's interface, by their kernel names.
+#[allow(missing_docs)]
+pub mod scx {
+    pub const SLICE_DFL: u64 = 20_000_000;
+    pub const SLICE_INF: u64 = u64::MAX;
+
+    pub const DSQ_FLAG_BUILTIN: u64 = 1 << 63;
+    pub const DSQ_GLOBAL: u64 = DSQ_FLAG_BUILTIN | 1;
+    pub const DSQ_LOCAL: u64 = DSQ_FLAG_BUILTIN | 2;
+    pub const DSQ_LOCAL_ON: u64 = 3 << 62;
+    pub const DSQ_LOCAL_CPU_MASK: u64 = 0xffff_ffff;
+
+    pub const ENQ_WAKEUP: u64 = 1;
+    pub const ENQ_HEAD: u64 = 1 << 16;
+    pub const ENQ_CPU_SELECTED: u64 = 1 << 20;
+    pub const ENQ_PREEMPT: u64 = 1 << 32;
+    pub const ENQ_IMMED: u64 = 1 << 33;
+    pub const ENQ_LAST: u64 = 1 << 41;
+    pub const ENQ_INTERNAL_MASK: u64 = 0xff << 56;
+
+    pub const DEQ_SLEEP: u64 = 1;
+    pub const DEQ_SCHED_CHANGE: u64 = 1 << 33;
+
+    pub const WAKE_FORK: u64 = 4;
+    pub const WAKE_TTWU: u64 = 8;
+    pub const WAKE_SYNC: u64 = 16;
+
+    pub const KICK_IDLE: u64 = 1;
+    pub const KICK_PREEMPT: u64 = 2;
+
+    pub const OPS_KEEP_BUILTIN_IDLE: u64 = 1;
+    pub const OPS_ENQ_LAST: u64 = 2;
+    pub const OPS_ENQ_EXITING: u64 = 4;
+
+    pub const TASK_QUEUED: u32 = 1;
+    pub const TASK_DEQD_FOR_SLEEP: u32 = 8;
+
+    pub const PF_IDLE: u32 = 2;
+    pub const PF_EXITING: u32 = 4;
+    pub const PF_KTHREAD: u32 = 0x0020_0000;
+
+    pub const EXIT_UNREG: u32 = 64;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_gives_its_cpus_in_order() {
+        let mask: CpuMask = [900, 3, 64, 63].into_iter().collect();
+        assert_eq!(mask.iter().collect::<Vec<_>>(), [3, 63, 64, 900]);
+        assert_eq!(mask.count(), 4);
+    }
+
+    #[test]
+    fn a_mask_holds_what_is_in_both() {
+        let both = CpuMask::first(10).and(&[2, 9, 10].into_iter().collect());
+        assert_eq!(both, [2, 9].into_iter().collect());
+    }
+}

@@ -1,0 +1,57 @@
+use super::Checker;
+use crate::abi::CpuMask;
+use crate::task::TaskId;
+use crate::trace::{Observed, What};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A task runs only where it may.
+#[derive(Default)]
+pub struct AffinityKept {
+    allowed: BTreeMap<TaskId, Rc<CpuMask>>,
+}
+
+impl Checker for AffinityKept {
+    fn name(&self) -> &'static str {
+        "affinity_kept"
+    }
+
+    fn observe(&mut self, event: &Observed) -> Result<(), String> {
+        let Some(task) = event.task else { return Ok(()) };
+        match &event.what {
+            What::Arrive { allowed, .. } | What::Allowed(allowed) => {
+                self.allowed.insert(task, allowed.clone());
+            }
+            What::Start if !self.allowed[&task].has(event.cpu) => {
+                let allowed = &self.allowed[&task];
+                return Err(format!(
+                    "task {} starts on CPU {}, and may run on {allowed:?} only",
+                    task.0, event.cpu
+                ));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{arrive, feed};
+    use super::*;
+
+    #[test]
+    fn a_task_on_a_forbidden_cpu_is_caught() {
+        let mut checker = AffinityKept::default();
+        let said = feed(&mut checker, [(0, 0, 1, arrive(&[0, 2])), (5, 1, 1, What::Start)]);
+        assert!(said.unwrap_err().contains("starts on CPU 1"));
+    }
+
+    #[test]
+    fn the_latest_affinity_counts() {
+        let mut checker = AffinityKept::default();
+        let later = What::Allowed(Rc::new(CpuMask::one(1)));
+        feed(&mut checker, [(0, 0, 1, arrive(&[0])), (1, 0, 1, later), (5, 1, 1, What::Start)])
+            .unwrap();
+    }
+}

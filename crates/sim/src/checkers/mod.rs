@@ -1,0 +1,68 @@
+//! What must hold in every run, whatever the scenario. A checker sees only the
+//! stream of events, never the engine's own tables: when the engine is wrong, it
+//! must not be wrong with it.
+
+mod affinity;
+mod order;
+mod shares;
+mod tasks;
+mod waiting;
+
+pub use affinity::AffinityKept;
+pub use order::CallbacksInOrder;
+pub use shares::{Shares, SharesNearWeights};
+pub use tasks::{NoTaskLost, OneCpuPerTask};
+pub use waiting::{WaitingBounded, WorkConserved};
+
+use crate::trace::Observed;
+
+/// One thing that must hold.
+pub trait Checker {
+    /// What it is called in a failure.
+    fn name(&self) -> &'static str;
+
+    /// Looks at one event.
+    ///
+    /// # Errors
+    /// What does not hold, in words.
+    fn observe(&mut self, event: &Observed) -> Result<(), String>;
+
+    /// Looks at the end of the run.
+    ///
+    /// # Errors
+    /// What does not hold, in words.
+    fn finish(&mut self, _now: u64) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// A span of time as a person reads it.
+fn ms(ns: u64) -> String {
+    format!("{:.3} ms", ns as f64 / 1e6)
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+    use crate::abi::CpuMask;
+    use crate::task::TaskId;
+    use crate::trace::What;
+    use std::rc::Rc;
+
+    /// Feeds a hand-made stream of (time, CPU, task, event) to a checker.
+    pub fn feed(
+        checker: &mut dyn Checker,
+        events: impl IntoIterator<Item = (u64, usize, usize, What)>,
+    ) -> Result<(), String> {
+        for (at, cpu, task, what) in events {
+            let task = (!matches!(what, What::Idle | What::Busy)).then_some(TaskId(task));
+            checker.observe(&Observed { at, cpu, task, what })?;
+        }
+        Ok(())
+    }
+
+    pub fn arrive(cpus: &[usize]) -> What {
+        let allowed = Rc::new(cpus.iter().copied().collect::<CpuMask>());
+        What::Arrive { weight: 100, allowed }
+    }
+}

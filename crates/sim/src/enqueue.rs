@@ -1,0 +1,297 @@
+//! How a task gets into a dispatch queue and out of it again: what enqueue and
+//! dispatch decide, and who has the task meanwhile.
+
+use crate::abi::scx;
+use crate::dsq::{Dsq, DsqRef, Order};
+use crate::kernel::{Buffered, Kernel, May};
+use crate::task::{OpsState, TaskId};
+use crate::trace::What;
+
+/// Inserts by vtime are told apart by this flag, as in the kernel.
+pub(crate) const ENQ_BY_VTIME: u64 = 1 << 57;
+
+impl Kernel {
+    /// `sticky`: the task moves inside the kernel, or goes on running, and goes to
+    /// the local queue of that CPU without asking the policy.
+    pub(crate) fn enqueue_task(&mut self, id: TaskId, flags: u64, sticky: Option<usize>) {
+        if self.tasks[id.0].queued() {
+            return;
+        }
+        self.tasks[id.0].c_mut().scx.flags |= scx::TASK_QUEUED;
+        let (cpu, p) = (self.tasks[id.0].cpu, self.pointer(id));
+        if sticky.is_none() {
+            self.call(self.ops.runnable, "runnable", cpu, May::Look, [p, flags, 0]);
+        }
+        self.do_enqueue_task(id, flags, sticky);
+    }
+
+    pub(crate) fn do_enqueue_task(&mut self, id: TaskId, flags: u64, sticky: Option<usize>) {
+        let cpu = self.tasks[id.0].cpu;
+        if sticky == Some(cpu) {
+            return self.dispatch_enqueue(cpu, DsqRef::Local(cpu), id, flags);
+        }
+        if self.tasks[id.0].direct.is_some() {
+            return self.direct_dispatch(id, flags);
+        }
+        let exiting = self.tasks[id.0].c().flags & scx::PF_EXITING != 0;
+        if exiting && self.ops.flags & scx::OPS_ENQ_EXITING == 0 {
+            return self.kernel_enqueue(cpu, DsqRef::Local(cpu), id, flags);
+        }
+        if self.ops.enqueue.is_null() {
+            return self.kernel_enqueue(cpu, DsqRef::Global, id, flags);
+        }
+        self.tasks[id.0].hand_overs += 1;
+        let hand_over = self.tasks[id.0].hand_overs;
+        self.observe(cpu, Some(id), What::Enqueue);
+        let may = May::InsertOne { task: id, spent: false, selecting: false };
+        let args = [self.pointer(id), flags, 0];
+        self.call(self.ops.enqueue, "enqueue", cpu, may, args);
+        if self.tasks[id.0].direct.is_some() {
+            return self.direct_dispatch(id, flags);
+        }
+        self.tasks[id.0].in_custody = true;
+        self.tasks[id.0].ops_state = OpsState::Queued(hand_over);
+    }
+
+    /// The kernel itself queues a task, with a fresh slice.
+    pub(crate) fn kernel_enqueue(&mut self, cpu: usize, dsq: DsqRef, id: TaskId, flags: u64) {
+        self.tasks[id.0].c_mut().scx.slice = scx::SLICE_DFL;
+        self.dispatch_enqueue(cpu, dsq, id, flags);
+    }
+
+    /// Carries out an insert made in select_cpu or enqueue. One into another CPU's
+    /// local queue waits until this run queue is unlocked.
+    pub(crate) fn direct_dispatch(&mut self, id: TaskId, flags: u64) {
+        let cpu = self.tasks[id.0].cpu;
+        let (dsq_id, verdict_flags) = self.tasks[id.0].direct.take().expect("the caller looked");
+        let dsq = self.find_dsq_for_dispatch(cpu, dsq_id, id);
+        if matches!(dsq, DsqRef::Local(there) if there != cpu) {
+            self.tasks[id.0].direct = Some((dsq_id, verdict_flags | flags));
+            self.deferred.push(id);
+            return;
+        }
+        self.dispatch_enqueue(cpu, dsq, id, verdict_flags | flags);
+    }
+
+    /// Carries out the inserts that had to wait.
+    pub(crate) fn run_deferred(&mut self) {
+        while !self.deferred.is_empty() {
+            let id = self.deferred.remove(0);
+            // A dequeue in between has withdrawn it.
+            let Some((dsq_id, flags)) = self.tasks[id.0].direct.take() else { continue };
+            let cpu = self.tasks[id.0].cpu;
+            if let DsqRef::Local(there) = self.find_dsq_for_dispatch(cpu, dsq_id, id) {
+                self.dispatch_to_local_dsq(cpu, there, id, flags);
+            }
+        }
+    }
+
+    pub(crate) fn find_dsq_for_dispatch(&mut self, cpu: usize, dsq_id: u64, id: TaskId) -> DsqRef {
+        if dsq_id == scx::DSQ_LOCAL {
+            return DsqRef::Local(cpu);
+        }
+        if dsq_id & scx::DSQ_LOCAL_ON == scx::DSQ_LOCAL_ON {
+            let there = (dsq_id & scx::DSQ_LOCAL_CPU_MASK) as usize;
+            if there < self.cpus.len() {
+                return DsqRef::Local(there);
+            }
+            self.scx_error(format!("invalid CPU {there} in SCX_DSQ_LOCAL_ON dispatch verdict"));
+            return DsqRef::Global;
+        }
+        if dsq_id == scx::DSQ_GLOBAL {
+            return DsqRef::Global;
+        }
+        if !self.user.contains_key(&dsq_id) {
+            let name = self.tasks[id.0].name.clone();
+            self.scx_error(format!("non-existent DSQ {dsq_id:#x} for {name}[{}]", id.0 + 1));
+            return DsqRef::Global;
+        }
+        DsqRef::User(dsq_id)
+    }
+
+    /// Puts a task into a queue. `cpu` is the CPU whose run queue is locked.
+    pub(crate) fn dispatch_enqueue(&mut self, cpu: usize, dsq: DsqRef, id: TaskId, flags: u64) {
+        let order = match flags & ENQ_BY_VTIME != 0 {
+            true => Order::Vtime,
+            false => Order::Fifo,
+        };
+        let user = matches!(dsq, DsqRef::User(_));
+        if order == Order::Vtime && !user {
+            self.scx_error("cannot use vtime ordering for built-in DSQs");
+            return;
+        }
+        if self.dsq(dsq).order().is_some_and(|there| there != order) {
+            let (had, id) = match order {
+                Order::Vtime => ("FIFO", dsq),
+                Order::Fifo => ("PRIQ", dsq),
+            };
+            self.scx_error(format!("DSQ {id:x?} already had {had}-enqueued tasks"));
+            return;
+        }
+        let vtime = self.tasks[id.0].c().scx.dsq_vtime;
+        let queue = self.dsq_mut(dsq);
+        match order {
+            Order::Vtime => queue.insert(id, vtime),
+            Order::Fifo => queue.push(id, flags & (scx::ENQ_HEAD | scx::ENQ_PREEMPT) != 0),
+        }
+        self.tasks[id.0].dsq = Some(dsq);
+        self.tasks[id.0].direct = None;
+        self.observe(cpu, Some(id), What::Insert(dsq));
+        match dsq {
+            DsqRef::Local(there) => self.local_dsq_post_enq(there, id, flags),
+            DsqRef::Global => self.leave_custody(cpu, id, 0),
+            DsqRef::User(_) => self.tasks[id.0].in_custody = true,
+        }
+        self.tasks[id.0].ops_state = OpsState::None;
+    }
+
+    pub(crate) fn local_dsq_post_enq(&mut self, cpu: usize, id: TaskId, flags: u64) {
+        self.leave_custody(cpu, id, 0);
+        let current = self.cpus[cpu].curr;
+        if current.is_none() {
+            self.resched(cpu);
+        }
+        if self.cpus[cpu].in_balance {
+            return;
+        }
+        if let Some(current) = current
+            && flags & scx::ENQ_PREEMPT != 0
+            && current != id
+        {
+            self.tasks[current.0].c_mut().scx.slice = 0;
+            self.resched(cpu);
+        }
+    }
+
+    pub(crate) fn leave_custody(&mut self, cpu: usize, id: TaskId, flags: u64) {
+        if std::mem::take(&mut self.tasks[id.0].in_custody) {
+            self.observe(cpu, Some(id), What::Dequeue);
+            let p = self.pointer(id);
+            self.call(self.ops.dequeue, "dequeue", cpu, May::Look, [p, flags, 0]);
+        }
+    }
+
+    pub(crate) fn dsq(&self, dsq: DsqRef) -> &Dsq {
+        match dsq {
+            DsqRef::Local(cpu) => &self.cpus[cpu].local,
+            DsqRef::Global => &self.global,
+            DsqRef::User(id) => &self.user[&id],
+        }
+    }
+
+    pub(crate) fn dsq_mut(&mut self, dsq: DsqRef) -> &mut Dsq {
+        match dsq {
+            DsqRef::Local(cpu) => &mut self.cpus[cpu].local,
+            DsqRef::Global => &mut self.global,
+            DsqRef::User(id) => self.user.get_mut(&id).expect("destroyed only when empty"),
+        }
+    }
+
+    /// Takes a task out of the queue in which it stands, if any.
+    pub(crate) fn dispatch_dequeue(&mut self, id: TaskId) {
+        if let Some(dsq) = self.tasks[id.0].dsq.take() {
+            let found = self.dsq_mut(dsq).remove(id);
+            assert!(found, "engine: task {} is not in {dsq:?}", id.0);
+            let cpu = self.tasks[id.0].cpu;
+            self.observe(cpu, Some(id), What::Remove(dsq));
+        }
+    }
+
+    /// `migrating`: it goes to another run queue, and stays runnable.
+    pub(crate) fn dequeue_task(&mut self, id: TaskId, flags: u64, migrating: bool) {
+        if !self.tasks[id.0].queued() {
+            return;
+        }
+        let (cpu, p) = (self.tasks[id.0].cpu, self.pointer(id));
+        self.tasks[id.0].ops_state = OpsState::None;
+        self.leave_custody(cpu, id, flags);
+        if self.cpus[cpu].curr == Some(id) {
+            self.update_curr(cpu);
+            self.call(self.ops.stopping, "stopping", cpu, May::Look, [p, 0, 0]);
+        }
+        if !migrating {
+            self.call(self.ops.quiescent, "quiescent", cpu, May::Look, [p, flags, 0]);
+        }
+        let c = &mut self.tasks[id.0].c_mut().scx;
+        c.flags &= !(scx::TASK_QUEUED | scx::TASK_DEQD_FOR_SLEEP);
+        if flags & scx::DEQ_SLEEP != 0 {
+            c.flags |= scx::TASK_DEQD_FOR_SLEEP;
+        }
+        self.dispatch_dequeue(id);
+        self.tasks[id.0].direct = None;
+        self.deferred.retain(|t| *t != id);
+    }
+
+    pub(crate) fn can_run_on(&self, id: TaskId, cpu: usize) -> bool {
+        self.tasks[id.0].may_use(cpu)
+    }
+
+    /// Puts a task into the local queue of `there`, wherever it belonged.
+    pub(crate) fn dispatch_to_local_dsq(
+        &mut self,
+        cpu: usize,
+        there: usize,
+        id: TaskId,
+        flags: u64,
+    ) {
+        let from = self.tasks[id.0].cpu;
+        if from == there {
+            self.dispatch_enqueue(there, DsqRef::Local(there), id, flags);
+        } else if self.can_run_on(id, there) {
+            self.move_remote_task(id, there, flags);
+        } else {
+            let name = self.tasks[id.0].name.clone();
+            self.scx_error(format!(
+                "SCX_DSQ_LOCAL[_ON] target CPU {there} not allowed for {name}[{}]",
+                id.0 + 1
+            ));
+            self.dispatch_enqueue(cpu, DsqRef::Global, id, flags);
+            return;
+        }
+        if self.cpus[there].curr.is_none() {
+            self.resched(there);
+        }
+    }
+
+    /// Takes a task that does not run to the local queue of another CPU. The
+    /// policy is not asked; it hears of it only by the end of its custody.
+    pub(crate) fn move_remote_task(&mut self, id: TaskId, there: usize, flags: u64) {
+        self.dispatch_dequeue(id);
+        self.set_task_cpu(id, there);
+        self.dispatch_enqueue(there, DsqRef::Local(there), id, flags);
+    }
+
+    /// Moves the first task of a queue that may run on `cpu` to its local queue.
+    pub(crate) fn consume(&mut self, cpu: usize, dsq: DsqRef) -> bool {
+        let first = self
+            .dsq(dsq)
+            .tasks()
+            .find(|id| self.tasks[id.0].cpu == cpu || self.can_run_on(*id, cpu));
+        let Some(id) = first else { return false };
+        self.move_remote_task(id, cpu, 0);
+        true
+    }
+
+    /// Puts the inserts of ops.dispatch in force.
+    pub(crate) fn flush_dispatch_buf(&mut self, cpu: usize) {
+        for entry in std::mem::take(&mut self.dispatched) {
+            self.moved += 1;
+            self.finish_dispatch(cpu, entry);
+        }
+    }
+
+    pub(crate) fn finish_dispatch(&mut self, cpu: usize, entry: Buffered) {
+        let Buffered { task, hand_over, dsq_id, flags } = entry;
+        // A task that somebody else got to, or that came back meanwhile, is not
+        // this insert's to dispatch: the kernel passes over it in silence.
+        match (self.tasks[task.0].ops_state, hand_over) {
+            (OpsState::Queued(now), Some(then)) if now == then => {}
+            _ => return,
+        }
+        self.tasks[task.0].ops_state = OpsState::None;
+        match self.find_dsq_for_dispatch(cpu, dsq_id, task) {
+            DsqRef::Local(there) => self.dispatch_to_local_dsq(cpu, there, task, flags),
+            dsq => self.dispatch_enqueue(cpu, dsq, task, flags),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A private copy of natively compiled C: its own globals, its own address.
+//!
+//! BPF globals become plain C globals, and a process runs many simulated kernels
+//! at once. So each of them loads its own copy of the shared object, from an
+//! anonymous file: the loader tells objects apart by path and inode, so every copy
+//! gets fresh `.data` and `.bss`, and nothing has to be reset or locked.
+
+use crate::abi::{LAYOUT, Ops};
+use metasched_base::{Error, Kind, Result};
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
+use std::fs::File;
+
+unsafe extern "C" {
+    fn memfd_create(name: *const c_char, flags: u32) -> c_int;
+    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn dlclose(handle: *mut c_void) -> c_int;
+    fn dlerror() -> *const c_char;
+    fn mprotect(address: *mut c_void, length: usize, protection: c_int) -> c_int;
+    fn sysconf(name: c_int) -> c_long;
+}
+
+const MFD_CLOEXEC: u32 = 1;
+const RTLD_NOW: c_int = 2;
+const PROT_READ_WRITE: c_int = 3;
+const SC_PAGESIZE: c_int = 30;
+
+/// The bytes of level 1 with every policy of `policies.def`.
+pub fn metasched() -> &'static [u8] {
+    include_bytes!(concat!(env!("OUT_DIR"), "/libmetasched-native.so"))
+}
+
+/// The signature through which every callback is called; see `seam_call()`.
+pub type Trampoline = unsafe extern "C" fn(*const c_void, u64, u64, u64) -> u64;
+
+/// One loaded copy.
+pub struct Image {
+    handle: *mut c_void,
+    /// Kept open: the path by which the loader knows this copy holds the number of
+    /// its descriptor, and must not become another copy's.
+    _file: File,
+    /// Calls a function of the image so that a fault in it comes back here.
+    pub trampoline: Trampoline,
+}
+
+impl Image {
+    /// Loads a fresh copy.
+    ///
+    /// # Errors
+    /// When the loader refuses it, or its structs differ from the engine's.
+    pub fn open(bytes: &[u8]) -> Result<Image> {
+        use std::io::Write;
+        use std::os::fd::{AsRawFd, FromRawFd};
+
+        let failed = |cause: String| Error::new(Kind::Failed, "load native policies", cause);
+        let fd = unsafe { memfd_create(c"metasched-native".as_ptr(), MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(failed(std::io::Error::last_os_error().to_string()));
+        }
+        let mut file = unsafe { File::from_raw_fd(fd) };
+        file.write_all(bytes).map_err(|e| failed(e.to_string()))?;
+        let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("no zero");
+        let handle = unsafe { dlopen(path.as_ptr(), RTLD_NOW) };
+        if handle.is_null() {
+            let why = unsafe { CStr::from_ptr(dlerror()) };
+            return Err(failed(why.to_string_lossy().into_owned()));
+        }
+        let mut image = Image { handle, _file: file, trampoline: unconnected };
+        let call = image.required("seam_call")?;
+        image.trampoline = unsafe { std::mem::transmute::<*mut c_void, Trampoline>(call) };
+        image.check_layout()?;
+        Ok(image)
+    }
+
+    fn check_layout(&self) -> Result<()> {
+        let theirs = self.required("seam_layout")?.cast::<u64>();
+        let theirs: Vec<usize> =
+            (0..=LAYOUT.len()).map(|i| unsafe { *theirs.add(i) } as usize).collect();
+        if theirs[..LAYOUT.len()] == LAYOUT && theirs[LAYOUT.len()] == 0 {
+            return Ok(());
+        }
+        Err(Error::new(
+            Kind::Failed,
+            "load native policies",
+            format!("struct layouts differ: C has {theirs:?}, the engine {LAYOUT:?}"),
+        )
+        .remedy("bring src/abi.rs in line with seam/vmlinux.h"))
+    }
+
+    /// The address of a symbol, if the image has it.
+    pub fn symbol(&self, name: &str) -> Option<*mut c_void> {
+        let name = CString::new(name).ok()?;
+        let address = unsafe { dlsym(self.handle, name.as_ptr()) };
+        (!address.is_null()).then_some(address)
+    }
+
+    /// The address of a symbol that must be there.
+    ///
+    /// # Errors
+    /// When the image lacks it.
+    pub fn required(&self, name: &str) -> Result<*mut c_void> {
+        self.symbol(name).ok_or_else(|| {
+            Error::new(Kind::BadInput, format!("find '{name}'"), "the C code does not define it")
+        })
+    }
+
+    /// The table of callbacks of that name.
+    ///
+    /// # Errors
+    /// When the image lacks it.
+    pub fn ops(&self, name: &str) -> Result<*const Ops> {
+        Ok(self.required(name)?.cast_const().cast())
+    }
+
+    /// Writes a global before anything runs, as the loader writes `.rodata`
+    /// before it loads the program.
+    ///
+    /// # Errors
+    /// When the image lacks it.
+    ///
+    /// # Safety
+    /// The global must have the type `T`.
+    pub unsafe fn set<T: Copy>(&self, name: &str, value: T) -> Result<()> {
+        let at = self.required(name)?;
+        let page = unsafe { sysconf(SC_PAGESIZE) } as usize;
+        let start = at as usize & !(page - 1);
+        let length = at as usize + size_of::<T>() - start;
+        if unsafe { mprotect(start as *mut c_void, length, PROT_READ_WRITE) } != 0 {
+            let why = std::io::Error::last_os_error();
+            return Err(Error::new(Kind::Failed, format!("write the constant '{name}'"), why));
+        }
+        unsafe { at.cast::<T>().write(value) };
+        Ok(())
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        unsafe { dlclose(self.handle) };
+    }
+}
+
+unsafe extern "C" fn unconnected(_: *const c_void, _: u64, _: u64, _: u64) -> u64 {
+    unreachable!("replaced before open() returns")
+}

@@ -1,0 +1,508 @@
+//! The modelled kernel: its state, its clock and its events. What the scheduling
+//! class does with them is in `waking.rs`, `enqueue.rs` and `schedule.rs`, what
+//! policies may call in `kfuncs.rs`.
+
+use crate::abi::{CpuMask, ExitInfo, InitTaskArgs, Ops, scx};
+use crate::checkers::Checker;
+use crate::dsq::Dsq;
+use crate::image::Image;
+use crate::kfuncs::Host;
+use crate::maps::Maps;
+use crate::random::Random;
+use crate::task::{Next, Raw, Task, TaskId, TaskSpec};
+use crate::trace::{Observed, Trace, What};
+use metasched_base::Result;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::ffi::c_void;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Time between ticks: 250 Hz, what Debian's kernels use.
+pub const TICK_NS: u64 = 4_000_000;
+/// An interrupt on another CPU takes effect within this range; drawn each time,
+/// so that seeds differ in who comes first.
+const IPI_NS: (u64, u64) = (200, 2_000);
+/// Events at one instant before the run is called a livelock: far more than the
+/// largest modelled machine has CPUs.
+const INSTANT_EVENTS: u64 = 100_000;
+
+/// Why a run failed.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// The checker or rule that it failed by.
+    pub check: String,
+    /// What happened.
+    pub message: String,
+    /// When, ns since the start.
+    pub at: u64,
+}
+
+/// What a program does at a given time, given the kernel.
+pub type Act = Arc<dyn Fn(&mut Kernel)>;
+
+pub(crate) enum Event {
+    Arrive(Arc<TaskSpec>),
+    Wake(TaskId),
+    Resched(usize),
+    RunEnd { cpu: usize, epoch: u64 },
+    Tick(usize),
+    Kick { cpu: usize, flags: u64 },
+    Act(Act),
+}
+
+struct Scheduled {
+    /// Time, then chance, then the order of scheduling: events of one instant
+    /// have no order on a real machine either.
+    key: Reverse<(u64, u32, u64)>,
+    event: Event,
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+impl Eq for Scheduled {}
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+/// One CPU and its run queue.
+#[derive(Default)]
+pub(crate) struct Cpu {
+    pub curr: Option<TaskId>,
+    pub local: Dsq,
+    /// A reschedule is on its way.
+    pub resched: bool,
+    /// Tells the present run of a task from earlier ones.
+    pub epoch: u64,
+    pub ticking: bool,
+    pub in_balance: bool,
+    /// The last to run was the kernel's stopper thread, not a task of ours.
+    pub stopper: bool,
+    pub switches: u64,
+}
+
+/// In which callback the policy is, and so what it may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum May {
+    /// select_cpu and enqueue: insert this task, once.
+    InsertOne { task: TaskId, spent: bool, selecting: bool },
+    /// dispatch: insert and move any task.
+    Dispatch,
+    /// A callback with the run queue locked: look, kick.
+    Look,
+    /// init, init_task and system-call programs: make queues.
+    Sleep,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context {
+    pub callback: &'static str,
+    pub cpu: usize,
+    pub may: May,
+}
+
+/// One insert made in ops.dispatch, in force when it returns.
+pub(crate) struct Buffered {
+    pub task: TaskId,
+    pub hand_over: Option<u64>,
+    pub dsq_id: u64,
+    pub flags: u64,
+}
+
+/// The kernel.
+pub struct Kernel {
+    pub(crate) now: u64,
+    pub(crate) random: Random,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) idle_tasks: Vec<Raw>,
+    pub(crate) global: Dsq,
+    pub(crate) user: BTreeMap<u64, Dsq>,
+    pub(crate) idle: CpuMask,
+    pub(crate) next_distributed: usize,
+    pub(crate) ops: Ops,
+    pub(crate) image: Image,
+    pub(crate) host: *mut Host,
+    pub(crate) context: Context,
+    pub(crate) dispatched: Vec<Buffered>,
+    pub(crate) moved: usize,
+    pub(crate) deferred: Vec<TaskId>,
+    pub(crate) maps: Maps,
+    events: BinaryHeap<Scheduled>,
+    scheduled: u64,
+    pub(crate) handled: u64,
+    checkers: Vec<Box<dyn Checker>>,
+    trace: Trace,
+    fault: Option<Fault>,
+}
+
+impl Kernel {
+    /// Boots `cpus` CPUs and attaches the table of callbacks `ops`, after `setup`
+    /// has written the program's constants.
+    ///
+    /// # Errors
+    /// When the image cannot be loaded or uses callbacks that are not modelled.
+    /// A fault in `ops.init` is a fault of the run: see [`Kernel::fault`].
+    pub fn boot(
+        bytes: &[u8],
+        ops: &str,
+        cpus: usize,
+        seed: u64,
+        whole_trace: bool,
+        setup: &dyn Fn(&Image) -> Result<()>,
+    ) -> Result<Kernel> {
+        let image = Image::open(bytes)?;
+        setup(&image)?;
+        let host = Host::connect(&image)?;
+        let ops = unsafe { std::ptr::read(image.ops(ops)?) };
+        let mut kernel = Kernel {
+            now: 0,
+            random: Random::new(seed),
+            cpus: (0..cpus).map(|_| Cpu::default()).collect(),
+            tasks: Vec::new(),
+            idle_tasks: (0..cpus).map(Raw::idle).collect(),
+            global: Dsq::default(),
+            user: BTreeMap::new(),
+            idle: CpuMask::first(cpus),
+            next_distributed: 0,
+            ops,
+            image,
+            host,
+            context: Context { callback: "nothing", cpu: 0, may: May::Look },
+            dispatched: Vec::new(),
+            moved: 0,
+            deferred: Vec::new(),
+            maps: Maps::default(),
+            events: BinaryHeap::new(),
+            scheduled: 0,
+            handled: 0,
+            checkers: Vec::new(),
+            trace: Trace::new(whole_trace),
+            fault: None,
+        };
+        kernel.refuse_unmodelled_callbacks()?;
+        let result = kernel.call(kernel.ops.init, "init", 0, May::Sleep, [0; 3]) as i32;
+        if result != 0 {
+            kernel.fail("init", format!("ops.init returned {result}"));
+        }
+        Ok(kernel)
+    }
+
+    fn refuse_unmodelled_callbacks(&self) -> Result<()> {
+        if self.ops.cgroup.iter().all(|c| c.is_null()) {
+            return Ok(());
+        }
+        Err(metasched_base::Error::new(
+            metasched_base::Kind::Unsupported,
+            "attach the policy",
+            "it has cgroup callbacks, which are not modelled",
+        ))
+    }
+
+    /// Adds a checker; it sees what happens from now on.
+    pub fn check(&mut self, checker: Box<dyn Checker>) {
+        self.checkers.push(checker);
+    }
+
+    /// Tells the checkers how the machine stands before anything happens.
+    pub fn observe_all_idle(&mut self) {
+        for cpu in 0..self.cpus.len() {
+            self.observe(cpu, None, What::Idle);
+        }
+    }
+
+    /// Time since boot, ns.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// How many CPUs there are.
+    pub fn nr_cpus(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// The engine's own source of chance.
+    pub fn random(&mut self) -> &mut Random {
+        &mut self.random
+    }
+
+    /// What the run failed by, if it did.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.fault.as_ref()
+    }
+
+    /// Fails the run. The first fault counts.
+    pub fn fail(&mut self, check: impl Into<String>, message: impl Into<String>) {
+        if self.fault.is_none() {
+            self.fault = Some(Fault { check: check.into(), message: message.into(), at: self.now });
+        }
+    }
+
+    /// Fails the run as the kernel ejects a scheduler.
+    pub(crate) fn scx_error(&mut self, message: impl Into<String>) {
+        self.fail("scx_error", message);
+    }
+
+    pub(crate) fn observe(&mut self, cpu: usize, task: Option<TaskId>, what: What) {
+        let event = Observed { at: self.now, cpu, task, what };
+        for checker in &mut self.checkers {
+            if let Err(message) = checker.observe(&event)
+                && self.fault.is_none()
+            {
+                let check = checker.name().to_owned();
+                self.fault = Some(Fault { check, message, at: self.now });
+            }
+        }
+        self.trace.record(event);
+    }
+
+    /// Calls into the policy, if it has that callback. Nothing is called after a
+    /// fault: the kernel bypasses a scheduler that it is about to eject.
+    pub(crate) fn call(
+        &mut self,
+        callback: *const c_void,
+        name: &'static str,
+        cpu: usize,
+        may: May,
+        args: [u64; 3],
+    ) -> u64 {
+        if callback.is_null() || self.fault.is_some() {
+            return 0;
+        }
+        let outer = std::mem::replace(&mut self.context, Context { callback: name, cpu, may });
+        let (host, trampoline) = (self.host, self.image.trampoline);
+        // Calls nest (dispatch moves a task, which calls dequeue), so what was
+        // there is put back.
+        let outer_kernel = unsafe { (*host).enter(self) };
+        let result = unsafe { trampoline(callback, args[0], args[1], args[2]) };
+        unsafe { (*host).leave(outer_kernel) };
+        self.context = outer;
+        result
+    }
+
+    /// Runs a function of the image as a system-call program, which may sleep, and
+    /// gives what it returns.
+    ///
+    /// # Errors
+    /// When the image has no such function.
+    pub fn program(&mut self, name: &str, [a, b]: [u64; 2]) -> Result<i32> {
+        let program = self.image.required(name)?;
+        Ok(self.call(program, "a system-call program", 0, May::Sleep, [a, b, 0]) as i32)
+    }
+
+    /// The image, to look at the program's globals.
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
+    pub(crate) fn schedule_at(&mut self, at: u64, event: Event) {
+        self.scheduled += 1;
+        let chance = self.random.bits() as u32;
+        self.events.push(Scheduled { key: Reverse((at, chance, self.scheduled)), event });
+    }
+
+    /// Lets a task arrive at its time.
+    pub fn spawn(&mut self, spec: TaskSpec) {
+        let spec = Arc::new(spec);
+        self.schedule_at(spec.arrives_ns, Event::Arrive(spec));
+    }
+
+    /// Does something at a given time.
+    pub fn act_at(&mut self, at: u64, act: Act) {
+        self.schedule_at(at, Event::Act(act));
+    }
+
+    /// Leaves a mark in the trace.
+    pub fn note(&mut self, text: &str) {
+        self.observe(0, None, What::Note(Rc::from(text)));
+    }
+
+    /// Asks a CPU to choose again; what its local queue holds is looked at then.
+    pub(crate) fn resched(&mut self, cpu: usize) {
+        if !std::mem::replace(&mut self.cpus[cpu].resched, true) {
+            let delay = self.ipi_delay();
+            self.schedule_at(self.now + delay, Event::Resched(cpu));
+        }
+    }
+
+    pub(crate) fn ipi_delay(&mut self) -> u64 {
+        self.random.within(IPI_NS.0, IPI_NS.1)
+    }
+
+    /// Runs until `end`, or until something fails.
+    pub fn run_until(&mut self, end: u64) {
+        let mut instant = 0;
+        while self.fault.is_none() {
+            let Some(next) = self.events.peek() else { break };
+            let Reverse((at, _, _)) = next.key;
+            if at > end {
+                break;
+            }
+            let event = self.events.pop().expect("just seen").event;
+            instant = if at == self.now { instant + 1 } else { 0 };
+            self.now = at;
+            self.handled += 1;
+            if instant > INSTANT_EVENTS {
+                self.fail("livelock", "time does not advance any more");
+            }
+            self.handle(event);
+        }
+        if self.fault.is_none() {
+            self.now = end;
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Arrive(spec) => {
+                let cpus = self.cpus.len() as u64 - 1;
+                let cpu = self.random.within(0, cpus) as usize;
+                let task = self.bear(spec, cpu, false);
+                self.wake_up(task, cpu, scx::WAKE_TTWU);
+            }
+            Event::Wake(task) => {
+                let cpu = self.tasks[task.0].cpu;
+                self.wake_up(task, cpu, scx::WAKE_TTWU);
+            }
+            Event::Resched(cpu) => self.schedule(cpu),
+            Event::RunEnd { cpu, epoch } => {
+                if self.cpus[cpu].epoch == epoch {
+                    self.next_step(cpu);
+                }
+            }
+            Event::Tick(cpu) => self.tick(cpu),
+            Event::Kick { cpu, flags } => self.kicked(cpu, flags),
+            Event::Act(act) => act(self),
+        }
+        self.run_deferred();
+    }
+
+    /// Makes a task and tells the policy: init_task, enable, set_weight.
+    pub(crate) fn bear(&mut self, spec: Arc<TaskSpec>, cpu: usize, fork: bool) -> TaskId {
+        let id = TaskId(self.tasks.len());
+        let all = CpuMask::first(self.cpus.len());
+        let allowed = spec.allowed.map_or(all, |mask| mask.and(&all));
+        if allowed.is_empty() {
+            self.fail("scenario", format!("'{}' may run on no CPU of this machine", spec.name));
+        }
+        let (weight, now) = (spec.weight, self.now);
+        self.tasks.push(Task::new(id, spec, allowed, now));
+        self.tasks[id.0].cpu = cpu;
+        let raw = &self.tasks[id.0].raw;
+        let (p, mut args) = (raw.pointer() as u64, InitTaskArgs { fork, cgroup: raw.cgroup() });
+        let args_at = std::ptr::from_mut(&mut args) as u64;
+        let made =
+            self.call(self.ops.init_task, "init_task", cpu, May::Sleep, [p, args_at, 0]) as i32;
+        if made != 0 {
+            self.fail("init_task", format!("ops.init_task returned {made}"));
+        }
+        if self.tasks[id.0].c().scx.disallow {
+            self.fail("refused", "ops.init_task set disallow, which is not modelled");
+        }
+        self.observe(cpu, Some(id), What::Arrive { weight, allowed: Rc::new(allowed) });
+        self.call(self.ops.enable, "enable", cpu, May::Look, [p, 0, 0]);
+        self.call(self.ops.set_weight, "set_weight", cpu, May::Look, [p, weight.into(), 0]);
+        id
+    }
+
+    /// What the task that runs on `cpu` does next: its step is over.
+    fn next_step(&mut self, cpu: usize) {
+        let Some(id) = self.cpus[cpu].curr else { return };
+        self.update_curr(cpu);
+        let Kernel { tasks, random, .. } = self;
+        match tasks[id.0].next(random) {
+            Next::Run(ns) => {
+                self.tasks[id.0].remaining = ns;
+                self.plan_run_end(cpu);
+            }
+            Next::Sleep(ns) => {
+                self.schedule_at(self.now + ns, Event::Wake(id));
+                self.block(cpu, false);
+            }
+            Next::Yield => self.yield_now(cpu),
+            Next::Fork(spec) => {
+                let child = self.bear(spec, cpu, true);
+                self.wake_up(child, cpu, scx::WAKE_FORK);
+                self.plan_run_end(cpu);
+            }
+            Next::Exit => self.block(cpu, true),
+        }
+    }
+
+    /// Schedules the end of the present step, at once where none is left.
+    pub(crate) fn plan_run_end(&mut self, cpu: usize) {
+        let Some(id) = self.cpus[cpu].curr else { return };
+        self.cpus[cpu].epoch += 1;
+        let (epoch, remaining) = (self.cpus[cpu].epoch, self.tasks[id.0].remaining);
+        self.schedule_at(self.now + remaining, Event::RunEnd { cpu, epoch });
+    }
+
+    /// Ends the run: the policy is detached, the checkers give their last word.
+    pub fn shut_down(&mut self) {
+        for cpu in 0..self.cpus.len() {
+            self.update_curr(cpu);
+        }
+        for checker in &mut self.checkers {
+            if let Err(message) = checker.finish(self.now)
+                && self.fault.is_none()
+            {
+                let check = checker.name().to_owned();
+                self.fault = Some(Fault { check, message, at: self.now });
+            }
+        }
+        // No checker watches a machine that is taken apart.
+        self.checkers.clear();
+        for id in (0..self.tasks.len()).map(TaskId) {
+            if !self.tasks[id.0].dead {
+                self.dequeue_task(id, scx::DEQ_SCHED_CHANGE, false);
+                self.retire(id);
+            }
+        }
+        let mut info = ExitInfo {
+            kind: scx::EXIT_UNREG,
+            exit_code: 0,
+            reason: c"unregistered".as_ptr().cast(),
+            bt: std::ptr::null_mut(),
+            bt_len: 0,
+            msg: c"".as_ptr().cast(),
+            dump: c"".as_ptr().cast(),
+        };
+        let at = std::ptr::from_mut(&mut info) as u64;
+        self.call(self.ops.exit, "exit", 0, May::Sleep, [at, 0, 0]);
+    }
+
+    /// The last events and, where asked for, the text of the whole run.
+    pub(crate) fn into_trace(self) -> (Vec<String>, String) {
+        (self.trace.recent(), self.trace.into_text())
+    }
+}
+
+/// Looking up tasks, for scenarios that act on them.
+impl Kernel {
+    /// The task of that name.
+    ///
+    /// # Panics
+    /// When none bears it yet.
+    pub fn task_named(&self, name: &str) -> TaskId {
+        let at = self.tasks.iter().position(|task| task.name == name);
+        TaskId(at.unwrap_or_else(|| panic!("no task is called '{name}'")))
+    }
+
+    /// Any task that lives: the `which`-th, counted round and round.
+    pub fn any_task(&self, which: u64) -> Option<TaskId> {
+        let living: Vec<TaskId> =
+            (0..self.tasks.len()).filter(|i| !self.tasks[*i].dead).map(TaskId).collect();
+        let at = which.checked_rem(living.len() as u64)?;
+        Some(living[at as usize])
+    }
+}

@@ -1,0 +1,196 @@
+//! BPF maps. Their values live at fixed addresses for the whole run, as the
+//! verifier lets a policy assume for as long as it holds RCU.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+
+/// `BPF_MAP_TYPE_*` of the modelled kinds.
+pub const HASH: u32 = 1;
+/// An array.
+pub const ARRAY: u32 = 2;
+/// A hash with a value per CPU.
+pub const PERCPU_HASH: u32 = 5;
+/// An array with a value per CPU.
+pub const PERCPU_ARRAY: u32 = 6;
+
+const NOEXIST: u64 = 1;
+const EXIST: u64 = 2;
+const ENOENT: i64 = 2;
+const E2BIG: i64 = 7;
+const EEXIST: i64 = 17;
+
+/// A map as its definition in C describes it.
+#[derive(Clone, Copy)]
+pub struct MapType {
+    /// `BPF_MAP_TYPE_*`.
+    pub kind: u32,
+    /// Keys at most, or the length of an array.
+    pub max_entries: u32,
+    /// Bytes of a value.
+    pub value_size: u32,
+}
+
+impl MapType {
+    /// Whether this kind is modelled.
+    pub fn is_modelled(&self) -> bool {
+        [HASH, ARRAY, PERCPU_HASH, PERCPU_ARRAY].contains(&self.kind)
+    }
+
+    fn is_array(&self) -> bool {
+        [ARRAY, PERCPU_ARRAY].contains(&self.kind)
+    }
+
+    fn is_per_cpu(&self) -> bool {
+        [PERCPU_ARRAY, PERCPU_HASH].contains(&self.kind)
+    }
+
+    fn words(&self) -> usize {
+        self.value_size.div_ceil(8) as usize
+    }
+}
+
+/// From where a map is looked at.
+#[derive(Clone, Copy)]
+pub struct Here {
+    /// The CPU whose value is meant, in a per-CPU map.
+    pub cpu: usize,
+    /// How many CPUs the machine has.
+    pub cpus: usize,
+}
+
+/// The values of a map by key; those of all CPUs side by side.
+type Values = HashMap<Box<[u8]>, Box<[u64]>>;
+
+/// Every map of one kernel, by the address of its definition.
+#[derive(Default)]
+pub struct Maps {
+    maps: HashMap<usize, Values>,
+    /// Values that were deleted: whoever holds RCU may still look at them.
+    retired: Vec<Box<[u64]>>,
+}
+
+impl Maps {
+    /// The address of a value, or null. An array has every key from the start.
+    pub fn lookup(&mut self, map: *mut c_void, of: MapType, key: &[u8], here: Here) -> *mut c_void {
+        let values = self.maps.entry(map as usize).or_default();
+        if !values.contains_key(key) {
+            let index = key.try_into().map(u32::from_ne_bytes).unwrap_or(u32::MAX);
+            if !of.is_array() || index >= of.max_entries {
+                return std::ptr::null_mut();
+            }
+            values.insert(key.into(), of.zeroed(here.cpus));
+        }
+        let value = values.get_mut(key).expect("just made sure");
+        let first = if of.is_per_cpu() { here.cpu * of.words() } else { 0 };
+        value[first..].as_mut_ptr().cast()
+    }
+
+    /// Writes a value; 0, or an error as the system call gives it. A new key of a
+    /// per-CPU hash gets the value on every CPU, as from user space.
+    pub fn update(
+        &mut self,
+        map: *mut c_void,
+        of: MapType,
+        key: &[u8],
+        new: &[u8],
+        flags: u64,
+        here: Here,
+    ) -> i64 {
+        let there = !self.lookup(map, of, key, here).is_null();
+        let values = self.maps.entry(map as usize).or_default();
+        if there && flags == NOEXIST {
+            return -EEXIST;
+        }
+        if !there {
+            if flags == EXIST {
+                return -ENOENT;
+            }
+            if of.is_array() || values.len() >= of.max_entries as usize {
+                return -E2BIG;
+            }
+            values.insert(key.into(), of.zeroed(here.cpus));
+        }
+        let value = values.get_mut(key).expect("just made sure");
+        let copies = if !of.is_per_cpu() {
+            0..1
+        } else if there {
+            here.cpu..here.cpu + 1
+        } else {
+            0..here.cpus
+        };
+        for copy in copies {
+            let at = value[copy * of.words()..].as_mut_ptr().cast::<u8>();
+            unsafe { std::ptr::copy_nonoverlapping(new.as_ptr(), at, new.len()) };
+        }
+        0
+    }
+
+    /// Takes a key out; 0 or an error.
+    pub fn delete(&mut self, map: *mut c_void, key: &[u8]) -> i64 {
+        match self.maps.get_mut(&(map as usize)).and_then(|values| values.remove(key)) {
+            Some(value) => {
+                self.retire(value);
+                0
+            }
+            None => -ENOENT,
+        }
+    }
+
+    /// Keeps the memory of a deleted value.
+    pub fn retire(&mut self, value: Box<[u64]>) {
+        self.retired.push(value);
+    }
+}
+
+impl MapType {
+    fn zeroed(&self, cpus: usize) -> Box<[u64]> {
+        let copies = if self.is_per_cpu() { cpus } else { 1 };
+        vec![0; self.words() * copies].into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: Here = Here { cpu: 0, cpus: 1 };
+    const MAP: *mut c_void = 64 as *mut c_void;
+
+    fn map(kind: u32) -> MapType {
+        MapType { kind, max_entries: 2, value_size: 8 }
+    }
+
+    #[test]
+    fn an_array_has_all_its_keys_and_no_more() {
+        let mut maps = Maps::default();
+        let mut at = |key: u32| maps.lookup(MAP, map(ARRAY), &key.to_ne_bytes(), HERE);
+        assert!(!at(1).is_null());
+        assert_eq!(at(1), at(1));
+        assert!(at(2).is_null());
+    }
+
+    #[test]
+    fn every_cpu_has_its_own_value() {
+        let mut maps = Maps::default();
+        let mut at =
+            |cpu| maps.lookup(MAP, map(PERCPU_ARRAY), &[0; 4], Here { cpu, cpus: 3 }).cast::<u64>();
+        unsafe { *at(1) = 7 };
+        assert_eq!(unsafe { [*at(0), *at(1), *at(2)] }, [0, 7, 0]);
+    }
+
+    #[test]
+    fn a_hash_has_only_what_was_put_there() {
+        let mut maps = Maps::default();
+        let (key, of) = ([1, 2], map(HASH));
+        assert!(maps.lookup(MAP, of, &key, HERE).is_null());
+        assert_eq!(maps.update(MAP, of, &key, &9_u64.to_ne_bytes(), EXIST, HERE), -ENOENT);
+        assert_eq!(maps.update(MAP, of, &key, &9_u64.to_ne_bytes(), 0, HERE), 0);
+        assert_eq!(maps.update(MAP, of, &key, &8_u64.to_ne_bytes(), NOEXIST, HERE), -EEXIST);
+        let at = maps.lookup(MAP, of, &key, HERE).cast::<u64>();
+        assert_eq!(unsafe { *at }, 9);
+        assert_eq!(maps.update(MAP, of, &[3, 3], &[0; 8], 0, HERE), 0);
+        assert_eq!(maps.update(MAP, of, &[4, 4], &[0; 8], 0, HERE), -E2BIG);
+        assert_eq!(maps.delete(MAP, &key), 0);
+        assert!(maps.lookup(MAP, of, &key, HERE).is_null());
+    }
+}

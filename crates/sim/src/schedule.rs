@@ -1,0 +1,208 @@
+//! What a CPU runs next: the slice, the local queue, the policy's dispatch, the
+//! tick and the kicks.
+
+use crate::abi::scx;
+use crate::dsq::DsqRef;
+use crate::kernel::{Event, Kernel, May, TICK_NS};
+use crate::task::TaskId;
+use crate::trace::What;
+
+/// How often dispatch is asked again when what it gave is gone (SCX_DSP_MAX_LOOPS).
+const DISPATCH_LOOPS: u32 = 32;
+
+/// What a CPU runs next.
+#[derive(PartialEq)]
+enum Verdict {
+    Keep,
+    FromLocal,
+}
+
+impl Kernel {
+    /// Charges the current task of `cpu` for the time since the last charge.
+    pub(crate) fn update_curr(&mut self, cpu: usize) {
+        let Some(id) = self.cpus[cpu].curr else { return };
+        let now = self.now;
+        let task = &mut self.tasks[id.0];
+        let ran = now - task.exec_start;
+        task.exec_start = now;
+        task.figures.ran_ns += ran;
+        task.remaining = task.remaining.saturating_sub(ran);
+        let c = task.c_mut();
+        c.se.exec_start = now;
+        c.se.sum_exec_runtime += ran;
+        if c.scx.slice != scx::SLICE_INF {
+            c.scx.slice = c.scx.slice.saturating_sub(ran);
+        }
+    }
+
+    /// The scheduler proper: what `cpu` runs from now on.
+    pub(crate) fn schedule(&mut self, cpu: usize) {
+        self.cpus[cpu].resched = false;
+        let previous = self.cpus[cpu].curr;
+        self.cpus[cpu].in_balance = true;
+        let verdict = self.balance_one(cpu, previous);
+        self.cpus[cpu].in_balance = false;
+        let next = match verdict {
+            Some(Verdict::Keep) => previous,
+            _ => self.cpus[cpu].local.first(),
+        };
+        if let Some(next) = next
+            && self.tasks[next.0].c().scx.slice == 0
+        {
+            self.tasks[next.0].c_mut().scx.slice = scx::SLICE_DFL;
+        }
+        let after_stopper = std::mem::take(&mut self.cpus[cpu].stopper);
+        if next != previous || after_stopper {
+            self.switch(cpu, previous, next, after_stopper);
+        } else if next.is_none() {
+            // Idle to idle: whoever claimed this CPU had nothing for it.
+            self.idle.set(cpu);
+        }
+        self.run_deferred();
+    }
+
+    fn balance_one(&mut self, cpu: usize, previous: Option<TaskId>) -> Option<Verdict> {
+        let keeps_slice = |k: &Kernel| {
+            previous.is_some_and(|p| k.tasks[p.0].queued() && k.tasks[p.0].c().scx.slice > 0)
+        };
+        self.update_curr(cpu);
+        if keeps_slice(self) {
+            return Some(Verdict::Keep);
+        }
+        if !self.cpus[cpu].local.is_empty() || self.consume(cpu, DsqRef::Global) {
+            return Some(Verdict::FromLocal);
+        }
+        let mut loops = DISPATCH_LOOPS;
+        while !self.ops.dispatch.is_null() && self.fault().is_none() {
+            self.moved = 0;
+            let p = previous.map_or(0, |p| self.pointer(p));
+            let args = [cpu as u64, p, 0];
+            self.call(self.ops.dispatch, "dispatch", cpu, May::Dispatch, args);
+            self.flush_dispatch_buf(cpu);
+            if keeps_slice(self) {
+                return Some(Verdict::Keep);
+            }
+            if !self.cpus[cpu].local.is_empty() || self.consume(cpu, DsqRef::Global) {
+                return Some(Verdict::FromLocal);
+            }
+            loops -= 1;
+            if loops == 0 {
+                self.kick(cpu, 0);
+                break;
+            }
+            if self.moved == 0 {
+                break;
+            }
+        }
+        let alone = previous.is_some_and(|p| self.tasks[p.0].queued());
+        (alone && self.ops.flags & scx::OPS_ENQ_LAST == 0).then_some(Verdict::Keep)
+    }
+
+    fn switch(
+        &mut self,
+        cpu: usize,
+        previous: Option<TaskId>,
+        next: Option<TaskId>,
+        after_stopper: bool,
+    ) {
+        match previous {
+            Some(id) => self.put_prev_task(cpu, id, next),
+            None if after_stopper => {}
+            None => self.update_idle(cpu, false),
+        }
+        self.cpus[cpu].epoch += 1;
+        self.cpus[cpu].switches += 1;
+        match next {
+            Some(id) => self.set_next_task(cpu, id),
+            None => {
+                self.cpus[cpu].curr = None;
+                self.update_idle(cpu, true);
+            }
+        }
+    }
+
+    pub(crate) fn put_prev_task(&mut self, cpu: usize, id: TaskId, next: Option<TaskId>) {
+        self.update_curr(cpu);
+        let runnable = self.tasks[id.0].queued();
+        self.observe(cpu, Some(id), What::Stop { runnable });
+        if !runnable {
+            return;
+        }
+        self.tasks[id.0].c_mut().nivcsw += 1;
+        self.tasks[id.0].runnable_since = Some(self.now);
+        let p = self.pointer(id);
+        self.call(self.ops.stopping, "stopping", cpu, May::Look, [p, 1, 0]);
+        if self.tasks[id.0].c().scx.slice > 0 {
+            self.dispatch_enqueue(cpu, DsqRef::Local(cpu), id, scx::ENQ_HEAD);
+        } else {
+            let flags = if next.is_none() { scx::ENQ_LAST } else { 0 };
+            self.do_enqueue_task(id, flags, None);
+        }
+    }
+
+    fn set_next_task(&mut self, cpu: usize, id: TaskId) {
+        self.dispatch_dequeue(id);
+        let now = self.now;
+        let task = &mut self.tasks[id.0];
+        task.exec_start = now;
+        task.c_mut().se.exec_start = now;
+        let waited = now - task.runnable_since.take().unwrap_or(now);
+        task.figures.waited_ns += waited;
+        task.figures.waits += 1;
+        task.figures.longest_wait_ns = task.figures.longest_wait_ns.max(waited);
+        task.figures.first_run_ns.get_or_insert(now);
+        self.observe(cpu, Some(id), What::Start);
+        let p = self.pointer(id);
+        self.call(self.ops.running, "running", cpu, May::Look, [p, 0, 0]);
+        self.cpus[cpu].curr = Some(id);
+        self.plan_run_end(cpu);
+        if !std::mem::replace(&mut self.cpus[cpu].ticking, true) {
+            self.schedule_at((now / TICK_NS + 1) * TICK_NS, Event::Tick(cpu));
+        }
+    }
+
+    fn update_idle(&mut self, cpu: usize, idle: bool) {
+        self.observe(cpu, None, if idle { What::Idle } else { What::Busy });
+        if idle {
+            self.idle.set(cpu);
+        } else {
+            self.idle.clear(cpu);
+        }
+        let args = [cpu as u64, idle.into(), 0];
+        self.call(self.ops.update_idle, "update_idle", cpu, May::Look, args);
+    }
+
+    /// The timer interrupt of a busy CPU; an idle one has none.
+    pub(crate) fn tick(&mut self, cpu: usize) {
+        let Some(id) = self.cpus[cpu].curr else {
+            self.cpus[cpu].ticking = false;
+            return;
+        };
+        self.schedule_at(self.now + TICK_NS, Event::Tick(cpu));
+        self.update_curr(cpu);
+        let p = self.pointer(id);
+        self.call(self.ops.tick, "tick", cpu, May::Look, [p, 0, 0]);
+        if self.tasks[id.0].c().scx.slice == 0 {
+            self.schedule(cpu);
+        }
+    }
+
+    /// Kicks take effect after the callback, by an interrupt.
+    pub(crate) fn kick(&mut self, cpu: usize, flags: u64) {
+        let delay = self.ipi_delay();
+        self.schedule_at(self.now + delay, Event::Kick { cpu, flags });
+    }
+
+    pub(crate) fn kicked(&mut self, cpu: usize, flags: u64) {
+        let current = self.cpus[cpu].curr;
+        if flags & scx::KICK_IDLE != 0 && current.is_some() {
+            return;
+        }
+        if let Some(id) = current
+            && flags & scx::KICK_PREEMPT != 0
+        {
+            self.tasks[id.0].c_mut().scx.slice = 0;
+        }
+        self.schedule(cpu);
+    }
+}

@@ -1,0 +1,343 @@
+//! Tasks: what a scenario says that they do, and what the engine keeps of them.
+
+use crate::abi::{Cgroup, CpuMask, CssSet, KernfsNode, SchedEntity, ScxEntity, TaskStruct, scx};
+use crate::dsq::DsqRef;
+use crate::random::Random;
+use std::ptr;
+use std::sync::Arc;
+
+/// A task's place in the engine's table; its pid is one more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub usize);
+
+/// A span of time in ns.
+#[derive(Clone, Copy, Debug)]
+pub enum Span {
+    /// Always the same.
+    Exactly(u64),
+    /// Uniform between both, both included.
+    Between(u64, u64),
+}
+
+impl Span {
+    fn draw(self, random: &mut Random) -> u64 {
+        match self {
+            Span::Exactly(ns) => ns,
+            Span::Between(low, high) => random.within(low, high),
+        }
+    }
+}
+
+/// One thing that a task does.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Uses a CPU for so long.
+    Run(Span),
+    /// Blocks, and is woken by a timer.
+    Sleep(Span),
+    /// `sched_yield()`.
+    Yield,
+    /// Bears a task that goes its own way.
+    Fork(Arc<TaskSpec>),
+}
+
+/// What a task is and does.
+#[derive(Clone, Debug)]
+pub struct TaskSpec {
+    pub(crate) name: String,
+    pub(crate) weight: u32,
+    pub(crate) allowed: Option<CpuMask>,
+    pub(crate) arrives_ns: u64,
+    pub(crate) kthread: bool,
+    pub(crate) steps: Vec<Step>,
+    /// How often the steps are gone through; for ever where there is none.
+    pub(crate) rounds: Option<u64>,
+}
+
+impl TaskSpec {
+    /// A task of weight 100 that may run anywhere, arrives at 0 and exits at once.
+    pub fn named(name: impl Into<String>) -> Self {
+        TaskSpec {
+            name: name.into(),
+            weight: 100,
+            allowed: None,
+            arrives_ns: 0,
+            kthread: false,
+            steps: Vec::new(),
+            rounds: Some(1),
+        }
+    }
+
+    /// A task that never stops running.
+    pub fn hog(name: impl Into<String>) -> Self {
+        Self::named(name).run(Span::Exactly(1_000_000_000)).for_ever()
+    }
+
+    /// Uses a CPU for so long.
+    pub fn run(self, span: Span) -> Self {
+        self.step(Step::Run(span))
+    }
+
+    /// Blocks for so long.
+    pub fn sleep(self, span: Span) -> Self {
+        self.step(Step::Sleep(span))
+    }
+
+    /// Appends a step.
+    pub fn step(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+
+    /// Goes through the steps so often, then exits.
+    pub fn rounds(mut self, rounds: u64) -> Self {
+        self.rounds = Some(rounds);
+        self
+    }
+
+    /// Goes through the steps until the run ends.
+    pub fn for_ever(mut self) -> Self {
+        self.rounds = None;
+        self
+    }
+
+    /// Its weight, 1 to 10000.
+    pub fn weight(mut self, weight: u32) -> Self {
+        self.weight = weight;
+        self
+    }
+
+    /// The CPUs that it may use.
+    pub fn only_on(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        self.allowed = Some(cpus.into_iter().collect());
+        self
+    }
+
+    /// When it wakes for the first time, ns.
+    pub fn arrives(mut self, ns: u64) -> Self {
+        self.arrives_ns = ns;
+        self
+    }
+
+    /// A thread of the kernel's own.
+    pub fn kthread(mut self) -> Self {
+        self.kthread = true;
+        self
+    }
+}
+
+/// Where a task stands between the kernel and the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpsState {
+    /// The policy has no say over it.
+    None,
+    /// Handed over by ops.enqueue and not dispatched yet; the number tells this
+    /// hand-over from earlier ones.
+    Queued(u64),
+}
+
+/// What the script of a task wants next.
+pub enum Next {
+    /// To run for so long.
+    Run(u64),
+    /// To sleep for so long.
+    Sleep(u64),
+    /// To yield.
+    Yield,
+    /// To bear a task.
+    Fork(Arc<TaskSpec>),
+    /// To end.
+    Exit,
+}
+
+/// Figures of one task, all in ns.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TaskFigures {
+    /// Time on a CPU.
+    pub ran_ns: u64,
+    /// Longest time from runnable to running.
+    pub longest_wait_ns: u64,
+    /// All such times together.
+    pub waited_ns: u64,
+    /// How many there were.
+    pub waits: u64,
+    /// How often it changed its CPU.
+    pub migrations: u64,
+    /// When it first ran.
+    pub first_run_ns: Option<u64>,
+    /// When it exited.
+    pub exited_ns: Option<u64>,
+}
+
+/// There is one cgroup; the kernel gives its root the inode 1.
+const ROOT_CGROUP_ID: u64 = 1;
+
+/// A C struct at a fixed address, which the policy may hold on to.
+pub struct Raw {
+    task: *mut TaskStruct,
+    css_set: *mut CssSet,
+    cgroup: *mut Cgroup,
+    kn: *mut KernfsNode,
+}
+
+impl Raw {
+    /// What a CPU runs when it has nothing to run: pid 0, and no task of ours.
+    pub(crate) fn idle(cpu: usize) -> Raw {
+        let spec = TaskSpec::named(format!("swapper/{cpu}")).kthread();
+        let raw = Raw::new(TaskId(0), &spec, CpuMask::one(cpu), 0);
+        let c = unsafe { &mut *raw.pointer() };
+        (c.pid, c.tgid) = (0, 0);
+        c.flags |= scx::PF_IDLE;
+        raw
+    }
+
+    fn new(id: TaskId, spec: &TaskSpec, allowed: CpuMask, now: u64) -> Raw {
+        let kn = Box::into_raw(Box::new(KernfsNode { id: ROOT_CGROUP_ID }));
+        let cgroup = Box::into_raw(Box::new(Cgroup { kn, level: 0 }));
+        let css_set = Box::into_raw(Box::new(CssSet { dfl_cgrp: cgroup }));
+        let mut comm = [0; 16];
+        spec.name.bytes().take(15).enumerate().for_each(|(i, b)| comm[i] = b);
+        let task = Box::into_raw(Box::new(TaskStruct {
+            pid: id.0 as i32 + 1,
+            tgid: id.0 as i32 + 1,
+            flags: if spec.kthread { scx::PF_KTHREAD } else { 0 },
+            prio: 120,
+            static_prio: 120,
+            nr_cpus_allowed: allowed.count() as i32,
+            migration_disabled: 0,
+            cpus_ptr: ptr::null_mut(),
+            cpus_mask: allowed,
+            se: SchedEntity::default(),
+            scx: ScxEntity { weight: spec.weight, slice: scx::SLICE_DFL, ..Default::default() },
+            nvcsw: 0,
+            nivcsw: 0,
+            start_time: now,
+            cgroups: css_set,
+            comm,
+        }));
+        unsafe { (*task).cpus_ptr = &raw mut (*task).cpus_mask };
+        Raw { task, css_set, cgroup, kn }
+    }
+
+    /// What the policy is given.
+    pub fn pointer(&self) -> *mut TaskStruct {
+        self.task
+    }
+
+    /// Where the task's cgroup is.
+    pub fn cgroup(&self) -> *mut Cgroup {
+        self.cgroup
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        unsafe {
+            drop(Box::from_raw(self.task));
+            drop(Box::from_raw(self.css_set));
+            drop(Box::from_raw(self.cgroup));
+            drop(Box::from_raw(self.kn));
+        }
+    }
+}
+
+/// A task as the engine keeps it.
+pub struct Task {
+    pub(crate) name: String,
+    pub(crate) spec: Arc<TaskSpec>,
+    pub(crate) raw: Raw,
+    /// Its run queue: where it runs, or last ran, or shall run.
+    pub(crate) cpu: usize,
+    pub(crate) ops_state: OpsState,
+    pub(crate) hand_overs: u64,
+    /// The policy owes a dequeue for it.
+    pub(crate) in_custody: bool,
+    /// The queue in which it stands.
+    pub(crate) dsq: Option<DsqRef>,
+    /// Verdict of an insert from select_cpu or enqueue: queue and flags.
+    pub(crate) direct: Option<(u64, u64)>,
+    pub(crate) selected_cpu: usize,
+    pub(crate) exec_start: u64,
+    /// What is left of the present Run step.
+    pub(crate) remaining: u64,
+    step: usize,
+    round: u64,
+    exiting: bool,
+    pub(crate) dead: bool,
+    /// Since when it waits for a CPU.
+    pub(crate) runnable_since: Option<u64>,
+    pub(crate) figures: TaskFigures,
+    pub(crate) storage: Vec<(usize, Box<[u64]>)>,
+}
+
+/// Run time of a task between the start of its exit and its death: a task is
+/// still scheduled then, and policies see it with PF_EXITING.
+const EXIT_NS: u64 = 20_000;
+
+impl Task {
+    pub(crate) fn new(id: TaskId, spec: Arc<TaskSpec>, allowed: CpuMask, now: u64) -> Task {
+        Task {
+            name: spec.name.clone(),
+            raw: Raw::new(id, &spec, allowed, now),
+            spec,
+            cpu: 0,
+            ops_state: OpsState::None,
+            hand_overs: 0,
+            in_custody: false,
+            dsq: None,
+            direct: None,
+            selected_cpu: 0,
+            exec_start: 0,
+            remaining: 0,
+            step: 0,
+            round: 0,
+            exiting: false,
+            dead: false,
+            runnable_since: None,
+            figures: TaskFigures::default(),
+            storage: Vec::new(),
+        }
+    }
+
+    /// The C struct. The policy writes to it too, but only during a callback.
+    pub(crate) fn c(&self) -> &TaskStruct {
+        unsafe { &*self.raw.pointer() }
+    }
+
+    /// The same, to write to.
+    pub(crate) fn c_mut(&mut self) -> &mut TaskStruct {
+        unsafe { &mut *self.raw.pointer() }
+    }
+
+    pub(crate) fn queued(&self) -> bool {
+        self.c().scx.flags & scx::TASK_QUEUED != 0
+    }
+
+    pub(crate) fn may_use(&self, cpu: usize) -> bool {
+        self.c().cpus_mask.has(cpu)
+    }
+
+    /// The next thing that the script wants.
+    pub(crate) fn next(&mut self, random: &mut Random) -> Next {
+        if self.exiting {
+            return Next::Exit;
+        }
+        if self.step == self.spec.steps.len() {
+            self.step = 0;
+            self.round += 1;
+        }
+        let over = self.spec.rounds.is_some_and(|rounds| self.round >= rounds);
+        if over || self.spec.steps.is_empty() {
+            self.exiting = true;
+            self.c_mut().flags |= scx::PF_EXITING;
+            return Next::Run(EXIT_NS);
+        }
+        self.step += 1;
+        match &self.spec.steps[self.step - 1] {
+            Step::Run(span) => Next::Run(span.draw(random).max(1)),
+            Step::Sleep(span) => Next::Sleep(span.draw(random).max(1)),
+            Step::Yield => Next::Yield,
+            Step::Fork(spec) => Next::Fork(spec.clone()),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What happens in a run, as one stream: the checkers read it, a trace is its text.
+
+use crate::abi::CpuMask;
+use crate::dsq::DsqRef;
+use crate::task::TaskId;
+use std::collections::VecDeque;
+use std::fmt;
+use std::rc::Rc;
+
+/// One thing that happened.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// When, ns since the start.
+    pub at: u64,
+    /// On which CPU.
+    pub cpu: usize,
+    /// To which task; `None` where it concerns a CPU or the whole machine.
+    pub task: Option<TaskId>,
+    /// What.
+    pub what: What,
+}
+
+/// Kinds of things that happen.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// The policy knows the task from now on.
+    Arrive {
+        /// Its weight.
+        weight: u32,
+        /// The CPUs that it may use.
+        allowed: Rc<CpuMask>,
+    },
+    /// It became runnable.
+    Wake,
+    /// It was handed to the policy: ops.enqueue is called.
+    Enqueue,
+    /// The policy lost its say over it: ops.dequeue is called.
+    Dequeue,
+    /// It entered a dispatch queue.
+    Insert(DsqRef),
+    /// It was taken out of its dispatch queue.
+    Remove(DsqRef),
+    /// It runs from now on.
+    Start,
+    /// It runs no more; whether it still wants to.
+    Stop {
+        /// Whether it still wants to run.
+        runnable: bool,
+    },
+    /// It wants no CPU any more.
+    Sleep,
+    /// It will never run again.
+    Exit,
+    /// It belongs to another CPU's run queue from now on.
+    Migrate,
+    /// The CPUs that it may use changed.
+    Allowed(Rc<CpuMask>),
+    /// Its weight changed.
+    Weight(u32),
+    /// The CPU has nothing to run.
+    Idle,
+    /// The CPU has something to run again.
+    Busy,
+    /// The scenario did something.
+    Note(Rc<str>),
+}
+
+impl fmt::Display for Observed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>14} cpu{:<3}", self.at, self.cpu)?;
+        match self.task {
+            Some(task) => write!(f, " task{:<4} ", task.0)?,
+            None => write!(f, " {:<8} ", "")?,
+        }
+        match &self.what {
+            What::Arrive { weight, allowed } => write!(f, "arrive weight {weight} on {allowed:?}"),
+            What::Insert(DsqRef::User(id)) => write!(f, "insert into {id:#x}"),
+            What::Insert(dsq) => write!(f, "insert into {dsq:?}"),
+            What::Remove(DsqRef::User(id)) => write!(f, "remove from {id:#x}"),
+            What::Remove(dsq) => write!(f, "remove from {dsq:?}"),
+            What::Stop { runnable: true } => write!(f, "stop, runnable"),
+            What::Stop { runnable: false } => write!(f, "stop"),
+            What::Allowed(mask) => write!(f, "allowed on {mask:?}"),
+            What::Weight(weight) => write!(f, "weight {weight}"),
+            What::Note(text) => write!(f, "{text}"),
+            other => write!(f, "{}", format!("{other:?}").to_lowercase()),
+        }
+    }
+}
+
+/// How many events a failure shows.
+const RECENT: usize = 24;
+
+/// Keeps the last events for a failure's message and, where asked, all as text.
+#[derive(Default)]
+pub struct Trace {
+    recent: VecDeque<Observed>,
+    text: Option<String>,
+}
+
+impl Trace {
+    /// Keeps the whole text where `whole`.
+    pub fn new(whole: bool) -> Self {
+        Trace { recent: VecDeque::with_capacity(RECENT), text: whole.then(String::new) }
+    }
+
+    /// Records one event.
+    pub fn record(&mut self, event: Observed) {
+        if let Some(text) = &mut self.text {
+            use fmt::Write;
+            writeln!(text, "{event}").expect("a String takes everything");
+        }
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(event);
+    }
+
+    /// The last events, oldest first.
+    pub fn recent(&self) -> Vec<String> {
+        self.recent.iter().map(Observed::to_string).collect()
+    }
+
+    /// The whole text; empty unless it was asked for.
+    pub fn into_text(self) -> String {
+        self.text.unwrap_or_default()
+    }
+}

@@ -1,0 +1,210 @@
+//! How a task becomes runnable, sleeps, yields and dies; how it changes from
+//! outside, by a new weight or affinity. This file, `enqueue.rs` and `schedule.rs`
+//! are the sched_ext scheduling class. Which callback is called when follows
+//! kernel/sched/ext/ext.c of Linux 7.2; functions bear the names of those there.
+
+use crate::abi::{CpuMask, scx};
+use crate::kernel::{Kernel, May};
+use crate::task::TaskId;
+use crate::trace::What;
+use std::rc::Rc;
+
+impl Kernel {
+    pub(crate) fn pointer(&self, id: TaskId) -> u64 {
+        self.tasks[id.0].raw.pointer() as u64
+    }
+
+    /// A task becomes runnable, woken on `waker`.
+    pub(crate) fn wake_up(&mut self, id: TaskId, waker: usize, wake_flags: u64) {
+        self.observe(waker, Some(id), What::Wake);
+        self.tasks[id.0].runnable_since = Some(self.now);
+        let (cpu, selected) = self.select_task_rq(id, waker, wake_flags);
+        self.set_task_cpu(id, cpu);
+        let woken = if wake_flags & scx::WAKE_FORK == 0 { scx::ENQ_WAKEUP } else { 0 };
+        self.enqueue_task(id, woken | if selected { scx::ENQ_CPU_SELECTED } else { 0 }, None);
+        // wakeup_preempt(): the idle class gives way to any other.
+        if self.cpus[cpu].curr.is_none() {
+            self.resched(cpu);
+        }
+    }
+
+    pub(crate) fn select_task_rq(
+        &mut self,
+        id: TaskId,
+        waker: usize,
+        wake_flags: u64,
+    ) -> (usize, bool) {
+        let previous = self.tasks[id.0].cpu;
+        if self.tasks[id.0].c().nr_cpus_allowed == 1 {
+            return (self.first_allowed(id), false);
+        }
+        let cpu = if self.ops.select_cpu.is_null() {
+            match self.select_cpu_dfl(id, previous) {
+                Some(cpu) => {
+                    self.tasks[id.0].c_mut().scx.slice = scx::SLICE_DFL;
+                    self.tasks[id.0].direct = Some((scx::DSQ_LOCAL, 0));
+                    cpu
+                }
+                None => previous,
+            }
+        } else {
+            let may = May::InsertOne { task: id, spent: false, selecting: true };
+            let args = [self.pointer(id), previous as u64, wake_flags];
+            let cpu = self.call(self.ops.select_cpu, "select_cpu", waker, may, args) as i32;
+            if cpu < 0 || cpu as usize >= self.cpus.len() {
+                self.scx_error(format!("invalid CPU {cpu} from ops.select_cpu()"));
+            }
+            (cpu.max(0) as usize).min(self.cpus.len() - 1)
+        };
+        self.tasks[id.0].selected_cpu = cpu;
+        // select_fallback_rq(): the kernel never trusts the answer.
+        let cpu = if self.tasks[id.0].may_use(cpu) { cpu } else { self.first_allowed(id) };
+        (cpu, true)
+    }
+
+    pub(crate) fn first_allowed(&self, id: TaskId) -> usize {
+        let task = &self.tasks[id.0];
+        if task.may_use(task.cpu) {
+            return task.cpu;
+        }
+        task.c().cpus_mask.iter().next().unwrap_or(0)
+    }
+
+    pub(crate) fn set_task_cpu(&mut self, id: TaskId, cpu: usize) {
+        if self.tasks[id.0].cpu != cpu {
+            self.tasks[id.0].cpu = cpu;
+            if self.tasks[id.0].figures.first_run_ns.is_some() {
+                self.tasks[id.0].figures.migrations += 1;
+            }
+            self.observe(cpu, Some(id), What::Migrate);
+        }
+    }
+
+    /// The current task of `cpu` sleeps, or dies.
+    pub(crate) fn block(&mut self, cpu: usize, dies: bool) {
+        let id = self.cpus[cpu].curr.expect("only what runs can block");
+        self.tasks[id.0].c_mut().nvcsw += 1;
+        self.dequeue_task(id, scx::DEQ_SLEEP, false);
+        self.observe(cpu, Some(id), What::Sleep);
+        self.schedule(cpu);
+        if dies {
+            self.tasks[id.0].figures.exited_ns = Some(self.now);
+            self.observe(cpu, Some(id), What::Exit);
+            self.retire(id);
+        }
+    }
+
+    /// disable and exit_task: the policy knows the task no more.
+    pub(crate) fn retire(&mut self, id: TaskId) {
+        let (cpu, p) = (self.tasks[id.0].cpu, self.pointer(id));
+        self.tasks[id.0].dead = true;
+        self.call(self.ops.disable, "disable", cpu, May::Look, [p, 0, 0]);
+        // struct scx_exit_task_args { bool cancelled; }
+        let mut cancelled = false;
+        let args_at = std::ptr::from_mut(&mut cancelled) as u64;
+        self.call(self.ops.exit_task, "exit_task", cpu, May::Look, [p, args_at, 0]);
+        // The memory stays for the rest of the run, as in the kernel until the
+        // last RCU reader has gone, but it holds nothing of use any more.
+        for (_, value) in &mut self.tasks[id.0].storage {
+            value.fill(0x6b6b_6b6b_6b6b_6b6b);
+        }
+    }
+
+    /// sched_yield() by the current task of `cpu`.
+    pub(crate) fn yield_now(&mut self, cpu: usize) {
+        let id = self.cpus[cpu].curr.expect("only what runs can yield");
+        if self.ops.yield_.is_null() {
+            self.tasks[id.0].c_mut().scx.slice = 0;
+        } else {
+            let p = self.pointer(id);
+            self.call(self.ops.yield_, "yield", cpu, May::Look, [p, 0, 0]);
+        }
+        self.schedule(cpu);
+        if self.cpus[cpu].curr == Some(id) {
+            self.plan_run_end(cpu);
+        }
+    }
+
+    /// Runs `change` with the task off its queue, and puts it back where it was.
+    fn changing(&mut self, id: TaskId, change: impl FnOnce(&mut Kernel)) {
+        let cpu = self.tasks[id.0].cpu;
+        let (queued, current) = (self.tasks[id.0].queued(), self.cpus[cpu].curr == Some(id));
+        if queued {
+            self.dequeue_task(id, scx::DEQ_SCHED_CHANGE, false);
+        }
+        change(self);
+        if !queued {
+            return;
+        }
+        if !current {
+            self.enqueue_task(id, 0, None);
+            return;
+        }
+        // It goes on running: in and out of the local queue without a word.
+        let p = self.pointer(id);
+        self.tasks[id.0].c_mut().scx.flags |= scx::TASK_QUEUED;
+        self.call(self.ops.runnable, "runnable", cpu, May::Look, [p, 0, 0]);
+        self.call(self.ops.running, "running", cpu, May::Look, [p, 0, 0]);
+    }
+
+    /// Changes the weight of a task, as a new nice value does.
+    pub fn set_weight(&mut self, id: TaskId, weight: u32) {
+        if self.tasks[id.0].dead {
+            return;
+        }
+        let cpu = self.tasks[id.0].cpu;
+        self.observe(cpu, Some(id), What::Weight(weight));
+        self.changing(id, |kernel| {
+            kernel.tasks[id.0].c_mut().scx.weight = weight;
+            let p = kernel.pointer(id);
+            kernel.call(kernel.ops.set_weight, "set_weight", cpu, May::Look, [p, weight.into(), 0]);
+        });
+    }
+
+    /// Changes the CPUs that a task may use, as sched_setaffinity() does. CPUs
+    /// that the machine lacks are left out; a set without any is refused.
+    pub fn set_affinity(&mut self, id: TaskId, mask: CpuMask) {
+        let mask = mask.and(&CpuMask::first(self.cpus.len()));
+        if self.tasks[id.0].dead || mask.is_empty() {
+            return;
+        }
+        let cpu = self.tasks[id.0].cpu;
+        self.changing(id, |kernel| {
+            let c = kernel.tasks[id.0].c_mut();
+            c.cpus_mask = mask;
+            c.nr_cpus_allowed = mask.count() as i32;
+            let (p, at) = (kernel.pointer(id), kernel.tasks[id.0].c().cpus_ptr as u64);
+            kernel.call(kernel.ops.set_cpumask, "set_cpumask", cpu, May::Look, [p, at, 0]);
+        });
+        if mask.has(cpu) || !self.tasks[id.0].queued() {
+            self.observe(cpu, Some(id), What::Allowed(Rc::new(mask)));
+            return;
+        }
+        self.migrate_away(id, cpu, mask);
+    }
+
+    /// A task is on a CPU that it may use no more: the stopper thread takes the
+    /// CPU from it if it runs, and moves it.
+    fn migrate_away(&mut self, id: TaskId, cpu: usize, mask: CpuMask) {
+        let running = self.cpus[cpu].curr == Some(id);
+        if running {
+            self.put_prev_task(cpu, id, Some(id));
+            self.cpus[cpu].curr = None;
+            self.cpus[cpu].epoch += 1;
+        }
+        self.observe(cpu, Some(id), What::Allowed(Rc::new(mask)));
+        self.dequeue_task(id, scx::DEQ_SCHED_CHANGE, true);
+        let there = self.first_allowed(id);
+        self.set_task_cpu(id, there);
+        self.tasks[id.0].c_mut().scx.flags |= scx::TASK_QUEUED;
+        self.do_enqueue_task(id, 0, None);
+        if self.cpus[there].curr.is_none() {
+            self.resched(there);
+        }
+        if running {
+            // The stopper thread is done: the CPU chooses anew.
+            self.cpus[cpu].stopper = true;
+            self.schedule(cpu);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Planted faults: each is caught, by the name of what it breaks. And the honest
+//! policy that they are made from passes in the same scenario.
+
+use metasched_sim::{Failure, Outcome, Scenario, TaskSpec, between, ms};
+use std::path::Path;
+use std::process::Command;
+
+static FAULTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfaults-native.so"));
+
+/// Two CPUs, hogs of two weights, sleepers, and one task that must stay on CPU 1.
+fn scenario(ops: &str) -> Scenario {
+    Scenario::of(format!("planted fault {ops}"), FAULTS, ops)
+        .cpus(2)
+        .task(TaskSpec::hog("light hog").weight(50))
+        .tasks(3, |i| TaskSpec::hog(format!("hog {i}")))
+        .task(TaskSpec::hog("pinned hog").only_on([1]))
+        .tasks(6, |i| {
+            TaskSpec::named(format!("sleeper {i}"))
+                .run(between(100_000, 3_000_000))
+                .sleep(between(ms(1), ms(20)))
+                .for_ever()
+        })
+        .run_for(ms(4_000))
+}
+
+fn run(ops: &str) -> Result<Outcome, Failure> {
+    scenario(ops).run()
+}
+
+/// The check by which a fault fails, and its message.
+fn caught(ops: &str) -> (String, String) {
+    let Err(failure) = run(ops) else { panic!("the fault '{ops}' was not caught") };
+    (failure.check, failure.message)
+}
+
+#[test]
+fn the_honest_policy_passes() {
+    run("honest").unwrap();
+}
+
+#[test]
+fn a_lost_wake_up_is_caught() {
+    assert_eq!(caught("lost_wakeup").0, "no_task_lost");
+}
+
+#[test]
+fn a_queue_that_nobody_serves_is_caught() {
+    assert_eq!(caught("wrong_queue").0, "waiting_bounded");
+}
+
+#[test]
+fn a_cpu_left_idle_beside_work_is_caught() {
+    let two_hogs = Scenario::of("two hogs, two CPUs", FAULTS, "never_wakes")
+        .cpus(2)
+        .tasks(2, |i| TaskSpec::hog(format!("hog {i}")));
+    let Err(failure) = two_hogs.run() else { panic!("not caught") };
+    assert_eq!(failure.check, "work_conserved");
+}
+
+#[test]
+fn an_endless_wait_is_caught() {
+    assert_eq!(caught("last_come_first_served").0, "waiting_bounded");
+}
+
+#[test]
+fn an_ignored_affinity_is_caught() {
+    let (check, message) = caught("ignores_affinity");
+    assert_eq!(check, "scx_error");
+    assert!(message.contains("target CPU 0 not allowed for pinned hog"), "{message}");
+}
+
+#[test]
+fn a_double_insert_is_caught() {
+    let (check, message) = caught("double_insert");
+    assert_eq!(check, "scx_error");
+    assert!(message.contains("already direct-dispatched"), "{message}");
+}
+
+#[test]
+fn a_queue_with_both_orders_is_caught() {
+    let (check, message) = caught("mixed_orders");
+    assert_eq!(check, "scx_error");
+    assert!(message.contains("-enqueued tasks"), "{message}");
+}
+
+#[test]
+fn ignored_weights_are_caught() {
+    let hogs = |ops| {
+        Scenario::of("two hogs, weights 100 and 300", FAULTS, ops)
+            .task(TaskSpec::hog("light"))
+            .task(TaskSpec::hog("heavy").weight(300))
+            .shares(0.1)
+            .run_for(ms(4_000))
+            .run()
+    };
+    let Err(failure) = hogs("ignores_weights") else { panic!("not caught") };
+    assert_eq!(failure.check, "shares_near_weights");
+    assert!(failure.message.contains("75.0 % is due") || failure.message.contains("25.0 %"));
+}
+
+#[test]
+fn a_call_in_the_wrong_callback_is_refused_by_name() {
+    for (ops, call, callback) in [
+        ("inserts_in_running", "scx_bpf_dsq_insert", "running"),
+        ("creates_in_enqueue", "scx_bpf_create_dsq", "enqueue"),
+        ("moves_in_enqueue", "scx_bpf_dsq_move_to_local", "enqueue"),
+    ] {
+        let (check, message) = caught(ops);
+        assert_eq!(check, "context", "{ops}");
+        let said = format!("{call} called from {callback};");
+        assert!(message.starts_with(&said), "{message}");
+    }
+}
+
+#[test]
+fn arithmetic_that_differs_from_bpf_ends_the_run() {
+    for (ops, what) in [
+        ("divides_by_zero", "division by zero"),
+        ("takes_remainder_by_zero", "division by zero"),
+        ("shifts_too_far", "shift by more"),
+        ("overruns_an_array", "index out of range"),
+        ("dereferences_null", "NULL dereference"),
+    ] {
+        let (check, message) = caught(ops);
+        assert_eq!(check, "arithmetic", "{ops}");
+        assert!(message.contains(what) && message.contains("undefined.bpf.c:"), "{message}");
+    }
+}
+
+#[test]
+fn a_policy_that_gives_up_says_why() {
+    let (check, message) = caught("gives_up");
+    assert_eq!(check, "scx_bpf_error");
+    assert!(message.ends_with(" has 42 of beef, 100% (in enqueue)"), "{message}");
+}
+
+#[test]
+fn a_call_that_is_not_modelled_does_not_link() {
+    let out = std::env::temp_dir().join(format!("metasched-unmodelled-{}", std::process::id()));
+    let faults = Path::new(env!("CARGO_MANIFEST_DIR")).join("faults");
+    let seam = Path::new(env!("CARGO_MANIFEST_DIR")).join("seam/seam.c");
+    let output = Command::new(env!("SIM_COMPILER"))
+        .args(env!("SIM_FLAGS").split(' '))
+        .args(["-shared", "-Wl,-z,defs", "-o"])
+        .arg(&out)
+        .args([faults.join("unmodelled.c"), seam])
+        .output()
+        .expect("the compiler that built the policies");
+    let _ = std::fs::remove_file(&out);
+    assert!(!output.status.success(), "it links");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("scx_bpf_reenqueue_local"), "{said}");
+}
+
+#[test]
+fn a_failure_ends_with_the_command_that_replays_it() {
+    let Err(failure) = scenario("lost_wakeup").seed(7).run() else { panic!("not caught") };
+    let said = failure.to_string();
+    assert!(said.contains("scenario 'planted fault lost_wakeup', seed 7, 2 CPUs"), "{said}");
+    let last = said.lines().last().expect("it says something");
+    assert_eq!(
+        last,
+        "replay: METASCHED_SIM_SEED=7 cargo test --release -p metasched-sim -- \
+         faults::a_failure_ends_with_the_command_that_replays_it"
+    );
+}

@@ -1,0 +1,11 @@
+//! Runs in the simulator: the policies' own tests, level 1, planted faults, and
+//! what every run promises.
+
+mod faults;
+mod level1;
+mod model;
+mod runs;
+
+mod policies {
+    include!(concat!(env!("OUT_DIR"), "/policy_tests.rs"));
+}

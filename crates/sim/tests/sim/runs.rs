@@ -1,0 +1,59 @@
+//! What every run promises: the same seed gives the same bytes, and time passes
+//! much faster than on a real machine.
+
+use metasched_sim::{Scenario, TaskSpec, between, metasched, ms, policy, us};
+
+fn busy_machine(name: &str, cpus: usize, seed: u64) -> Scenario {
+    policy(format!("{name} on a busy machine"), name)
+        .cpus(cpus)
+        .seed(seed)
+        .tasks(2 * cpus, |i| TaskSpec::hog(format!("hog {i}")))
+        .tasks(4 * cpus, |i| {
+            TaskSpec::named(format!("sleeper {i}"))
+                .run(between(us(50), ms(2)))
+                .sleep(between(us(100), ms(10)))
+                .for_ever()
+        })
+        .run_for(ms(500))
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    for name in metasched::POLICIES {
+        let trace = |seed| busy_machine(name, 4, seed).traced().pass().trace;
+        let first = trace(5);
+        assert!(first.lines().count() > 1_000, "{name} did too little to tell");
+        assert!(first == trace(5), "{name} differs from itself");
+        assert!(first != trace(6), "{name} does not depend on the seed");
+    }
+}
+
+#[test]
+fn kernels_that_run_in_parallel_share_nothing() {
+    let alone = busy_machine("vtime", 2, 3).traced().pass().trace;
+    let threads: Vec<_> = (0..4)
+        .map(|_| std::thread::spawn(|| busy_machine("vtime", 2, 3).traced().pass().trace))
+        .collect();
+    for thread in threads {
+        assert!(thread.join().expect("it passes") == alone);
+    }
+}
+
+/// Slower than this, the sweeps over seeds would take minutes. The aim is far
+/// above; a debug build on a loaded machine must pass too.
+const SLOWEST: f64 = 2.0;
+
+#[test]
+fn simulated_time_passes_faster_than_real_time() {
+    for name in metasched::POLICIES {
+        let outcome = busy_machine(name, 8, 1).run_for(ms(2_000)).pass();
+        println!(
+            "{name}, 8 CPUs, contended: {:.0} times real time, {} events, {} switches in {:?}",
+            outcome.speed(),
+            outcome.events,
+            outcome.switches,
+            outcome.wall
+        );
+        assert!(outcome.speed() > SLOWEST, "{name}: {:.1}", outcome.speed());
+    }
+}

@@ -1,0 +1,17 @@
+//! Paired ratios, bootstrap intervals, percentiles: pure functions.
+//!
+//! Everything here is a function of its arguments alone: the resampling takes
+//! its seed from the caller, so that a report can be written again to the byte.
+
+mod histogram;
+mod log2;
+mod ratio;
+mod sample;
+
+pub use histogram::{LatencyHistogram, Percentiles, weighted_percentile};
+pub use log2::Log2Histogram;
+pub use ratio::{
+    CONFIDENCE, Interval, PairedRatio, Tails, holm, paired_estimate, paired_p_value, paired_ratio,
+    paired_ratio_at, paired_tails,
+};
+pub use sample::{coefficient_of_variation, geometric_mean, mean, median, percentile, std_dev};

@@ -1,0 +1,524 @@
+//! Which scheduler a part prefers, and how sure that is.
+//!
+//! The default scheduler is preferred unless another is better beyond the noise.
+//! Looking at seven candidates, the best of seven draws of noise looks good: the
+//! p-values are therefore corrected for their number (Holm), so that the chance of
+//! preferring anything over the default without cause stays at 5 % for the whole
+//! choice. Among the candidates that are better, the one with the most effect is
+//! preferred, after what is lost in switching to it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use metasched_stats::{
+    CONFIDENCE, Interval, PairedRatio, holm, paired_estimate, paired_ratio_at, paired_tails,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{StrategyError, switching_share};
+
+/// A gain below which nobody would trouble to change the scheduler: what "no
+/// scheduler is better by more than" speaks of.
+pub const WORTHWHILE_GAIN: f64 = 0.02;
+
+/// With fewer rounds nothing is called better or worse: where figures are small
+/// counts, two rounds agree to the last digit too often, and look certain.
+const MIN_ROUNDS: usize = 3;
+
+/// What the preferred scheduler is to be best at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Objective {
+    /// Most throughput, as in the paper.
+    #[default]
+    Throughput,
+    /// Lowest 99th percentile of latency.
+    P99,
+    /// Both: the throughput's ratio to the power of the weight, times the inverse
+    /// of the latency's to the power of the rest.
+    Mix {
+        /// The weight of throughput, between 0 and 1.
+        throughput_weight: f64,
+    },
+}
+
+impl Objective {
+    /// A pair's figures as (candidate, default), more being better.
+    fn score(self, round: &Round) -> (f64, f64) {
+        let (candidate, default) = (round.candidate, round.default);
+        match self {
+            Objective::Throughput => (candidate.throughput_per_s, default.throughput_per_s),
+            // Less latency is better: the default's over the candidate's.
+            Objective::P99 => (default.p99_us, candidate.p99_us),
+            Objective::Mix { throughput_weight: w } => {
+                let of = |s: Sample| s.throughput_per_s.powf(w) * s.p99_us.powf(w - 1.0);
+                (of(candidate), of(default))
+            }
+        }
+    }
+}
+
+impl Objective {
+    /// A ratio of scores in words: `throughput +5.0 % (+3.1 to +6.9)`.
+    fn phrase(self, score: Interval) -> String {
+        let (what, ratio) = match self {
+            Objective::Throughput => ("throughput", score),
+            Objective::P99 => ("p99 latency", score.inverse()),
+            Objective::Mix { .. } => ("throughput and p99 latency together", score),
+        };
+        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+        format!(
+            "{what} {:+.1} % ({:+.1} to {:+.1})",
+            percent(ratio.estimate),
+            percent(ratio.low),
+            percent(ratio.high)
+        )
+    }
+}
+
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Objective::Throughput => f.write_str("throughput"),
+            Objective::P99 => f.write_str("p99"),
+            Objective::Mix { throughput_weight } => write!(f, "mix:{throughput_weight}"),
+        }
+    }
+}
+
+impl FromStr for Objective {
+    type Err = StrategyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let unknown = || StrategyError::UnknownName {
+            what: "objective",
+            given: text.to_owned(),
+            known: ["throughput", "p99", "mix:W with W between 0 (p99 alone) and 1"]
+                .map(String::from)
+                .to_vec(),
+        };
+        match text {
+            "throughput" => Ok(Objective::Throughput),
+            "p99" => Ok(Objective::P99),
+            _ => {
+                let weight = text.strip_prefix("mix:").ok_or_else(unknown)?;
+                let throughput_weight: f64 = weight.parse().map_err(|_| unknown())?;
+                if !(0.0..=1.0).contains(&throughput_weight) {
+                    return Err(unknown());
+                }
+                Ok(Objective::Mix { throughput_weight })
+            }
+        }
+    }
+}
+
+/// The figures of one run that a choice looks at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// Throughput, in units per second.
+    pub throughput_per_s: f64,
+    /// 99th percentile of latency, in microseconds.
+    pub p99_us: f64,
+}
+
+/// A candidate and the default scheduler, measured side by side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Round {
+    /// Under the candidate.
+    pub candidate: Sample,
+    /// Under the default scheduler.
+    pub default: Sample,
+}
+
+/// All that was measured of one candidate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CandidateRounds {
+    /// The candidate's name.
+    pub name: String,
+    /// Its rounds.
+    pub rounds: Vec<Round>,
+    /// How long switching to it takes; zero where that is not known, or where it
+    /// stays in force.
+    pub switching: Duration,
+}
+
+impl CandidateRounds {
+    fn pairs(&self, objective: Objective) -> Vec<(f64, f64)> {
+        self.rounds.iter().map(|round| objective.score(round)).collect()
+    }
+}
+
+/// What can be said of a candidate against the default scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Better, beyond the noise.
+    Better,
+    /// Worse, beyond the noise.
+    Worse,
+    /// The difference is no larger than the noise makes it.
+    WithinNoise,
+    /// Too few rounds, or a round without figures: there is no interval.
+    TooFewRounds,
+}
+
+/// A candidate against the default scheduler, by one objective.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Assessment {
+    /// The candidate's name.
+    pub name: String,
+    /// The ratio to the default scheduler, without an interval where there are too
+    /// few rounds for one. More is better, for latencies too (it is inverted).
+    pub score: Option<f64>,
+    /// The same with its 95 % interval, of this candidate by itself.
+    pub interval: Option<Interval>,
+    /// The chance of such a difference by noise alone, corrected for the number of
+    /// candidates (Holm).
+    pub p_adjusted: Option<f64>,
+    /// What that comes to.
+    pub verdict: Verdict,
+}
+
+/// How to choose.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChooseOptions {
+    /// What the preferred scheduler is to be best at.
+    pub objective: Objective,
+    /// How long it would stay in force each time, for what switching costs; absent
+    /// where it would stay for good.
+    pub slice: Option<Duration>,
+    /// The seed of the resampling.
+    pub seed: u64,
+}
+
+/// What came of the choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// A candidate is better than the default scheduler.
+    Better,
+    /// No candidate is better than the default scheduler beyond the noise.
+    NoneBetter,
+    /// A candidate is better, but switching to it takes as long as its turn.
+    SwitchingTakesAll,
+    /// There are too few rounds to tell.
+    TooFewRounds,
+}
+
+/// The preferred scheduler, and how sure that is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// The preferred scheduler's name: the default's where none is better.
+    pub preferred: String,
+    /// What came of the choice.
+    pub outcome: Outcome,
+    /// By what was chosen.
+    pub objective: Objective,
+    /// Between 0 and 1. For a candidate: how sure it is that it is better than the
+    /// default, corrected for the number of candidates. For the default: how sure
+    /// it is that no candidate is better by more than [`WORTHWHILE_GAIN`].
+    pub confidence: f64,
+    /// The preferred scheduler's ratio to the default (more is better), with an
+    /// interval that is wide enough to hold although the best of several was
+    /// picked (Bonferroni). Absent where the default is preferred.
+    pub ratio: Option<Interval>,
+    /// How many candidates were compared with the default.
+    pub compared: usize,
+    /// All candidates, in the order given.
+    pub candidates: Vec<Assessment>,
+}
+
+impl Choice {
+    /// The choice in a sentence.
+    pub fn sentence(&self) -> String {
+        let name = &self.preferred;
+        // Rounded down, so that nothing is ever said to be surer than it is.
+        let sure = match self.confidence {
+            c if c > 0.999 => "more than 99.9 %".to_owned(),
+            c => format!("{:.0} %", (c * 100.0).floor()),
+        };
+        match (self.outcome, self.ratio) {
+            (Outcome::Better, Some(ratio)) => {
+                format!("{name}: {} ({sure} sure that it is better)", self.objective.phrase(ratio))
+            }
+            (Outcome::TooFewRounds, _) => format!("{name}: too few rounds to tell; profile longer"),
+            (Outcome::SwitchingTakesAll, _) => format!(
+                "{name}: another is better, but switching to it takes as long as its turn; \
+                 take longer turns"
+            ),
+            _ => format!(
+                "{name}: no scheduler is better than the default beyond the noise \
+                 ({sure} sure that none is better by more than {:.0} %)",
+                WORTHWHILE_GAIN * 100.0,
+            ),
+        }
+    }
+}
+
+/// Compares every candidate with the default scheduler by `objective`.
+pub fn assess(candidates: &[CandidateRounds], objective: Objective, seed: u64) -> Vec<Assessment> {
+    let ratios: Vec<Option<PairedRatio>> =
+        candidates.iter().map(|c| PairedRatio::new(&c.pairs(objective), seed)).collect();
+    let p_values: Vec<f64> = ratios.iter().flatten().map(PairedRatio::p_value).collect();
+    let mut adjusted = holm(&p_values).into_iter();
+    candidates
+        .iter()
+        .zip(ratios)
+        .map(|(candidate, ratio)| {
+            let p_adjusted = ratio.as_ref().and_then(|_| adjusted.next());
+            let interval = ratio.and_then(|r| r.interval(CONFIDENCE));
+            let verdict = match (interval, p_adjusted) {
+                (Some(i), _) if i.n < MIN_ROUNDS => Verdict::TooFewRounds,
+                (Some(i), Some(p)) if p < 1.0 - CONFIDENCE => {
+                    if i.estimate > 1.0 {
+                        Verdict::Better
+                    } else {
+                        Verdict::Worse
+                    }
+                }
+                (Some(_), Some(_)) => Verdict::WithinNoise,
+                _ => Verdict::TooFewRounds,
+            };
+            let score = paired_estimate(&candidate.pairs(objective));
+            Assessment { name: candidate.name.clone(), score, interval, p_adjusted, verdict }
+        })
+        .collect()
+}
+
+/// Chooses the preferred scheduler among `default` and the candidates; see the
+/// head of this file for the rule.
+pub fn choose(default: &str, candidates: &[CandidateRounds], options: ChooseOptions) -> Choice {
+    let assessments = assess(candidates, options.objective, options.seed);
+    let compared = assessments.iter().filter(|a| a.verdict != Verdict::TooFewRounds).count();
+    let best = candidates
+        .iter()
+        .zip(&assessments)
+        .filter(|(_, a)| a.verdict == Verdict::Better)
+        .map(|(c, a)| (c, a, effective_gain(c, a, options.slice)))
+        .filter(|(_, _, gain)| *gain > 0.0)
+        .max_by(|(_, _, a), (_, _, b)| a.total_cmp(b));
+    let choice = Choice {
+        preferred: default.to_owned(),
+        outcome: Outcome::NoneBetter,
+        objective: options.objective,
+        confidence: 0.0,
+        ratio: None,
+        compared,
+        candidates: Vec::new(),
+    };
+    let choice = match best {
+        Some((candidate, assessment, _)) => {
+            let confidence = 1.0 - (1.0 - CONFIDENCE) / compared as f64;
+            let pairs = candidate.pairs(options.objective);
+            Choice {
+                preferred: candidate.name.clone(),
+                outcome: Outcome::Better,
+                confidence: 1.0 - assessment.p_adjusted.unwrap_or(1.0),
+                ratio: paired_ratio_at(&pairs, confidence, options.seed),
+                ..choice
+            }
+        }
+        None if assessments.iter().any(|a| a.verdict == Verdict::Better) => {
+            Choice { outcome: Outcome::SwitchingTakesAll, ..choice }
+        }
+        None if compared == 0 => Choice { outcome: Outcome::TooFewRounds, ..choice },
+        None => Choice { confidence: none_is_worthwhile(candidates, options), ..choice },
+    };
+    Choice { candidates: assessments, ..choice }
+}
+
+/// The gain over the default that is left after switching.
+fn effective_gain(
+    candidate: &CandidateRounds,
+    assessment: &Assessment,
+    slice: Option<Duration>,
+) -> f64 {
+    let gain = assessment.score.map_or(0.0, |score| score - 1.0);
+    let lost = slice.map_or(0.0, |slice| switching_share(candidate.switching, slice));
+    gain * (1.0 - lost)
+}
+
+/// How sure it is that no candidate is better by more than [`WORTHWHILE_GAIN`].
+/// All of them must be below it, so the least sure of them decides, and no
+/// correction for their number is due (R. L. Berger, "Multiparameter hypothesis
+/// testing and acceptance sampling", 1982: the intersection-union test).
+fn none_is_worthwhile(candidates: &[CandidateRounds], options: ChooseOptions) -> f64 {
+    let worst = candidates
+        .iter()
+        .filter_map(|c| {
+            let pairs = c.pairs(options.objective);
+            if pairs.len() < MIN_ROUNDS {
+                return None;
+            }
+            paired_tails(&pairs, 1.0 + WORTHWHILE_GAIN, options.seed).map(|t| t.below)
+        })
+        .fold(0.0, f64::max);
+    1.0 - worst
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    const OPTIONS: ChooseOptions =
+        ChooseOptions { objective: Objective::Throughput, slice: None, seed: 1 };
+
+    fn noise(rng: &mut ChaCha8Rng) -> f64 {
+        // The sum of twelve uniform numbers is nearly normal with deviation 1.
+        let normal: f64 = (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
+        (0.02 * normal).exp()
+    }
+
+    /// `rounds` rounds of a candidate whose throughput is `ratio` times the
+    /// default's and whose p99 is `p99` times it, under 2 % of noise.
+    fn candidate(
+        name: &str,
+        ratio: f64,
+        p99: f64,
+        rounds: usize,
+        rng: &mut ChaCha8Rng,
+    ) -> CandidateRounds {
+        let rounds = (0..rounds)
+            .map(|_| Round {
+                candidate: Sample {
+                    throughput_per_s: 500.0 * ratio * noise(rng),
+                    p99_us: 9e3 * p99 * noise(rng),
+                },
+                default: Sample { throughput_per_s: 500.0 * noise(rng), p99_us: 9e3 * noise(rng) },
+            })
+            .collect();
+        CandidateRounds { name: name.into(), rounds, switching: Duration::ZERO }
+    }
+
+    #[test]
+    fn a_clearly_better_scheduler_is_preferred_and_the_worse_named_so() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let c = [
+            candidate("fifo", 1.15, 0.9, 6, &mut rng),
+            candidate("vtime", 1.0, 1.0, 6, &mut rng),
+            candidate("scx_rustland", 0.7, 2.0, 6, &mut rng),
+        ];
+        let choice = choose("eevdf", &c, OPTIONS);
+        assert_eq!((choice.preferred.as_str(), choice.outcome), ("fifo", Outcome::Better));
+        assert!(choice.confidence > 0.95, "{}", choice.sentence());
+        let verdicts: Vec<Verdict> = choice.candidates.iter().map(|a| a.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Better, Verdict::WithinNoise, Verdict::Worse]);
+        let (wide, alone) = (choice.ratio.unwrap(), choice.candidates[0].interval.unwrap());
+        assert!(wide.low < alone.low && wide.high > alone.high, "corrected for three candidates");
+        assert!(choice.sentence().starts_with("fifo: throughput +1"), "{}", choice.sentence());
+    }
+
+    #[test]
+    fn noise_among_seven_equal_schedulers_rarely_looks_like_a_preference() {
+        let mut rng = ChaCha8Rng::seed_from_u64(2);
+        const EXPERIMENTS: usize = 100;
+        let fooled = (0..EXPERIMENTS)
+            .filter(|_| {
+                let c: Vec<_> =
+                    (0..7).map(|i| candidate(&i.to_string(), 1.0, 1.0, 5, &mut rng)).collect();
+                choose("eevdf", &c, OPTIONS).outcome != Outcome::NoneBetter
+            })
+            .count();
+        // 2.5 are expected at most; without the correction it would be about 15.
+        assert!(fooled <= 7, "{fooled} of {EXPERIMENTS}");
+    }
+
+    #[test]
+    fn the_default_is_preferred_with_more_confidence_the_more_rounds_there_are() {
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        let mut at = |rounds| {
+            let c = [candidate("fifo", 0.99, 1.0, rounds, &mut rng)];
+            let choice = choose("eevdf", &c, OPTIONS);
+            assert_eq!(choice.preferred, "eevdf");
+            assert!(choice.sentence().contains("no scheduler is better"), "{}", choice.sentence());
+            choice.confidence
+        };
+        let (few, many) = (at(3), at(30));
+        assert!(few < many && many > 0.99, "{few} {many}");
+    }
+
+    #[test]
+    fn one_round_is_too_few_to_prefer_anything() {
+        let mut rng = ChaCha8Rng::seed_from_u64(4);
+        let choice = choose("eevdf", &[candidate("fifo", 2.0, 0.5, 1, &mut rng)], OPTIONS);
+        assert_eq!((choice.preferred.as_str(), choice.outcome), ("eevdf", Outcome::TooFewRounds));
+        assert_eq!(choice.candidates[0].verdict, Verdict::TooFewRounds);
+        assert!(choice.candidates[0].score.is_some(), "the estimate is still shown");
+        assert_eq!(choose("eevdf", &[], OPTIONS).outcome, Outcome::TooFewRounds);
+    }
+
+    #[test]
+    fn two_rounds_that_agree_exactly_are_no_proof() {
+        let sample = |throughput_per_s| Sample { throughput_per_s, p99_us: 1.0 };
+        let round = Round { candidate: sample(2.0), default: sample(12.0) };
+        let of = |rounds| CandidateRounds {
+            name: "fifo".into(),
+            rounds: vec![round; rounds],
+            switching: Duration::ZERO,
+        };
+        assert_eq!(assess(&[of(2)], Objective::Throughput, 1)[0].verdict, Verdict::TooFewRounds);
+        assert_eq!(assess(&[of(3)], Objective::Throughput, 1)[0].verdict, Verdict::Worse);
+    }
+
+    #[test]
+    fn the_objective_decides_between_throughput_and_tail_latency() {
+        let mut rng = ChaCha8Rng::seed_from_u64(5);
+        let c =
+            [candidate("busy", 1.2, 1.5, 8, &mut rng), candidate("calm", 0.95, 0.6, 8, &mut rng)];
+        let preferred = |objective: &str| {
+            let objective = objective.parse().unwrap();
+            choose("eevdf", &c, ChooseOptions { objective, ..OPTIONS }).preferred
+        };
+        assert_eq!(preferred("throughput"), "busy");
+        assert_eq!(preferred("p99"), "calm");
+        assert_eq!(preferred("mix:1"), "busy");
+        assert_eq!(preferred("mix:0"), "calm");
+    }
+
+    #[test]
+    fn a_scheduler_that_takes_long_to_switch_to_loses_to_one_that_is_nearly_as_good() {
+        let mut rng = ChaCha8Rng::seed_from_u64(6);
+        let mut slow = candidate("scx_slow", 1.2, 1.0, 8, &mut rng);
+        slow.switching = Duration::from_millis(1000);
+        let quick = candidate("quick", 1.15, 1.0, 8, &mut rng);
+        let c = [slow, quick];
+        let preferred = |slice_ms: Option<u64>| {
+            let slice = slice_ms.map(Duration::from_millis);
+            choose("eevdf", &c, ChooseOptions { slice, ..OPTIONS }).preferred
+        };
+        assert_eq!(preferred(None), "scx_slow");
+        assert_eq!(preferred(Some(60_000)), "scx_slow");
+        assert_eq!(preferred(Some(1800)), "quick");
+        let slice = Some(Duration::from_millis(900));
+        let choice = choose("eevdf", &c[..1], ChooseOptions { slice, ..OPTIONS });
+        assert_eq!(
+            (choice.preferred.as_str(), choice.outcome),
+            ("eevdf", Outcome::SwitchingTakesAll)
+        );
+        assert!(choice.sentence().contains("longer turns"), "{}", choice.sentence());
+    }
+
+    #[test]
+    fn a_round_without_figures_takes_its_candidate_out_and_no_other() {
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        let mut broken = candidate("broken", 1.5, 1.0, 6, &mut rng);
+        broken.rounds[2].candidate.throughput_per_s = 0.0;
+        let c = [broken, candidate("fifo", 1.1, 1.0, 6, &mut rng)];
+        let choice = choose("eevdf", &c, OPTIONS);
+        assert_eq!(choice.candidates[0].verdict, Verdict::TooFewRounds);
+        assert_eq!((choice.preferred.as_str(), choice.compared), ("fifo", 1));
+    }
+
+    #[test]
+    fn objectives_are_read_as_they_are_written_and_nonsense_is_refused() {
+        for text in ["throughput", "p99", "mix:0.25"] {
+            assert_eq!(text.parse::<Objective>().unwrap().to_string(), text);
+        }
+        for text in ["speed", "mix", "mix:", "mix:2", "mix:NaN"] {
+            assert!(text.parse::<Objective>().is_err(), "{text}");
+        }
+    }
+}

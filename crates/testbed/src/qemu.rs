@@ -1,0 +1,279 @@
+//! QEMU's command line, from facts. Nothing here touches the machine.
+
+use std::path::{Path, PathBuf};
+
+use crate::options::{Llc, Topology};
+use crate::spec::port;
+
+/// The program.
+pub const QEMU: &str = "qemu-system-x86_64";
+
+/// What was decided about a guest.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// KVM, or emulation.
+    pub kvm: bool,
+    /// Emulation: a thread per CPU.
+    pub multi_thread: bool,
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// How they are grouped; all cores of one package where it is `None`.
+    pub topology: Option<Topology>,
+    /// Which share a last-level cache, if not as the model has it.
+    pub llc: Option<Llc>,
+    /// The CPU model, if not the default.
+    pub cpu_model: Option<String>,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// The kernel's image.
+    pub kernel: PathBuf,
+    /// Shared folders and the names of their devices.
+    pub shares: Vec<(String, PathBuf)>,
+    /// Whether the kernel should tell all on its console.
+    pub verbose: bool,
+}
+
+/// The file descriptors, inherited by QEMU, that it connects the guest to.
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptors {
+    /// The file with the first file system.
+    pub initramfs: i32,
+    /// The serial console.
+    pub console: i32,
+    /// [`port::CONTROL`].
+    pub control: i32,
+    /// [`port::STDIN`].
+    pub stdin: i32,
+    /// [`port::STDOUT`].
+    pub stdout: i32,
+    /// [`port::STDERR`].
+    pub stderr: i32,
+}
+
+/// The CPU model that suits how the guest runs.
+///
+/// Emulated: no AVX and no FMA. QEMU emulates vector instructions one element at
+/// a time in helper calls, so that programs that choose the widest that they find
+/// (numpy, string functions of the C library) run far slower with AVX than with
+/// the SSE that is then left. A topology needs a named model: `max` describes
+/// itself as a processor without dies and threads.
+pub fn cpu_model(machine: &Machine) -> String {
+    // Two are wide forms of AES that cannot be without AVX. Without MPX and protection
+    // keys less is saved at every context switch, and without a fifth level of page
+    // tables there is less to walk; none of that shows in what is measured.
+    const PLAIN: &str = "-avx,-avx2,-fma,-f16c,-vaes,-vpclmulqdq,-mpx,-pku,-la57";
+    match (&machine.cpu_model, machine.kvm, machine.grouped()) {
+        (Some(model), _, _) => model.clone(),
+        (None, true, _) => "host".to_owned(),
+        (None, false, false) => format!("max,{PLAIN}"),
+        (None, false, true) => format!("SapphireRapids,{PLAIN}"),
+    }
+}
+
+impl Machine {
+    /// Whether the guest must see more than so many equal cores.
+    fn grouped(&self) -> bool {
+        self.topology.is_some_and(|t| t.dies > 1 || t.threads > 1 || t.sockets > 1)
+            || self.llc.is_some()
+    }
+}
+
+/// The kernel's command line.
+///
+/// A kernel that is in trouble should end rather than go on: a panic makes QEMU
+/// end (`panic=-1` with `-no-reboot`), and an oops is a panic.
+pub fn kernel_command_line(machine: &Machine) -> String {
+    let level = if machine.verbose { 7 } else { 4 };
+    let mut line = format!("console=ttyS0 loglevel={level} panic=-1 oops=panic");
+    // All CPUs' time stamp counters are the host's, but with several packages the
+    // kernel does not believe it, and reading the clock becomes a slow device access.
+    line.push_str(" tsc=reliable");
+    if !machine.kvm {
+        // There is no speculation in an emulated CPU.
+        line.push_str(" mitigations=off");
+    }
+    line
+}
+
+/// QEMU's arguments.
+pub fn arguments(machine: &Machine, fds: &Descriptors) -> Vec<String> {
+    let mut args: Vec<String> = Vec::new();
+    let mut add = |option: &str, value: String| {
+        args.push(option.to_owned());
+        if !value.is_empty() {
+            args.push(value);
+        }
+    };
+    for option in ["-nodefaults", "-no-user-config", "-no-reboot"] {
+        add(option, String::new());
+    }
+    add("-name", "metasched".into());
+    add("-display", "none".into());
+    add("-machine", machine_type(machine));
+    let accel = match (machine.kvm, machine.multi_thread) {
+        (true, _) => "kvm",
+        (false, true) => "tcg,thread=multi",
+        (false, false) => "tcg,thread=single",
+    };
+    add("-accel", accel.into());
+    add("-cpu", cpu_model(machine));
+    add("-smp", smp(machine));
+    add("-m", format!("{}M", machine.memory_bytes >> 20));
+    for (option, value) in numa(machine) {
+        add(option, value);
+    }
+    add("-kernel", machine.kernel.display().to_string());
+    add("-initrd", format!("/dev/fd/{}", fds.initramfs));
+    add("-append", kernel_command_line(machine));
+
+    add("-chardev", format!("socket,id=console,fd={}", fds.console));
+    add("-serial", "chardev:console".into());
+    add("-device", "virtio-serial-pci,max_ports=8".into());
+    for (number, (name, fd)) in [
+        (port::CONTROL, fds.control),
+        (port::STDIN, fds.stdin),
+        (port::STDOUT, fds.stdout),
+        (port::STDERR, fds.stderr),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        add("-chardev", format!("socket,id=port{number},fd={fd}"));
+        add("-device", format!("virtserialport,chardev=port{number},name={name}"));
+    }
+
+    add("-fsdev", fsdev("root", Path::new("/"), true));
+    add("-device", "virtio-9p-pci,fsdev=root,mount_tag=root".into());
+    for (tag, path) in &machine.shares {
+        add("-fsdev", fsdev(tag, path, false));
+        add("-device", format!("virtio-9p-pci,fsdev={tag},mount_tag={tag}"));
+    }
+    args
+}
+
+/// `multidevs=remap`: the host's path may lie on several file systems, whose
+/// inode numbers must stay apart.
+fn fsdev(id: &str, path: &Path, readonly: bool) -> String {
+    // A comma in a value is written twice.
+    let path = path.display().to_string().replace(',', ",,");
+    let readonly = if readonly { "on" } else { "off" };
+    format!("local,id={id},path={path},security_model=none,multidevs=remap,readonly={readonly}")
+}
+
+fn machine_type(machine: &Machine) -> String {
+    let level = match machine.llc {
+        None => return "q35".into(),
+        Some(Llc::PerSocket) => "socket",
+        Some(Llc::PerDie) => "die",
+        Some(Llc::PerCore) => "core",
+    };
+    format!("q35,smp-cache.0.cache=l3,smp-cache.0.topology={level}")
+}
+
+fn smp(machine: &Machine) -> String {
+    match machine.topology {
+        None => format!("{0},sockets=1,cores={0},threads=1", machine.cpus),
+        Some(Topology { sockets, dies, cores, threads, .. }) => format!(
+            "{},sockets={sockets},dies={dies},cores={cores},threads={threads}",
+            machine.cpus
+        ),
+    }
+}
+
+fn numa(machine: &Machine) -> Vec<(&'static str, String)> {
+    let Some(topology) = machine.topology.filter(|t| t.nodes > 1) else {
+        return Vec::new();
+    };
+    let cpus = machine.cpus / topology.nodes;
+    let memory = (machine.memory_bytes >> 20) / u64::from(topology.nodes);
+    // Whole megabytes per node, so that the sum may be a little less than -m says:
+    // the first node gets what is left over.
+    let rest = (machine.memory_bytes >> 20) - memory * u64::from(topology.nodes);
+    (0..topology.nodes)
+        .flat_map(|node| {
+            let memory = if node == 0 { memory + rest } else { memory };
+            let (first, last) = (node * cpus, (node + 1) * cpus - 1);
+            [
+                ("-object", format!("memory-backend-ram,id=node{node},size={memory}M")),
+                ("-numa", format!("node,nodeid={node},cpus={first}-{last},memdev=node{node}")),
+            ]
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FDS: Descriptors =
+        Descriptors { initramfs: 8, console: 3, control: 4, stdin: 5, stdout: 6, stderr: 7 };
+
+    fn machine() -> Machine {
+        Machine {
+            kvm: false,
+            multi_thread: true,
+            cpus: 2,
+            topology: None,
+            llc: None,
+            cpu_model: None,
+            memory_bytes: 2 << 30,
+            kernel: "/k/vmlinuz".into(),
+            shares: Vec::new(),
+            verbose: false,
+        }
+    }
+
+    /// The values of an option, in order.
+    fn values(machine: &Machine, option: &str) -> Vec<String> {
+        let args = arguments(machine, &FDS);
+        args.windows(2).filter(|w| w[0] == option).map(|w| w[1].clone()).collect()
+    }
+
+    #[test]
+    fn an_emulated_guest_has_no_avx() {
+        assert_eq!(values(&machine(), "-accel"), ["tcg,thread=multi"]);
+        assert!(values(&machine(), "-cpu")[0].starts_with("max,-avx"));
+        let kvm = Machine { kvm: true, ..machine() };
+        assert_eq!(values(&kvm, "-cpu"), ["host"]);
+        assert!(!values(&kvm, "-append")[0].contains("mitigations"));
+    }
+
+    #[test]
+    fn a_topology_reaches_qemu_whole() {
+        let topology = "sockets=2,dies=2,cores=2,threads=2,nodes=2".parse().ok();
+        let m = Machine { topology, cpus: 16, llc: Some(Llc::PerCore), ..machine() };
+        assert_eq!(values(&m, "-smp"), ["16,sockets=2,dies=2,cores=2,threads=2"]);
+        assert!(values(&m, "-cpu")[0].starts_with("SapphireRapids"));
+        assert_eq!(
+            values(&m, "-numa"),
+            ["node,nodeid=0,cpus=0-7,memdev=node0", "node,nodeid=1,cpus=8-15,memdev=node1"]
+        );
+        assert!(values(&m, "-machine")[0].ends_with("smp-cache.0.topology=core"));
+    }
+
+    #[test]
+    fn the_memory_of_the_nodes_adds_up() {
+        let topology = "cores=3,nodes=3".parse().ok();
+        let m = Machine { topology, cpus: 3, memory_bytes: 1024 << 20, ..machine() };
+        let sizes: Vec<u64> = values(&m, "-object")
+            .iter()
+            .map(|v| v.rsplit('=').next().unwrap().trim_end_matches('M').parse().unwrap())
+            .collect();
+        assert_eq!(sizes.iter().sum::<u64>(), 1024);
+    }
+
+    #[test]
+    fn only_named_folders_are_shared_for_writing() {
+        let m = Machine { shares: vec![("rw0".into(), "/a,b".into())], ..machine() };
+        let fsdevs = values(&m, "-fsdev");
+        assert!(fsdevs[0].contains("path=/,") && fsdevs[0].ends_with("readonly=on"));
+        assert!(fsdevs[1].contains("path=/a,,b,") && fsdevs[1].ends_with("readonly=off"));
+    }
+
+    #[test]
+    fn a_kernel_in_trouble_ends() {
+        let line = kernel_command_line(&machine());
+        assert!(line.contains("panic=-1") && line.contains("oops=panic"), "{line}");
+        assert!(values(&machine(), "-no-reboot").len() == 1);
+    }
+}

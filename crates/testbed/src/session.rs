@@ -1,0 +1,422 @@
+//! A guest that runs, from QEMU's start to its end.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use metasched_base::{Error, Interrupt, Kind, Result, ResultExt, format_duration};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::libc;
+use nix::sys::signal::Signal;
+
+use crate::console::Tail;
+use crate::options::VmOptions;
+use crate::qemu::{self, Descriptors, Machine, QEMU};
+use crate::spec::{FromGuest, ToGuest};
+use crate::vm::{Outcome, Streams};
+
+/// Booting takes 2 to 10 s; on a machine that is busy with other guests, more.
+const BOOT_WITHIN: Duration = Duration::from_secs(180);
+/// How long an interrupted command may take to end by itself: `metasched` puts the
+/// scheduler back and ends what it measures.
+const INTERRUPTED_WITHIN: Duration = Duration::from_secs(20);
+/// How long the last bytes of output may take once the guest has sent them.
+const OUTPUT_WITHIN: Duration = Duration::from_secs(30);
+/// How long QEMU may take to end once it has closed the control port.
+const QEMU_ENDS_WITHIN: Duration = Duration::from_secs(5);
+/// How often signals and deadlines are looked at.
+const POLL: Duration = Duration::from_millis(20);
+const CHUNK_BYTES: usize = 64 * 1024;
+/// A shell's exit status of a program that wrote to a closed pipe.
+const STATUS_SIGPIPE: i32 = 128 + libc::SIGPIPE;
+
+/// What the threads tell the one that waits.
+enum Event {
+    /// The guest says something.
+    Guest(FromGuest),
+    /// The control port is closed: QEMU ended.
+    Gone,
+    /// The command's output cannot be passed on.
+    Sink(std::io::Error),
+}
+
+/// How many bytes of a stream have been passed on.
+type Count = Arc<AtomicU64>;
+
+/// A guest that runs. It ends with this value, whatever it is doing.
+pub(crate) struct Session {
+    qemu: Child,
+    started: Instant,
+    timeout: Option<Duration>,
+    control: UnixStream,
+    events: Receiver<Event>,
+    tail: Arc<Mutex<Tail>>,
+    complaints: Option<JoinHandle<String>>,
+    console: Option<JoinHandle<()>>,
+    stdout: Count,
+    stderr: Count,
+    input: Option<Box<dyn Read + Send>>,
+    stdin: UnixStream,
+    boot: Option<Duration>,
+    interrupted: Option<Instant>,
+}
+
+impl Session {
+    /// Starts QEMU and everything that listens to it.
+    pub(crate) fn start(
+        machine: &Machine,
+        options: &VmOptions,
+        initramfs: &[u8],
+        streams: Streams,
+    ) -> Result<Self> {
+        let console_file = match &options.console {
+            Some(path) => Some(
+                File::create(path)
+                    .attempt(Kind::BadInput, || format!("write {}", path.display()))?,
+            ),
+            None => None,
+        };
+        let attempt = || "write the guest's first file system".to_owned();
+        // Without a name, so that nothing of it stays however we end.
+        let mut first = tempfile::tempfile().attempt(Kind::Failed, attempt)?;
+        first.write_all(initramfs).attempt(Kind::Failed, attempt)?;
+        let pair = || {
+            UnixStream::pair().attempt(Kind::Failed, || "make a socket for the guest".to_owned())
+        };
+        let (console, console_theirs) = pair()?;
+        let (control, control_theirs) = pair()?;
+        let (stdin, stdin_theirs) = pair()?;
+        let (stdout, stdout_theirs) = pair()?;
+        let (stderr, stderr_theirs) = pair()?;
+        let fds = Descriptors {
+            initramfs: first.as_raw_fd(),
+            console: console_theirs.as_raw_fd(),
+            control: control_theirs.as_raw_fd(),
+            stdin: stdin_theirs.as_raw_fd(),
+            stdout: stdout_theirs.as_raw_fd(),
+            stderr: stderr_theirs.as_raw_fd(),
+        };
+        let sockets = [console_theirs, control_theirs, stdin_theirs, stdout_theirs, stderr_theirs];
+        let theirs = sockets.into_iter().map(OwnedFd::from).chain([OwnedFd::from(first)]).collect();
+        let started = Instant::now();
+        let mut qemu = spawn(machine, &fds, theirs)?;
+
+        let tail = Arc::new(Mutex::new(Tail::default()));
+        let (send, events) = channel();
+        let complaints = watch_complaints(qemu.stderr.take(), send.clone());
+        let console = watch_console(console, Arc::clone(&tail), console_file, options.show_console);
+        let session = Self {
+            qemu,
+            started,
+            timeout: options.timeout,
+            control: control.try_clone().attempt(Kind::Failed, || "reach the guest".into())?,
+            events,
+            tail,
+            complaints: Some(complaints),
+            console: Some(console),
+            stdout: pass_on(stdout, streams.stdout, send.clone()),
+            stderr: pass_on(stderr, streams.stderr, send.clone()),
+            input: streams.stdin,
+            stdin,
+            boot: None,
+            interrupted: None,
+        };
+        listen(control, send);
+        Ok(session)
+    }
+
+    /// Waits for the command's end, and ends QEMU.
+    pub(crate) fn finish(mut self, interrupt: &Interrupt) -> Result<Outcome> {
+        loop {
+            match self.events.recv_timeout(POLL) {
+                Ok(Event::Guest(FromGuest::Started)) => {
+                    self.boot = Some(self.started.elapsed());
+                    self.feed_stdin();
+                }
+                Ok(Event::Guest(FromGuest::Ended { status, stdout_bytes, stderr_bytes })) => {
+                    return self.ended(status, stdout_bytes, stderr_bytes);
+                }
+                Ok(Event::Guest(FromGuest::Failed { why, status })) => {
+                    return match status {
+                        Some(status) => {
+                            Ok(Outcome { not_started: Some(why), ..self.outcome(status) })
+                        }
+                        None => Err(self.guest_error("set the guest up", &why)),
+                    };
+                }
+                Ok(Event::Sink(error)) if error.kind() == ErrorKind::BrokenPipe => {
+                    return Ok(self.outcome(STATUS_SIGPIPE));
+                }
+                Ok(Event::Sink(error)) => {
+                    return Err(Error::new(Kind::Failed, "pass the guest's output on", error));
+                }
+                Ok(Event::Gone) | Err(RecvTimeoutError::Disconnected) => return Err(self.died()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            self.check_time()?;
+            self.check_interrupt(interrupt)?;
+        }
+    }
+
+    fn outcome(&self, status: i32) -> Outcome {
+        Outcome { status, boot: self.boot.unwrap_or_default(), not_started: None }
+    }
+
+    /// Begins to send what is to be the command's standard input.
+    fn feed_stdin(&mut self) {
+        let Some(mut input) = self.input.take() else {
+            let _ = self.stdin.shutdown(Shutdown::Write);
+            return;
+        };
+        let Ok(mut port) = self.stdin.try_clone() else { return };
+        // Never joined: a read from a terminal ends only when somebody types.
+        std::thread::spawn(move || {
+            let _ = std::io::copy(&mut input, &mut port);
+            let _ = port.shutdown(Shutdown::Write);
+        });
+    }
+
+    /// The command ended: waits until all that it wrote has been passed on.
+    fn ended(&mut self, status: i32, stdout_bytes: u64, stderr_bytes: u64) -> Result<Outcome> {
+        let end = Instant::now() + OUTPUT_WITHIN;
+        loop {
+            let missing = stdout_bytes.saturating_sub(self.stdout.load(Ordering::SeqCst))
+                + stderr_bytes.saturating_sub(self.stderr.load(Ordering::SeqCst));
+            if missing == 0 {
+                return Ok(self.outcome(status));
+            }
+            match self.events.recv_timeout(Duration::from_millis(1)) {
+                Ok(Event::Sink(error)) if error.kind() == ErrorKind::BrokenPipe => {
+                    return Ok(self.outcome(STATUS_SIGPIPE));
+                }
+                Ok(Event::Sink(error)) => {
+                    return Err(Error::new(Kind::Failed, "pass the guest's output on", error));
+                }
+                _ => {}
+            }
+            if Instant::now() > end {
+                let why = format!("{missing} bytes of its output did not arrive");
+                return Err(self.guest_error("end the guest", &why));
+            }
+        }
+    }
+
+    /// QEMU ended before the command did.
+    fn died(&mut self) -> Error {
+        let end = Instant::now() + QEMU_ENDS_WITHIN;
+        let status = loop {
+            match self.qemu.try_wait() {
+                Ok(Some(status)) => break status.to_string(),
+                _ if Instant::now() > end => break "still running".to_owned(),
+                _ => std::thread::sleep(POLL),
+            }
+        };
+        let panic = self.with_tail(|tail| tail.cause_of_death().map(str::to_owned));
+        match panic {
+            Some(panic) => self.guest_error("go on with the guest", &format!("it died: {panic}")),
+            None if self.boot.is_none() => {
+                self.guest_error("boot the guest", &format!("QEMU ended ({status})"))
+            }
+            None => self.guest_error(
+                "go on with the guest",
+                &format!("it ended before its command did (QEMU: {status})"),
+            ),
+        }
+    }
+
+    /// Reads the console's last lines once everything on it has been read.
+    fn with_tail<T>(&mut self, read: impl FnOnce(&Tail) -> T) -> T {
+        self.end_qemu();
+        if let Some(console) = self.console.take() {
+            let _ = console.join();
+        }
+        read(&self.tail.lock().unwrap_or_else(|e| e.into_inner()))
+    }
+
+    /// An error with all that is known: QEMU's own complaints and the console's last lines.
+    fn guest_error(&mut self, attempt: &str, cause: &str) -> Error {
+        self.error(Kind::Guest, attempt, cause)
+    }
+
+    fn error(&mut self, kind: Kind, attempt: &str, cause: &str) -> Error {
+        let quote = self.with_tail(Tail::quote);
+        let complaints = self.complaints.take().and_then(|c| c.join().ok()).unwrap_or_default();
+        let mut text = cause.to_owned();
+        for line in complaints.lines().filter(|l| !is_noise(l)) {
+            text.push_str(&format!("\n  {line}"));
+        }
+        text.push('\n');
+        text.push_str(&quote);
+        Error::new(kind, attempt, text)
+    }
+
+    fn check_time(&mut self) -> Result<()> {
+        let elapsed = self.started.elapsed();
+        if let Some(timeout) = self.timeout.filter(|t| elapsed > *t) {
+            let cause = format!("it took longer than {}", format_duration(timeout));
+            let what =
+                if self.boot.is_some() { "finish the guest's command" } else { "boot the guest" };
+            return Err(self.error(Kind::Timeout, what, &cause));
+        }
+        if self.boot.is_none() && elapsed > BOOT_WITHIN {
+            let cause =
+                format!("its command did not start within {}", format_duration(BOOT_WITHIN));
+            return Err(self.error(Kind::Timeout, "boot the guest", &cause));
+        }
+        Ok(())
+    }
+
+    /// The first signal is handed on to the command, which may then end as it should;
+    /// if it does not, the guest is ended.
+    fn check_interrupt(&mut self, interrupt: &Interrupt) -> Result<()> {
+        if !interrupt.is_raised() {
+            return Ok(());
+        }
+        let stopped = || Error::new(Kind::Interrupted, "finish the guest's command", "interrupted");
+        match self.interrupted {
+            _ if self.boot.is_none() => Err(stopped()),
+            None => {
+                self.interrupted = Some(Instant::now());
+                let message = ToGuest::Signal { number: Signal::SIGINT as i32 };
+                let mut line = serde_json::to_vec(&message)
+                    .attempt(Kind::Failed, || "write to the guest".into())?;
+                line.push(b'\n');
+                self.control.write_all(&line).map_err(|_| stopped())
+            }
+            Some(since) if since.elapsed() > INTERRUPTED_WITHIN => Err(stopped()),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn end_qemu(&mut self) {
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.end_qemu();
+        // It writes the console's file, which should be whole when we return.
+        if let Some(console) = self.console.take() {
+            let _ = console.join();
+        }
+    }
+}
+
+/// Emulation lacks features of every named processor, and QEMU says so each time.
+fn is_noise(line: &str) -> bool {
+    line.contains("TCG doesn't support requested feature") || line.trim().is_empty()
+}
+
+/// Starts QEMU, in a process group of its own, so that Ctrl-C at the terminal
+/// reaches us alone, and bound to die with us.
+fn spawn(machine: &Machine, fds: &Descriptors, theirs: Vec<OwnedFd>) -> Result<Child> {
+    let mut command = Command::new(QEMU);
+    command
+        .args(qemu::arguments(machine, fds))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    let us = std::process::id();
+    // SAFETY: prctl, getppid and fcntl are safe between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+            // We may have died before that.
+            if nix::unistd::getppid().as_raw() != us as i32 {
+                return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            for fd in &theirs {
+                fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
+            }
+            Ok(())
+        });
+    }
+    command.spawn().map_err(|cause| {
+        let error = Error::new(Kind::Unsupported, format!("start {QEMU}"), &cause);
+        match cause.kind() {
+            ErrorKind::NotFound => {
+                error.remedy("install it with `make install` (the package qemu-system-x86)")
+            }
+            _ => error,
+        }
+    })
+}
+
+/// Keeps what QEMU says. After an internal error of KVM it would wait for somebody
+/// to look at the machine; for us it has ended.
+fn watch_complaints(pipe: Option<ChildStderr>, events: Sender<Event>) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        for line in pipe.into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {
+            let Ok(line) = line else { break };
+            if line.contains("KVM internal error") {
+                let _ = events.send(Event::Gone);
+            }
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text
+    })
+}
+
+fn watch_console(
+    mut port: UnixStream,
+    tail: Arc<Mutex<Tail>>,
+    mut file: Option<File>,
+    show: bool,
+) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; CHUNK_BYTES];
+        while let Ok(n @ 1..) = port.read(&mut buffer) {
+            tail.lock().unwrap_or_else(|e| e.into_inner()).push(&buffer[..n]);
+            if let Some(file) = &mut file {
+                let _ = file.write_all(&buffer[..n]);
+            }
+            if show {
+                let _ = std::io::stderr().write_all(&buffer[..n]);
+            }
+        }
+    })
+}
+
+fn listen(control: UnixStream, events: Sender<Event>) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(control).lines() {
+            let Ok(line) = line else { break };
+            // A line that is no message cannot come from our side of the port.
+            if let Ok(message) = serde_json::from_str(&line) {
+                let _ = events.send(Event::Guest(message));
+            }
+        }
+        let _ = events.send(Event::Gone);
+    });
+}
+
+/// Copies a stream of the command to where it is to go, as it comes.
+fn pass_on(mut port: UnixStream, mut sink: Box<dyn Write + Send>, events: Sender<Event>) -> Count {
+    let count = Count::default();
+    let counted = Arc::clone(&count);
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; CHUNK_BYTES];
+        while let Ok(n @ 1..) = port.read(&mut buffer) {
+            if let Err(error) = sink.write_all(&buffer[..n]).and_then(|()| sink.flush()) {
+                let _ = events.send(Event::Sink(error));
+                return;
+            }
+            counted.fetch_add(n as u64, Ordering::SeqCst);
+        }
+    });
+    count
+}

@@ -1,0 +1,255 @@
+//! A guest: what is decided about it before it is booted.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
+
+use crate::kernels::{self, Kernel};
+use crate::options::{Accel, Thread, VmOptions};
+use crate::qemu::Machine;
+use crate::session::Session;
+use crate::spec::{Share, Spec};
+use crate::{initramfs, kvm};
+
+/// A guest with KVM boots in 1 to 2 s.
+const KVM_TRIAL: Duration = Duration::from_secs(20);
+/// What is handed on from our environment: where programs are, who and where the
+/// user is, how to write, and what is ours.
+const ENVIRONMENT: [&str; 11] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TERM",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "NO_COLOR",
+    "RUST_BACKTRACE",
+];
+
+/// How a guest's command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The command's exit status; 128 and the signal's number where it was killed.
+    pub status: i32,
+    /// From the start of QEMU to the start of the command.
+    pub boot: Duration,
+    /// Why the command could not be started; its status is then 126 or 127, as a
+    /// shell has it.
+    pub not_started: Option<String>,
+}
+
+/// Where the command's streams come from and go to.
+pub struct Streams {
+    /// Its standard input; nothing where it is `None`.
+    pub stdin: Option<Box<dyn Read + Send>>,
+    /// Its standard output.
+    pub stdout: Box<dyn Write + Send>,
+    /// Its standard error.
+    pub stderr: Box<dyn Write + Send>,
+}
+
+impl Streams {
+    /// Ours.
+    pub fn inherit() -> Self {
+        let input = may_read_stdin().then(|| Box::new(std::io::stdin()) as Box<dyn Read + Send>);
+        Self {
+            stdin: input,
+            stdout: Box::new(std::io::stdout()),
+            stderr: Box::new(std::io::stderr()),
+        }
+    }
+}
+
+impl Streams {
+    /// Nothing to read, and what is written is thrown away.
+    pub fn nowhere() -> Self {
+        Self { stdin: None, stdout: Box::new(std::io::sink()), stderr: Box::new(std::io::sink()) }
+    }
+}
+
+impl std::fmt::Debug for Streams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Streams").field("stdin", &self.stdin.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// A process in the background that reads from the terminal is stopped.
+fn may_read_stdin() -> bool {
+    match nix::unistd::tcgetpgrp(std::io::stdin()) {
+        Ok(foreground) => foreground == nix::unistd::getpgrp(),
+        Err(_) => true,
+    }
+}
+
+/// Boots a guest, runs `command` in it with our own streams, and gives its end.
+pub fn run(options: &VmOptions, command: &[String], interrupt: &Interrupt) -> Result<Outcome> {
+    Vm::new(options.clone())?.run(command, Streams::inherit(), interrupt)
+}
+
+/// A guest that is ready to be booted, any number of times.
+#[derive(Debug)]
+pub struct Vm {
+    options: VmOptions,
+    kernel: Kernel,
+    machine: Machine,
+    agent: PathBuf,
+}
+
+impl Vm {
+    /// Decides everything that is left open by the options.
+    pub fn new(options: VmOptions) -> Result<Self> {
+        let cpus = options.cpu_count()?;
+        let host_cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        let multi_thread = match options.thread {
+            Thread::Multi => true,
+            Thread::Single => false,
+            Thread::Auto => cpus <= host_cpus,
+        };
+        let kernel = kernels::choose(options.kernel.as_deref())?;
+        let mut shares = Vec::new();
+        for (number, path) in options.shares.iter().enumerate() {
+            let attempt = || format!("share {}", path.display());
+            fs::create_dir_all(path).attempt(Kind::BadInput, attempt)?;
+            shares.push((
+                format!("share{number}"),
+                path.canonicalize().attempt(Kind::BadInput, attempt)?,
+            ));
+        }
+        let agent = match &options.agent {
+            Some(agent) => agent.clone(),
+            None => std::env::current_exe()
+                .attempt(Kind::Failed, || "find the metasched command".into())?,
+        };
+        let machine = Machine {
+            kvm: false,
+            multi_thread,
+            cpus,
+            topology: options.topology,
+            llc: options.llc,
+            cpu_model: options.cpu_model.clone(),
+            memory_bytes: options.memory_bytes,
+            kernel: kernel.bootable()?,
+            shares,
+            verbose: options.show_console,
+        };
+        let mut vm = Self { options, kernel, machine, agent };
+        vm.machine.kvm = vm.decide_accel()?;
+        Ok(vm)
+    }
+
+    fn decide_accel(&self) -> Result<bool> {
+        match self.options.accel {
+            Accel::Tcg => Ok(false),
+            Accel::Auto => Ok(self.kvm_boots().is_ok()),
+            Accel::Kvm => match self.kvm_boots() {
+                Ok(()) => Ok(true),
+                Err(cause) => Err(Error::new(Kind::Unsupported, "use KVM", cause)
+                    .remedy("leave --accel out to use emulation")),
+            },
+        }
+    }
+
+    /// Whether this kernel boots with KVM: first one instruction, then a guest. Some
+    /// virtual machines offer a KVM that runs the one and not the other. The answer
+    /// holds until this machine is booted again.
+    fn kvm_boots(&self) -> Result<(), String> {
+        kvm::works(Path::new("/dev/kvm"))?;
+        let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let store = self.kernel.store().map_err(|e| e.cause)?;
+        let cause = store.kvm_verdict(boot_id.trim()).unwrap_or_else(|| {
+            let cause = self.try_kvm().err().unwrap_or_default();
+            store.keep_kvm_verdict(boot_id.trim(), &cause);
+            cause
+        });
+        if cause.is_empty() { Ok(()) } else { Err(cause) }
+    }
+
+    fn try_kvm(&self) -> Result<(), String> {
+        let options = VmOptions { timeout: Some(KVM_TRIAL), ..VmOptions::default() };
+        let machine = Machine {
+            kvm: true,
+            cpus: 1,
+            topology: None,
+            llc: None,
+            shares: Vec::new(),
+            ..self.machine.clone()
+        };
+        let (kernel, agent) = (self.kernel.clone(), self.agent.clone());
+        let trial = Self { options, kernel, machine, agent };
+        let command = ["true".to_owned()];
+        match trial.run(&command, Streams::nowhere(), &Interrupt::default()) {
+            Ok(Outcome { status: 0, .. }) => Ok(()),
+            Ok(outcome) => Err(format!("a trial ended with status {}", outcome.status)),
+            // The registers and the console that follow are for those who ask for them.
+            Err(error) => {
+                let first: Vec<&str> = error.cause.lines().take(2).map(str::trim).collect();
+                Err(format!("a guest does not boot with it: {}", first.join(": ")))
+            }
+        }
+    }
+
+    /// The kernel that it boots.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// What was decided.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    fn spec(&self, command: &[String]) -> Result<Spec> {
+        let cwd = match &self.options.cwd {
+            Some(cwd) => cwd.clone(),
+            None => std::env::current_dir()
+                .attempt(Kind::Failed, || "find the current folder".into())?,
+        };
+        let mut env: BTreeMap<String, String> = std::env::vars_os()
+            .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+            .filter(|(k, _)| ENVIRONMENT.contains(&k.as_str()) || k.starts_with("METASCHED_"))
+            .collect();
+        env.extend(self.options.env.clone());
+        let shares = &self.machine.shares;
+        let open_files = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE)
+            .attempt(Kind::Failed, || "read the limit on open files".into())?;
+        Ok(Spec {
+            command: command.to_vec(),
+            cwd: cwd.display().to_string(),
+            env,
+            hostname: "metasched".into(),
+            shares: shares
+                .iter()
+                .map(|(tag, path)| Share { tag: tag.clone(), path: path.display().to_string() })
+                .collect(),
+            modules: self.kernel.modules.display().to_string(),
+            config: self.kernel.config.as_ref().map(|c| c.display().to_string()),
+            open_files,
+        })
+    }
+
+    /// Boots the guest, runs `command` in it, and ends it.
+    ///
+    /// Call it on a thread that lives until it returns: QEMU is bound to die with
+    /// the thread that started it.
+    pub fn run(
+        &self,
+        command: &[String],
+        streams: Streams,
+        interrupt: &Interrupt,
+    ) -> Result<Outcome> {
+        if command.is_empty() {
+            return Err(Error::new(Kind::Usage, "run a guest", "there is no command")
+                .remedy("write it after --, as in `metasched vm -- uname -r`"));
+        }
+        let spec = self.spec(command)?;
+        let initramfs = initramfs::build(&self.kernel.modules, &self.agent, &spec)?;
+        Session::start(&self.machine, &self.options, &initramfs, streams)?.finish(interrupt)
+    }
+}

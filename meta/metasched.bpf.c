@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The metascheduler: one ops table, whose callbacks find the lane of a task and
+ * call that lane's policy.
+ *
+ * The four hot callbacks (enqueue, dispatch, running, stopping) first test the
+ * root word. With one lane in force whose policy keeps nothing per task, they do
+ * no more than a scheduler that has this policy alone: no look-up of the task,
+ * no atomic, no line that CPUs share for writing.
+ */
+#include <vmlinux.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <hotplug.bpf.h>
+#include <lifecycle.bpf.h>
+
+char _license[] SEC("license") = "GPL";
+
+/* The policy of the first lane; set by the loader before it loads. */
+const volatile u32 initial_policy;
+
+/* Why the kernel ended us; user space maps and polls it. */
+struct exit_record exit_record;
+char exit_dump[EXIT_DUMP_LEN] SEC(".bss.dump");
+
+SEC("struct_ops/metasched_select_cpu")
+s32 BPF_PROG(metasched_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	u32 root = READ_ONCE(root_word);
+	struct meta_lane *l = lane_at(root);
+
+	if (unlikely(root & ROOT_TRACKED))
+		wake_tracked(l, p);
+	return policy_select_cpu(&l->lane, p, prev_cpu, wake_flags);
+}
+
+/*
+ * A kernel thread that is bound to its CPU serves that CPU, whatever lane's
+ * tasks run there: level 1 dispatches it itself.
+ */
+static __always_inline bool is_bound_kthread(struct task_struct *p)
+{
+	return p->nr_cpus_allowed == 1 && (p->flags & PF_KTHREAD);
+}
+
+SEC("struct_ops/metasched_enqueue")
+void BPF_PROG(metasched_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	u32 root = READ_ONCE(root_word);
+	struct meta_lane *l = lane_at(root);
+
+	if (unlikely(is_bound_kthread(p))) {
+		if (root & ROOT_WATCHED)
+			leave_lane(p);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, enq_flags);
+		return;
+	}
+	if (unlikely(root & ROOT_WATCHED))
+		enqueue_watched(l, p, enq_flags);
+	else
+		policy_enqueue(&l->lane, p, enq_flags);
+}
+
+SEC("struct_ops/metasched_dispatch")
+void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
+{
+	u32 root = READ_ONCE(root_word);
+
+	if (unlikely(root & ROOT_TRACKED))
+		dispatch_shared(cpu, prev);
+	else if (unlikely(root & ROOT_TASKS))
+		dispatch_alone(lane_at(root), cpu, prev);
+	else
+		policy_dispatch(&lane_at(root)->lane, cpu);
+}
+
+SEC("struct_ops/metasched_running")
+void BPF_PROG(metasched_running, struct task_struct *p)
+{
+	u32 root = READ_ONCE(root_word);
+
+	if (unlikely(root & ROOT_WATCHED))
+		running_watched(p, root);
+}
+
+SEC("struct_ops/metasched_stopping")
+void BPF_PROG(metasched_stopping, struct task_struct *p, bool runnable)
+{
+	u32 root = READ_ONCE(root_word);
+
+	if (unlikely(root & ROOT_WATCHED))
+		stopping_watched(p, root, runnable);
+}
+
+/*
+ * Without these two the kernel ejects a scheduler when a CPU comes or goes. No
+ * queue of ours belongs to a CPU, so nothing but what hotplug.bpf.h tells of can
+ * be left behind on one.
+ */
+SEC("struct_ops/metasched_cpu_online")
+void BPF_PROG(metasched_cpu_online, s32 cpu)
+{
+}
+
+SEC("struct_ops/metasched_cpu_offline")
+void BPF_PROG(metasched_cpu_offline, s32 cpu)
+{
+	u64 left = READ_ONCE(served);
+	struct meta_lane *l;
+	u32 i, queue;
+
+	bpf_for(i, 0, LANES_MAX) {
+		if (!(left & (1ULL << i)))
+			continue;
+		l = lane_at(i);
+		bpf_for(queue, 0, l->queues) {
+			leave_cpu(lane_dsq(&l->lane, queue), cpu);
+		}
+	}
+}
+
+SEC("struct_ops.s/metasched_init")
+s32 BPF_PROG(metasched_init)
+{
+	return lifecycle_start(initial_policy);
+}
+
+SEC("struct_ops.s/metasched_exit")
+void BPF_PROG(metasched_exit, struct scx_exit_info *info)
+{
+	bpf_probe_read_kernel_str(exit_record.reason, sizeof(exit_record.reason), info->reason);
+	bpf_probe_read_kernel_str(exit_record.msg, sizeof(exit_record.msg), info->msg);
+	bpf_probe_read_kernel_str(exit_dump, sizeof(exit_dump), info->dump);
+	exit_record.code = info->exit_code;
+	/* Last, because user space takes it as the sign that the rest is there. */
+	__sync_fetch_and_or(&exit_record.kind, info->kind);
+}
+
+/*
+ * What user space calls. Once the kernel has let go of us, another scheduler may
+ * be attached, and its queues are not ours to make, count or destroy.
+ */
+SEC("syscall")
+int replace_root(struct replace_args *args)
+{
+	if (exit_record.kind)
+		return -ENODEV;
+	return lifecycle_replace(args->policy, args->weight);
+}
+
+SEC("syscall")
+int reap(struct reap_args *args)
+{
+	if (exit_record.kind)
+		return -ENODEV;
+	return lifecycle_reap(args->draining, args->retired);
+}
+
+SEC("syscall")
+int count_queued(void *unused)
+{
+	if (exit_record.kind)
+		return -ENODEV;
+	lifecycle_count_queued();
+	return 0;
+}
+
+/*
+ * Exiting and migration-disabled tasks come to enqueue like all others, so that
+ * level 1 sees them. SCX_OPS_ENQ_LAST is not set: a task that is alone on its CPU
+ * just goes on, with a slice from the kernel; it belongs to the lane it came
+ * through until it is enqueued again, and is measured for that lane only as long
+ * as that lane is there. Being asked about it would cost every such slice.
+ */
+SEC(".struct_ops.link")
+struct sched_ext_ops metasched_ops = {
+	.select_cpu = (void *)metasched_select_cpu,
+	.enqueue = (void *)metasched_enqueue,
+	.dispatch = (void *)metasched_dispatch,
+	.running = (void *)metasched_running,
+	.stopping = (void *)metasched_stopping,
+	.cpu_online = (void *)metasched_cpu_online,
+	.cpu_offline = (void *)metasched_cpu_offline,
+	.init = (void *)metasched_init,
+	.exit = (void *)metasched_exit,
+	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	.timeout_ms = 30000,
+	.exit_dump_len = EXIT_DUMP_LEN,
+	.name = "metasched",
+};

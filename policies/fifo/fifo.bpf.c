@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * fifo: first in, first out.
+ *
+ * One queue for all CPUs. A task that wakes while a CPU is idle runs there at
+ * once; any other goes to the end of the queue and, when its turn comes, runs
+ * until it blocks or its slice is used up. Nothing is preempted.
+ *
+ * It helps where tasks are alike and many: the least work per decision, and
+ * nobody is passed over. It hurts where a task that needs a CPU for a moment
+ * stands behind many that use up their slices; and it ignores weights.
+ */
+#include <sched.bpf.h>
+#include <idle.bpf.h>
+#include "options.h"
+
+enum { fifo_options(OPTION_INDEX) };
+enum { fifo_counters(COUNTER_INDEX) };
+
+static s32 fifo_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	bool claimed = false;
+	s32 cpu = wake_on_idle_cpu(p, prev_cpu, wake_flags, lane->options[fifo_option_slice_ns],
+				   &claimed);
+
+	if (claimed)
+		lane_count(lane, fifo_counter_direct);
+	return cpu;
+}
+
+static void fifo_enqueue(struct lane *lane, struct task_struct *p, u64 enq_flags)
+{
+	lane_count(lane, fifo_counter_queued);
+	scx_bpf_dsq_insert(p, lane_dsq(lane, 0), lane->options[fifo_option_slice_ns], enq_flags);
+}
+
+static bool fifo_dispatch(struct lane *lane, s32 cpu)
+{
+	return scx_bpf_dsq_move_to_local(lane_dsq(lane, 0));
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * vtime: weighted fair by virtual time.
+ *
+ * Each task carries its vtime: the time that it ran, divided by its weight. One
+ * queue for all CPUs, lowest vtime first, so that tasks which want more than
+ * there is get CPU time in proportion to their weights. The lane's vtime_now
+ * follows the task that runs; a task that slept comes back at most one slice
+ * behind it, and so ahead of those that kept running.
+ *
+ * It helps where tasks that mostly sleep share CPUs with hogs, and where weights
+ * must count. It hurts where many tasks wake at once: the ones that ran least
+ * are always first, and a task in the middle can wait long. Nothing is
+ * preempted before its slice ends.
+ */
+#include <sched.bpf.h>
+#include <idle.bpf.h>
+#include "options.h"
+
+enum { vtime_options(OPTION_INDEX) };
+enum { vtime_counters(COUNTER_INDEX) };
+
+struct vtime_lane {
+	u64 vtime_now; /* the highest vtime of a task that started to run */
+};
+
+struct vtime_task {
+	u64 vtime; /* ns at WEIGHT_DFL */
+};
+
+/*
+ * Two CPUs may both find vtime_now behind and write; the lower value can win,
+ * and then vtime_now is behind by the difference of two tasks that run at the
+ * same time until the next one starts. That is well under a slice.
+ */
+static void vtime_advance(struct lane *lane, u64 vtime)
+{
+	struct vtime_lane *now = STATE_OF(lane, struct vtime_lane);
+
+	if (vtime_before(now->vtime_now, vtime))
+		now->vtime_now = vtime;
+}
+
+static s32 vtime_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	bool claimed = false;
+	s32 cpu = wake_on_idle_cpu(p, prev_cpu, wake_flags, lane->options[vtime_option_slice_ns],
+				   &claimed);
+
+	if (claimed)
+		lane_count(lane, vtime_counter_direct);
+	return cpu;
+}
+
+/* A newcomer stands where the lane stands: neither credit nor debt. */
+static void vtime_join(struct lane *lane, struct task_struct *p, struct lane_task *t)
+{
+	STATE_OF(t, struct vtime_task)->vtime = STATE_OF(lane, struct vtime_lane)->vtime_now;
+}
+
+static void vtime_enqueue(struct lane *lane, struct task_struct *p, struct lane_task *t,
+			  u64 enq_flags)
+{
+	struct vtime_task *task = STATE_OF(t, struct vtime_task);
+	u64 slice_ns = lane->options[vtime_option_slice_ns];
+	u64 floor = STATE_OF(lane, struct vtime_lane)->vtime_now - slice_ns;
+
+	if (vtime_before(task->vtime, floor)) {
+		task->vtime = floor;
+		lane_count(lane, vtime_counter_capped);
+	}
+	lane_count(lane, vtime_counter_queued);
+	scx_bpf_dsq_insert_vtime(p, lane_dsq(lane, 0), slice_ns, task->vtime, enq_flags);
+}
+
+static void vtime_running(struct lane *lane, struct task_struct *p, struct lane_task *t)
+{
+	vtime_advance(lane, STATE_OF(t, struct vtime_task)->vtime);
+}
+
+/*
+ * The task that ran competes with those that wait, at the vtime that it has come
+ * to: else two hogs on a CPU would take turns whatever their weights. It is in no
+ * queue, so it is compared with the first that waits. A hog alone is never stopped
+ * by the kernel, so vtime_now follows it here too: whoever came later would else
+ * join where the hog began, and starve it for as long as it ran alone.
+ */
+static bool vtime_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
+			   struct lane_task *t, u64 ran_ns)
+{
+	u64 dsq = lane_dsq(lane, 0);
+
+	if (prev) {
+		u64 vtime = STATE_OF(t, struct vtime_task)->vtime +
+			    weighted_ns(ran_ns, prev->scx.weight);
+		struct task_struct *first = scx_bpf_dsq_peek(dsq);
+
+		if (!first || vtime_before(vtime, first->scx.dsq_vtime)) {
+			vtime_advance(lane, vtime);
+			lane_count(lane, vtime_counter_kept);
+			scx_bpf_task_set_slice(prev, lane->options[vtime_option_slice_ns]);
+			return true;
+		}
+	}
+	return scx_bpf_dsq_move_to_local(dsq);
+}
+
+/* Charges what was measured, not what was granted. */
+static void vtime_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
+			   u64 ran_ns, bool runnable)
+{
+	STATE_OF(t, struct vtime_task)->vtime += weighted_ns(ran_ns, p->scx.weight);
+}

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Runs one of the benches, in the testbed where this machine's kernel has no sched_ext.
+#
+#   scripts/bench.sh app|switch|cost [ARGUMENTS of the bench]
+#
+# It prints a table, and ends with one line of JSON. What it leaves is in .cache/bench
+# (METASCHED_OUT in the bench's environment).
+#
+# Environment: BENCH_TIMEOUT   time for the guest (default 3600s)
+#              GUEST_KERNEL    a kernel version for the guest (default: the newest sound one)
+set -eu -o pipefail
+cd "$(dirname "$0")/.."
+
+name=${1:-}
+case $name in
+	app | switch | cost) shift ;;
+	*) echo "bench: there is no '$name'; there are app, switch and cost" >&2; exit 2 ;;
+esac
+export METASCHED_OUT=$PWD/.cache/bench/$name
+mkdir -p "$METASCHED_OUT"
+cargo build --release --workspace --locked --quiet
+# What a bench needs is prepared here: that may use the network, and a guest is slow.
+case $name in
+	app) target/release/metasched profile qa --prepare-only ;;
+	switch) scripts/peers.sh ;;
+	cost)
+		scx_simple=$(benches/scx_simple.sh)
+		set -- --scx-simple "$scx_simple" "$@"
+		;;
+esac
+
+# What it prints is kept too: `make report` shows it.
+bench() {
+	if [ -e /sys/kernel/sched_ext/state ]; then
+		"target/release/bench-$name" "$@"
+	else
+		# In parallel: figures of throughput and latency.
+		target/release/metasched vm --cpus 2 --memory 4G --thread multi \
+			--timeout "${BENCH_TIMEOUT:-3600s}" ${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} \
+			--rw "$METASCHED_OUT" --env METASCHED_OUT="$METASCHED_OUT" -- \
+			"$PWD/target/release/bench-$name" "$@"
+	fi
+}
+bench "$@" | tee "$METASCHED_OUT/output.txt"

@@ -1,0 +1,27 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# The measurements of demo.sh: in the guest, or on a machine whose kernel has sched_ext.
+# The store is $METASCHED_STATE/results.db.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+readonly METASCHED=$PWD/target/release/metasched
+readonly STORE=$METASCHED_STATE/results.db
+# Long enough to see several turns of each application.
+readonly SHOW_FOR=8s
+# Three cycles of two turns at a base timeslice of 1800 ms, and a little.
+readonly TUNE_LOAD=12s
+
+echo "-- the application, part by part and whole, under every scheduler"
+"$METASCHED" profile qa --store "$STORE" --duration "$DEMO_LOAD" \
+	--budget "$DEMO_PROFILE_BUDGET" || exit
+
+echo "-- what each part prefers"
+"$METASCHED" plan --store "$STORE" || exit
+
+echo "-- the metaschedulers, and their base timeslice"
+"$METASCHED" tune --store "$STORE" --duration "$TUNE_LOAD" --budget "$DEMO_TUNE_BUDGET" || exit
+
+echo "-- the metascheduler itself, for $SHOW_FOR"
+"$METASCHED" plan --store "$STORE" --json >"$METASCHED_STATE/plan.json" || exit
+"$METASCHED" run --plan "$METASCHED_STATE/plan.json" --for "$SHOW_FOR"

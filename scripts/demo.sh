@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# The whole of metasched on a real application: measure it under several schedulers, say
+# which one each part prefers and how sure that is, run the metaschedulers over it, and
+# show it all as a page.
+#
+#   scripts/demo.sh                  ends with a table and report/index.html
+#   scripts/demo.sh --report-only    only writes the page again, from the store
+#
+# Where this machine's kernel has sched_ext it is used; otherwise the testbed boots one
+# guest for all measurements. Every measurement is in the store as soon as it is finished:
+# Ctrl-C leaves nothing running, and the next call goes on from there.
+#
+# Environment: DEMO_PROFILE_BUDGET   time for profiling     (default 7m; 3m once a demo
+#                                                            has ended: the store has the rest)
+#              DEMO_TUNE_BUDGET      time for tuning        (default 7m)
+#              DEMO_LOAD             time for one load      (default 5s)
+#              DEMO_PEERS=1          build the published schedulers first (minutes, once)
+#              METASCHED_STATE       where the store is     (default .cache/demo)
+#              GUEST_KERNEL          a kernel version for the guest (default: the newest sound one)
+set -u -o pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+export METASCHED_STATE=${METASCHED_STATE:-$PWD/.cache/demo}
+readonly FINISHED=$METASCHED_STATE/finished
+DEMO_PROFILE_BUDGET=${DEMO_PROFILE_BUDGET:-$([ -e "$FINISHED" ] && echo 3m || echo 7m)}
+export DEMO_PROFILE_BUDGET
+export DEMO_TUNE_BUDGET=${DEMO_TUNE_BUDGET:-7m}
+export DEMO_LOAD=${DEMO_LOAD:-5s}
+readonly METASCHED=$PWD/target/release/metasched
+readonly STORE=$METASCHED_STATE/results.db
+readonly REPORT=$PWD/report/index.html
+# Long enough for both budgets, the start of the application, and a slow machine.
+readonly GUEST_TIMEOUT=40m
+
+step() { printf '\n== %s (%d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
+die() { # STATUS MESSAGE
+	echo "demo: $2" >&2
+	exit "$1"
+}
+
+# Every long step has a process group of its own and is sent a signal exactly once, be it
+# from a terminal or to this script alone: a second one would end metasched at once.
+set -m
+child=
+stop() {
+	trap '' INT TERM HUP
+	if [ -n "$child" ]; then
+		kill -INT -- "-$child" 2>/dev/null
+		wait "$child" 2>/dev/null
+	fi
+	die 130 "stopped; what was measured is in $STORE, and 'make demo' goes on from there"
+}
+trap stop INT TERM HUP
+
+run() { # COMMAND...
+	"$@" </dev/null &
+	child=$!
+	wait "$child"
+	local status=$?
+	child=
+	return "$status"
+}
+
+write_report() {
+	local benches=() output
+	for output in .cache/bench/*/output.txt; do
+		[ ! -s "$output" ] || benches+=(--bench "$output")
+	done
+	"$METASCHED" report --store "$STORE" --out "$REPORT" "${benches[@]}" || exit
+}
+
+case ${1:-} in
+	"") ;;
+	--report-only)
+		[ -e "$STORE" ] || die 3 "there is nothing to report on yet; run 'make demo' first"
+		run cargo build --release --locked --quiet -p metasched || exit
+		write_report
+		exit
+		;;
+	*) die 2 "unknown option '$1'; there is only --report-only" ;;
+esac
+
+mkdir -p "$METASCHED_STATE" "$(dirname "$REPORT")" || exit 1
+
+step "building"
+run cargo build --release --locked -p metasched || exit
+
+if [ "${DEMO_PEERS:-}" = 1 ]; then
+	step "building published schedulers"
+	run scripts/peers.sh || exit
+fi
+
+step "preparing the application"
+run "$METASCHED" profile qa --prepare-only || exit
+
+if [ -e /sys/kernel/sched_ext/state ]; then
+	step "measuring on this machine"
+	run scripts/demo-measure.sh
+else
+	step "measuring in the testbed, since this kernel has no sched_ext"
+	# In parallel: figures of throughput and latency.
+	run "$METASCHED" vm --cpus 2 --memory 4G --thread multi --timeout "$GUEST_TIMEOUT" \
+		${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} --console "$METASCHED_STATE/console.log" \
+		--rw "$METASCHED_STATE" --env METASCHED_STATE="$METASCHED_STATE" \
+		--env DEMO_LOAD="$DEMO_LOAD" --env DEMO_PROFILE_BUDGET="$DEMO_PROFILE_BUDGET" --env DEMO_TUNE_BUDGET="$DEMO_TUNE_BUDGET" \
+		-- "$PWD/scripts/demo-measure.sh"
+fi
+status=$?
+case $status in
+	0) ;;
+	130) stop ;;
+	*) die "$status" "the measurements ended with an error; what was finished is in $STORE, and 'make demo' goes on from there" ;;
+esac
+
+step "what was found"
+"$METASCHED" plan --store "$STORE" || exit
+step "the page"
+write_report
+touch "$FINISHED"

@@ -1,0 +1,22 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Runs in the guest, called by test.sh: the test programs listed in OUT/programs from
+# number FIRST on; leaves OUT/N.log, and OUT/N.status when program N has ended.
+set -u
+out=$1 first=$2
+# One that hangs must not take the others' time.
+readonly PROGRAM_TIMEOUT_S=600
+
+n=0
+while IFS=$'\t' read -r program folder; do
+	n=$((n + 1))
+	[ "$n" -ge "$first" ] || continue
+	echo "guest: $(basename "$folder")/$(basename "$program" | sed 's/-[0-9a-f]*$//')"
+	cd "$folder" || exit 1
+	timeout --kill-after=10 "$PROGRAM_TIMEOUT_S" "$program" --ignored --test-threads=1 \
+		</dev/null 2>&1 | tee "$out/$n.log" | grep -v -E '^$|^running '
+	echo "${PIPESTATUS[0]}" >"$out/$n.status"
+	# The guest may die in the next program: what is finished stays.
+	sync
+done <"$out/programs"

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Takes away what scripts/install.sh and the project's own use added to this machine:
+# the package sources and their pins, the lists that came with them, the caches and the
+# state. Packages stay, unless PURGE=1.
+#
+#   scripts/uninstall.sh [--yes]     --yes: do not ask
+set -u -o pipefail
+
+readonly STATE=/var/lib/metasched
+readonly CACHE=${METASCHED_CACHE_ROOT:-/var/cache/metasched}
+readonly SOURCES=/etc/apt/sources.list.d/metasched.sources
+readonly PINS=/etc/apt/preferences.d/metasched.pref
+
+say() { echo "uninstall: $*"; }
+die() { # STATUS MESSAGE
+	echo "uninstall: $2" >&2
+	exit "$1"
+}
+
+[ "$(id -u)" = 0 ] || die 6 "cannot remove anything: root is needed; run 'sudo make uninstall'"
+
+# Packages that we installed and that are still there.
+installed=()
+if [ -s "$STATE/installed" ]; then
+	mapfile -t installed < <(xargs -r dpkg-query -W -f '${db:Status-Abbrev}${binary:Package}\n' \
+		<"$STATE/installed" 2>/dev/null | sed -n 's/^ii \([^:]*\).*/\1/p')
+fi
+
+present=()
+for path in "$SOURCES" "$PINS" "$CACHE" "$STATE"; do
+	[ -e "$path" ] && present+=("$path")
+done
+if [ "${#present[@]}" -eq 0 ]; then
+	say "nothing of metasched is on this machine"
+	exit 0
+fi
+say "this will be removed:"
+for path in "${present[@]}"; do say "  $path"; done
+if [ "${PURGE:-}" = 1 ] && [ "${#installed[@]}" -gt 0 ]; then
+	say "and these packages, which metasched installed: ${installed[*]}"
+fi
+if [ "${1:-}" != --yes ]; then
+	read -r -p "uninstall: go on? [y/N] " answer || answer=
+	[ "$answer" = y ] || die 1 "nothing was removed"
+fi
+
+if [ "${#installed[@]}" -gt 0 ]; then
+	if [ "${PURGE:-}" = 1 ]; then
+		# Something that came later may need one of them; that is not ours to remove.
+		others=$(apt-get remove --simulate "${installed[@]}" | awk '/^Remv / { print $2 }' |
+			sort | comm -23 - <(printf '%s\n' "${installed[@]}" | sort) | paste -s -d ' ')
+		[ -z "$others" ] ||
+			die 5 "cannot remove the packages: these, which metasched did not install, would go too: $others; run it without PURGE=1"
+		DEBIAN_FRONTEND=noninteractive apt-get remove --yes --quiet "${installed[@]}" >/dev/null ||
+			die 1 "cannot remove the packages"
+	else
+		say "these packages were installed by metasched and stay; remove them with"
+		say "  apt-get remove ${installed[*]}"
+	fi
+fi
+had_sources=$([ -e "$SOURCES" ] && echo 1)
+rm -rf -- "${present[@]}" || die 1 "cannot remove all of it"
+# The lists of the removed sources go with the next update.
+if [ -n "$had_sources" ]; then
+	apt-get update -q >/dev/null 2>&1 || say "the package lists could not be refreshed; 'apt-get update' will do it"
+fi
+say "done"

@@ -1,0 +1,1 @@
+"""A question-answering service: a front end, a back end, and what drives them."""
