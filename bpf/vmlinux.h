@@ -151,6 +151,7 @@ struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
 	int nr_cpus_allowed;
+	const struct cpumask *cpus_ptr;
 	int pid;
 	int tgid;
 	struct sched_entity se;
@@ -158,7 +159,10 @@ struct task_struct {
 	struct css_set *cgroups;
 };
 
-struct cpumask;
+/* The compiler needs a whole type to compare with the kernel's; we never look inside. */
+struct cpumask {
+	unsigned long bits[1];
+};
 
 struct scx_exit_info {
 	enum scx_exit_kind kind;

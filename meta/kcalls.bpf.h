@@ -15,4 +15,11 @@ extern s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __weak __ksym;
 /* Destroys one, which must be empty. */
 extern void scx_bpf_destroy_dsq(u64 dsq_id) __weak __ksym;
 
+/* An idle CPU of those allowed, claimed; negative if there is none. */
+extern s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags) __weak __ksym;
+/* Makes @cpu choose anew; @flags: enum scx_kick_flags. */
+extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __weak __ksym;
+/* The CPU on whose run queue @p is. */
+extern s32 scx_bpf_task_cpu(const struct task_struct *p) __weak __ksym;
+
 #endif

@@ -24,10 +24,21 @@
 #define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
 #define WRITE_ONCE(x, v) (*(volatile __typeof__(x) *)&(x) = (v))
 
-/* The slice of a task that is kept on its CPU because its lane lags. */
-#define KEEP_SLICE_NS (5ULL * 1000 * 1000)
+/*
+ * The longest slice while several lanes are served: how long a lane that lags
+ * may have to wait for a CPU.
+ */
+#define SHARED_SLICE_NS (5ULL * 1000 * 1000)
 /* The most vtime by which a lane that had nothing to run may lag behind. */
 #define LANE_CREDIT_NS (20ULL * 1000 * 1000)
+/* By how much vtime a new root lane may be ahead and still have its first run. */
+#define FIRST_RUN_CREDIT_NS (10ULL * 1000 * 1000)
+/*
+ * How much more than the root lane the lanes that drain get. Their tasks came
+ * first: at even shares, whoever was queued when the lane was replaced would
+ * wait twice as long as without a change, at 4 : 1 a quarter longer.
+ */
+#define DRAIN_SHARE 4
 
 /*
  * What is in force, in one word so that one write changes it.
@@ -106,13 +117,16 @@ static __always_inline void lane_join(struct meta_lane *l, struct task_struct *p
 /*
  * Charges a lane for what one of its tasks ran. Only while several are served,
  * so that a lane alone pays for no atomics. Lanes that drain share one account:
- * however often the root lane is replaced, its successor has a lane's share.
+ * however often the root lane is replaced, its successor has its share.
  */
 static __always_inline void lane_charge(struct meta_lane *l, u64 ran_ns)
 {
-	u64 *vtime = l->state == LANE_DRAINING ? &level1.drain_vtime : &l->vtime;
+	u64 vtime_ns = weighted_ns(ran_ns, l->weight);
 
-	__sync_fetch_and_add(vtime, weighted_ns(ran_ns, l->weight));
+	if (l->state == LANE_DRAINING)
+		__sync_fetch_and_add(&level1.drain_vtime, vtime_ns / DRAIN_SHARE);
+	else
+		__sync_fetch_and_add(&l->vtime, vtime_ns);
 	__sync_fetch_and_add(&l->runtime_ns, ran_ns);
 }
 
@@ -130,6 +144,19 @@ static __always_inline void lane_limit_credit(struct meta_lane *l)
 		l->vtime = floor;
 }
 
+/*
+ * The first task that is queued in a new root lane has a CPU choose anew: one
+ * run of an earlier lane's task is cut short, so that the change takes effect
+ * now and not when some slice ends. Two CPUs may both be first; then two choose.
+ */
+static __always_inline void announce_first(struct meta_lane *l, struct task_struct *p)
+{
+	if (likely(l->first_queued))
+		return;
+	l->first_queued = 1;
+	scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
+}
+
 /* Enqueues through @l while tasks are watched. */
 static __noinline void enqueue_watched(struct meta_lane *l, struct task_struct *p, u64 enq_flags)
 {
@@ -141,16 +168,17 @@ static __noinline void enqueue_watched(struct meta_lane *l, struct task_struct *
 	if (likely(t)) {
 		lane_join(l, p, t);
 		policy_enqueue_task(&l->lane, p, &t->policy, enq_flags);
-		return;
+	} else {
+		/* Without memory the task is a newcomer to its lane every time. */
+		cpu = cpu_ctx_here();
+		if (!cpu)
+			return;
+		spare = &cpu->spare;
+		__builtin_memset(spare, 0, sizeof(*spare));
+		policy_join(&l->lane, p, spare);
+		policy_enqueue_task(&l->lane, p, spare, enq_flags);
 	}
-	/* Without memory the task is a newcomer to its lane every time. */
-	cpu = cpu_ctx_here();
-	if (!cpu)
-		return;
-	spare = &cpu->spare;
-	__builtin_memset(spare, 0, sizeof(*spare));
-	policy_join(&l->lane, p, spare);
-	policy_enqueue_task(&l->lane, p, spare, enq_flags);
+	announce_first(l, p);
 }
 
 /*
@@ -187,6 +215,15 @@ static __always_inline void stamp_first_run(struct task_ctx *t, u32 root)
 	__sync_val_compare_and_swap(&l->first_run_ns, 0, bpf_ktime_get_ns());
 }
 
+/* While several lanes are served, none may keep a CPU for long. */
+static __always_inline void cap_slice(struct task_struct *p)
+{
+	u64 lanes_served = READ_ONCE(served);
+
+	if (lanes_served & (lanes_served - 1) && p->scx.slice > SHARED_SLICE_NS)
+		scx_bpf_task_set_slice(p, SHARED_SLICE_NS);
+}
+
 static __noinline void running_watched(struct task_struct *p, u32 root)
 {
 	struct task_ctx *t = task_ctx_find(p);
@@ -198,8 +235,10 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 	cpu->task = 0;
 	if (!l)
 		return;
-	if (root & ROOT_TRACKED)
+	if (root & ROOT_TRACKED) {
 		stamp_first_run(t, root);
+		cap_slice(p);
+	}
 	if (policy_keeps_tasks(l->lane.policy)) {
 		/* Dispatched directly, or queued before tasks were watched. */
 		if (!t)
@@ -301,18 +340,22 @@ static __noinline void dispatch_alone(struct meta_lane *l, s32 cpu, struct task_
 static __always_inline bool lane_serve(struct meta_lane *l, s32 cpu, struct task_struct *prev,
 				       struct cpu_ctx *here)
 {
+	u64 vtime;
+
 	if (!lane_dispatch(l, cpu, prev, here))
 		return false;
-	if (l->state != LANE_DRAINING && vtime_before(level1.vtime_now, l->vtime))
-		level1.vtime_now = l->vtime;
+	vtime = l->state == LANE_DRAINING ? level1.drain_vtime : l->vtime;
+	if (vtime_before(level1.vtime_now, vtime))
+		level1.vtime_now = vtime;
 	return true;
 }
 
 /*
  * Several lanes are served: the busy one that lags most comes first. Lanes that
  * drain count as one, the oldest first, so that tasks leave them in the order in
- * which they came to different ones; where they and the root lane are even, the
- * root lane comes first.
+ * which they came to different ones. A root lane that is new comes first once,
+ * and pays for it afterwards; unless it is in debt already, as it is if lanes
+ * are replaced faster than they can be served.
  *
  * The task that ran here counts as one more of its lane's, else a lane with one
  * task per CPU would never be seen to be busy; its run so far is charged first.
@@ -355,6 +398,13 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev)
 			best_vtime = l->vtime;
 		}
 	}
+	if (best != LANES_MAX) {
+		/* Nothing drains any more: that leaves no claim for later lanes. */
+		if (oldest == LANES_MAX && vtime_before(level1.drain_vtime, best_vtime))
+			level1.drain_vtime = best_vtime;
+		if (!lane_at(best)->first_run_ns)
+			best_vtime -= FIRST_RUN_CREDIT_NS;
+	}
 	if (oldest != LANES_MAX &&
 	    (best == LANES_MAX || vtime_before(level1.drain_vtime, best_vtime)))
 		best = oldest;
@@ -363,7 +413,7 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev)
 	if (lane_serve(lane_at(best), cpu, prev, here))
 		return;
 	if (best == prev_slot) {
-		scx_bpf_task_set_slice(prev, KEEP_SLICE_NS);
+		scx_bpf_task_set_slice(prev, SHARED_SLICE_NS);
 		return;
 	}
 	bpf_for(i, 0, LANES_MAX) {

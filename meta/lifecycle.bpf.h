@@ -15,6 +15,7 @@
 #define ENOSPC 28
 
 struct replace_result replaced;
+struct reap_set reapable;
 
 /*
  * Results of loops are kept here rather than in local variables: the verifier
@@ -153,29 +154,39 @@ static int lifecycle_replace(u32 policy, u32 weight)
 
 /*
  * Moves lanes on in their life, as far as the grace periods allow that user
- * space waited for; the number of lanes that are not yet done with. Once none
- * drains and the root lane has run a task, tracking ends.
+ * space waited for; what waits for the next one is left in reapable. Returns the
+ * number of lanes that are not yet done with. Once none drains and the root lane
+ * has run a task, tracking ends.
  */
-static int lifecycle_reap(u64 draining, u64 retired)
+static int lifecycle_reap(u64 drained, u64 retired)
 {
 	struct meta_lane *l;
 	u32 i, queue;
+	u64 bit;
 
 	walk.left = 0;
 	walk.undrained = 0;
+	reapable.drained = 0;
+	reapable.retired = 0;
 	bpf_for(i, 0, LANES_MAX) {
 		l = lane_at(i);
+		bit = 1ULL << i;
 		if (l->state == LANE_DRAINING) {
 			walk.left++;
-			if ((draining & (1ULL << i)) && !lane_has_queued(l)) {
-				__sync_fetch_and_and(&served, ~(1ULL << i));
+			if (lane_has_queued(l)) {
+				walk.undrained++;
+			} else if (drained & bit) {
+				__sync_fetch_and_and(&served, ~bit);
 				l->state = LANE_RETIRED;
+				reapable.retired |= bit;
 			} else {
 				walk.undrained++;
+				reapable.drained |= bit;
 			}
 		} else if (l->state == LANE_RETIRED) {
-			if (!(retired & (1ULL << i))) {
+			if (!(retired & bit)) {
 				walk.left++;
+				reapable.retired |= bit;
 				continue;
 			}
 			bpf_for(queue, 0, l->queues) {

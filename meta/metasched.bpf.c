@@ -43,6 +43,22 @@ static __always_inline bool is_bound_kthread(struct task_struct *p)
 	return p->nr_cpus_allowed == 1 && (p->flags & PF_KTHREAD);
 }
 
+/*
+ * For a task that wakes, select_cpu has looked for an idle CPU. One that comes to
+ * enqueue in another way (its slice ended, it yielded, its affinity changed) may
+ * be queued beside an idle CPU that nothing would tell of it.
+ */
+static __always_inline void kick_idle(struct task_struct *p, u64 enq_flags)
+{
+	s32 cpu;
+
+	if (likely(enq_flags & SCX_ENQ_CPU_SELECTED))
+		return;
+	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (cpu >= 0)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+}
+
 SEC("struct_ops/metasched_enqueue")
 void BPF_PROG(metasched_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -59,6 +75,7 @@ void BPF_PROG(metasched_enqueue, struct task_struct *p, u64 enq_flags)
 		enqueue_watched(l, p, enq_flags);
 	else
 		policy_enqueue(&l->lane, p, enq_flags);
+	kick_idle(p, enq_flags);
 }
 
 SEC("struct_ops/metasched_dispatch")
@@ -149,11 +166,11 @@ int replace_root(struct replace_args *args)
 }
 
 SEC("syscall")
-int reap(struct reap_args *args)
+int reap(struct reap_set *ready)
 {
 	if (exit_record.kind)
 		return -ENODEV;
-	return lifecycle_reap(args->draining, args->retired);
+	return lifecycle_reap(ready->drained, ready->retired);
 }
 
 SEC("syscall")

@@ -43,6 +43,7 @@ struct meta_lane {
 	u32 nr_queued; /* as count_queued() last found it */
 	u64 in_force_ns; /* when it became the root lane, CLOCK_MONOTONIC */
 	u64 first_run_ns; /* when a task first ran that came through it; 0: not yet */
+	u64 first_queued; /* whether a CPU was told of its first task */
 
 	/* Written whenever several lanes are served. */
 	u64 vtime; /* ns at WEIGHT_DFL */
@@ -68,15 +69,16 @@ struct replace_result {
 };
 
 /*
- * The argument of reap(): bits of slots. User space waits for a grace period
- * after it saw a lane in a state, so that no callback still acts on an older one.
+ * What reap() is given and what it leaves: bits of slots. It says which lanes could
+ * move on if no callback still acted on an older state; user space waits for a
+ * grace period and hands the same bits in again.
  */
-struct reap_args {
-	u64 draining; /* were seen draining before the last grace period */
-	u64 retired; /* were seen retired before the last grace period */
+struct reap_set {
+	u64 drained; /* drain, and had nothing queued */
+	u64 retired;
 };
 
-_Static_assert(sizeof(struct reap_args) == 16, "laid out by hand in user space");
+_Static_assert(sizeof(struct reap_set) == 16, "laid out by hand in user space");
 
 #define EXIT_REASON_LEN 128
 #define EXIT_MSG_LEN 1024

@@ -3,7 +3,7 @@
 #
 # The measurements of demo.sh: in the guest, or on a machine whose kernel has sched_ext.
 # The store is $METASCHED_STATE/results.db.
-set -u
+set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 readonly METASCHED=$PWD/target/release/metasched
 readonly STORE=$METASCHED_STATE/results.db
@@ -20,8 +20,10 @@ echo "-- what each part prefers"
 "$METASCHED" plan --store "$STORE" || exit
 
 echo "-- the metaschedulers, and their base timeslice"
-"$METASCHED" tune --store "$STORE" --duration "$TUNE_LOAD" --budget "$DEMO_TUNE_BUDGET" || exit
+"$METASCHED" tune --store "$STORE" --duration "$TUNE_LOAD" --budget "$DEMO_TUNE_BUDGET" |
+	tee "$METASCHED_STATE/tuned.txt" || exit
 
-echo "-- the metascheduler itself, for $SHOW_FOR"
-"$METASCHED" plan --store "$STORE" --json >"$METASCHED_STATE/plan.json" || exit
-"$METASCHED" run --plan "$METASCHED_STATE/plan.json" --for "$SHOW_FOR"
+echo "-- the metascheduler that had most throughput, for $SHOW_FOR"
+# Its last line is the command that runs it.
+read -r -a command < <(sed -n 's/^to run it: metasched //p' "$METASCHED_STATE/tuned.txt")
+"$METASCHED" "${command[@]}" --for "$SHOW_FOR"

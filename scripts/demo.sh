@@ -12,9 +12,9 @@
 # guest for all measurements. Every measurement is in the store as soon as it is finished:
 # Ctrl-C leaves nothing running, and the next call goes on from there.
 #
-# Environment: DEMO_PROFILE_BUDGET   time for profiling     (default 7m; 3m once a demo
+# Environment: DEMO_PROFILE_BUDGET   time for profiling     (default 9m; 2m once a demo
 #                                                            has ended: the store has the rest)
-#              DEMO_TUNE_BUDGET      time for tuning        (default 7m)
+#              DEMO_TUNE_BUDGET      time for tuning        (default 10m; 7m once one has ended)
 #              DEMO_LOAD             time for one load      (default 5s)
 #              DEMO_PEERS=1          build the published schedulers first (minutes, once)
 #              METASCHED_STATE       where the store is     (default .cache/demo)
@@ -24,9 +24,13 @@ cd "$(dirname "$0")/.." || exit 1
 
 export METASCHED_STATE=${METASCHED_STATE:-$PWD/.cache/demo}
 readonly FINISHED=$METASCHED_STATE/finished
-DEMO_PROFILE_BUDGET=${DEMO_PROFILE_BUDGET:-$([ -e "$FINISHED" ] && echo 3m || echo 7m)}
-export DEMO_PROFILE_BUDGET
-export DEMO_TUNE_BUDGET=${DEMO_TUNE_BUDGET:-7m}
+if [ -e "$FINISHED" ]; then
+	budgets=(2m 7m)
+else
+	budgets=(9m 10m)
+fi
+export DEMO_PROFILE_BUDGET=${DEMO_PROFILE_BUDGET:-${budgets[0]}}
+export DEMO_TUNE_BUDGET=${DEMO_TUNE_BUDGET:-${budgets[1]}}
 export DEMO_LOAD=${DEMO_LOAD:-5s}
 readonly METASCHED=$PWD/target/release/metasched
 readonly STORE=$METASCHED_STATE/results.db

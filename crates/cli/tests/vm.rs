@@ -221,6 +221,18 @@ fn an_interrupt_reaches_the_command_which_ends_as_it_likes() {
 }
 
 #[test]
+fn with_isolated_cpus_no_scheduler_loads_and_the_user_is_told_why() {
+    let _alone = alone();
+    let output = vm()
+        .args(["--append", "isolcpus=1", "--", env!("CARGO_BIN_EXE_metasched"), "start", "fifo"])
+        .output()
+        .unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
+    assert!(stderr.contains("CPUs 1 are isolated (isolcpus=)"), "{stderr}");
+}
+
+#[test]
 fn what_the_guest_cannot_be_is_said_before_it_boots() {
     let case = |args: &[&str], code: i32, message: &str| {
         let output = vm().args(args).args(["--", "true"]).output().unwrap();

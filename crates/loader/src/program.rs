@@ -131,16 +131,11 @@ macro_rules! variable {
 }
 
 impl Variables {
-    fn slots(self) -> Slots {
-        let mut slots = Slots::default();
-        for slot in 0..LANES_MAX {
-            match LaneState::from_kernel(variable!(self, lanes[slot].state)) {
-                Some(LaneState::Draining) => slots.draining |= 1 << slot,
-                Some(LaneState::Retired) => slots.retired |= 1 << slot,
-                _ => {}
-            }
+    fn reapable(self) -> Slots {
+        Slots {
+            drained: variable!(self, reapable.drained),
+            retired: variable!(self, reapable.retired),
         }
-        slots
     }
 
     /// The slot of the root lane.
@@ -213,10 +208,10 @@ impl Program {
         let reaper = Reaper::start(Lanes {
             reap,
             lock: Arc::clone(&lock),
-            look: Box::new(move || {
+            reapable: Box::new(move || {
                 // Named whole, so that the closure takes the Send type and no field of it.
                 let variables: Variables = variables;
-                variables.slots()
+                variables.reapable()
             }),
             freed: Box::new(move |slot| {
                 let variables: Variables = variables;

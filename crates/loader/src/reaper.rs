@@ -31,16 +31,16 @@ pub(crate) struct Lanes {
     pub reap: OwnedFd,
     /// Held by whoever changes lanes: the kernel side takes one caller at a time.
     pub lock: Arc<Mutex<()>>,
-    /// The state of each slot, and whether tracking is still on.
-    pub look: Box<dyn Fn() -> Slots + Send>,
+    /// What `reap` left for after the next grace period.
+    pub reapable: Box<dyn Fn() -> Slots + Send>,
     /// Told of every slot that was freed.
     pub freed: Box<dyn Fn(u32) + Send>,
 }
 
-/// Slots by state, a bit each.
+/// Slots that wait for a grace period, a bit each; `struct reap_set`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Slots {
-    pub draining: u64,
+    pub drained: u64,
     pub retired: u64,
 }
 
@@ -87,9 +87,9 @@ fn serve(lanes: &Lanes, woken: &Receiver<()>) {
                 Err(RecvTimeoutError::Timeout) => pause = (pause * 2).min(SLOWEST_LOOK),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            match step(lanes) {
-                Ok(true) => break,
-                Ok(false) => {}
+            match free_what_is_empty(lanes) {
+                Ok(0) => break,
+                Ok(_) => {}
                 // The program has left the kernel: its lanes went with it.
                 Err(_) => return,
             }
@@ -97,23 +97,35 @@ fn serve(lanes: &Lanes, woken: &Receiver<()>) {
     }
 }
 
-/// One look; whether everything is done.
-fn step(lanes: &Lanes) -> io::Result<bool> {
-    let before = (lanes.look)();
-    if before != Slots::default() && wait_for_callbacks().is_err() {
-        std::thread::sleep(GRACE_WITHOUT_HELP);
+/// Takes every lane that is empty through to its end; how many are not yet done
+/// with. While none is empty that is one call of a program: a grace period, which
+/// makes every CPU change tasks, is waited for only if there is something to gain.
+fn free_what_is_empty(lanes: &Lanes) -> io::Result<i32> {
+    let mut ready = Slots::default();
+    loop {
+        let (left, reapable) = reap(lanes, ready)?;
+        if reapable == Slots::default() {
+            return Ok(left);
+        }
+        if wait_for_callbacks().is_err() {
+            std::thread::sleep(GRACE_WITHOUT_HELP);
+        }
+        ready = reapable;
     }
+}
+
+/// Moves lanes on: how many are left, and which wait for a grace period.
+fn reap(lanes: &Lanes, ready: Slots) -> io::Result<(i32, Slots)> {
     let mut args = [0u8; 16];
-    args[..8].copy_from_slice(&before.draining.to_ne_bytes());
-    args[8..].copy_from_slice(&before.retired.to_ne_bytes());
+    args[..8].copy_from_slice(&ready.drained.to_ne_bytes());
+    args[8..].copy_from_slice(&ready.retired.to_ne_bytes());
     let _one_caller = lanes.lock.lock().unwrap_or_else(|e| e.into_inner());
     let left = run_program(lanes.reap.as_fd(), &mut args)?;
     if left < 0 {
         return Err(io::Error::from_raw_os_error(-left));
     }
-    let after = (lanes.look)();
-    for slot in (0..64).filter(|slot| before.retired & !after.retired & (1 << slot) != 0) {
+    for slot in (0..64).filter(|slot| ready.retired & (1 << slot) != 0) {
         (lanes.freed)(slot);
     }
-    Ok(left == 0 && after == Slots::default())
+    Ok((left, (lanes.reapable)()))
 }

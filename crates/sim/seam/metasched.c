@@ -8,7 +8,7 @@
 
 extern struct meta_lane lanes[LANES_MAX];
 int replace_root(struct replace_args *args);
-int reap(struct reap_args *args);
+int reap(struct reap_set *ready);
 
 /* One lane, for src/metasched.rs. */
 struct sim_lane {
@@ -46,14 +46,14 @@ int sim_replace_root(u32 policy, u32 weight)
  */
 int sim_reap(void)
 {
-	struct reap_args args = {};
+	struct reap_set ready = {};
 	u32 i;
 
 	for (i = 0; i < LANES_MAX; i++) {
 		if (lanes[i].state == LANE_DRAINING)
-			args.draining |= 1ULL << i;
+			ready.drained |= 1ULL << i;
 		if (lanes[i].state == LANE_RETIRED)
-			args.retired |= 1ULL << i;
+			ready.retired |= 1ULL << i;
 	}
-	return reap(&args);
+	return reap(&ready);
 }

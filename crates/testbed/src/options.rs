@@ -28,6 +28,8 @@ pub struct VmOptions {
     pub accel: Accel,
     /// QEMU's CPU model, where the default is not wanted.
     pub cpu_model: Option<String>,
+    /// Parameters for the guest's kernel, after those that it gets anyway.
+    pub append: Vec<String>,
     /// Folders that the guest shares with the host for reading and writing.
     pub shares: Vec<PathBuf>,
     /// Time for everything, booting included.
@@ -56,6 +58,7 @@ impl Default for VmOptions {
             thread: Thread::Auto,
             accel: Accel::Auto,
             cpu_model: None,
+            append: Vec::new(),
             shares: Vec::new(),
             timeout: None,
             env: BTreeMap::new(),

@@ -23,6 +23,8 @@ pub struct Machine {
     pub llc: Option<Llc>,
     /// The CPU model, if not the default.
     pub cpu_model: Option<String>,
+    /// Parameters of the kernel beyond those that it gets anyway.
+    pub append: Vec<String>,
     /// Memory in bytes.
     pub memory_bytes: u64,
     /// The kernel's image.
@@ -91,6 +93,10 @@ pub fn kernel_command_line(machine: &Machine) -> String {
     if !machine.kvm {
         // There is no speculation in an emulated CPU.
         line.push_str(" mitigations=off");
+    }
+    for parameter in &machine.append {
+        line.push(' ');
+        line.push_str(parameter);
     }
     line
 }
@@ -216,6 +222,7 @@ mod tests {
             topology: None,
             llc: None,
             cpu_model: None,
+            append: Vec::new(),
             memory_bytes: 2 << 30,
             kernel: "/k/vmlinuz".into(),
             shares: Vec::new(),

@@ -134,6 +134,7 @@ impl Vm {
             topology: options.topology,
             llc: options.llc,
             cpu_model: options.cpu_model.clone(),
+            append: options.append.clone(),
             memory_bytes: options.memory_bytes,
             kernel: kernel.bootable()?,
             shares,

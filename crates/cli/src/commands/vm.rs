@@ -42,6 +42,9 @@ pub struct Args {
     /// QEMU's CPU model, such as max or SapphireRapids,-avx2
     #[arg(long, value_name = "MODEL")]
     cpu_model: Option<String>,
+    /// A parameter of the guest's kernel, such as isolcpus=1 (repeatable)
+    #[arg(long, value_name = "PARAMETER")]
+    append: Vec<String>,
     /// Share this folder for reading and writing; made if it is not there (repeatable)
     #[arg(long, value_name = "DIR")]
     rw: Vec<PathBuf>,
@@ -93,6 +96,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         thread: args.thread,
         accel: args.accel,
         cpu_model: args.cpu_model.clone(),
+        append: args.append.clone(),
         shares: args.rw.clone(),
         timeout: Some(args.timeout),
         env: args.env.iter().cloned().collect(),

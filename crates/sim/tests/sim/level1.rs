@@ -123,12 +123,6 @@ const CHANGES: u64 = ms(300);
 /// others waits twice as long: some forty slices.
 const LONGEST_WAIT: u64 = ms(1_000);
 
-/// How long a CPU may be idle beside a task that it could run. A task that is
-/// enqueued without select_cpu (its slice ended, it yielded, its affinity changed)
-/// wakes no idle CPU: one that is pinned here may overtake it, and it waits for
-/// the next turn of a busy one, some slices at worst.
-const IDLE_WINDOW: u64 = ms(100);
-
 /// Any machine of 1 to 16 CPUs, any mix of tasks, changes of weight and affinity,
 /// and lanes that are replaced and reaped at any time: far apart, and at once.
 /// Then nothing changes any more, and everybody must come to run.
@@ -161,11 +155,7 @@ fn anything(seed: u64) -> Scenario {
             change_any_task(kernel, task, cpus, weight);
         });
     }
-    run.cpus(cpus)
-        .seed(seed)
-        .waits_at_most(LONGEST_WAIT)
-        .idle_at_most(IDLE_WINDOW)
-        .run_for(CHANGES + LONGEST_WAIT + ms(1))
+    run.cpus(cpus).seed(seed).waits_at_most(LONGEST_WAIT).run_for(CHANGES + LONGEST_WAIT + ms(1))
 }
 
 fn any_policy(random: &mut Random) -> &'static str {

@@ -18,6 +18,8 @@ use crate::commands::plan::Source;
 
 /// What a run takes besides warm-up and load: settling, switching, reading figures.
 const OVERHEAD: Duration = Duration::from_secs(1);
+/// The same where the CPUs are emulated.
+const OVERHEAD_EMULATED: Duration = Duration::from_secs(4);
 
 /// What was asked for.
 pub(super) struct Settings<'a> {
@@ -100,7 +102,7 @@ impl<'a> Searches<'a> {
         this.single = this.single_scheduler(plan, table);
         let mechanisms = this.settings.mechanisms.to_vec();
         let count = mechanisms.len() * this.settings.strategies.len();
-        this.allotment = this.allot(count)?;
+        this.allotment = this.allot(count, analysis.environment.emulated)?;
         for mechanism in &mechanisms {
             match this.add(plan, analysis, table, *mechanism) {
                 Ok(()) => {}
@@ -124,9 +126,10 @@ impl<'a> Searches<'a> {
         Some(Subject::scheduler(&candidate))
     }
 
-    fn allot(&self, searches: usize) -> Result<Allotment> {
+    fn allot(&self, searches: usize, emulated: bool) -> Result<Allotment> {
         let s = &self.settings;
-        let measurement = s.duration + s.warmup + OVERHEAD;
+        let overhead = if emulated { OVERHEAD_EMULATED } else { OVERHEAD };
+        let measurement = s.duration + s.warmup + overhead;
         let too_small = |e: TuneError| {
             Error::new(Kind::Usage, "tune within the budget", e)
                 .remedy("raise --budget, or name fewer --strategies or one --mechanism")
@@ -224,7 +227,7 @@ impl<'a> Searches<'a> {
                 Request { workload, forms: &forms, subjects: &subjects, options: &options };
             measure_subjects(&request, site, executor, store, observer).map(drop)
         };
-        let runs = |points: usize| points * self.searches.len() + 1;
+        let runs = |points: usize| if points > 0 { points * self.searches.len() + 1 } else { 0 };
         let all = runs(self.allotment.grid) + runs(self.allotment.refinements);
         let share = self.settings.budget.mul_f64(runs(self.allotment.grid) as f64 / all as f64);
         measure(first, store, share)?;

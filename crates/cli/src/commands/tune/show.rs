@@ -125,8 +125,18 @@ fn best_text(best: &StrategyFigures, single: Option<&str>) -> String {
             percent(i.high)
         );
     }
-    out + &format!(
-        "to run it: metasched run --strategy {} --mechanism {} --base-slice {}ms\n",
-        best.strategy, best.mechanism, best.base_slice_ms
-    )
+    out + &format!("to run it: {}\n", run_command(best))
+}
+
+/// The command that runs exactly these turns: the plan's may be others, where a
+/// mechanism cannot carry them or other ones were asked for.
+fn run_command(best: &StrategyFigures) -> String {
+    let mut command = format!(
+        "metasched run --mechanism {} --base-slice {}ms",
+        best.mechanism, best.base_slice_ms
+    );
+    for turn in &best.turns {
+        command += &format!(" --turn {}={}:{:.3}", turn.app, turn.scheduler, turn.weight);
+    }
+    command
 }
