@@ -247,11 +247,14 @@ impl Choice {
                 "{name}: another is better, but switching to it takes as long as its turn; \
                  take longer turns"
             ),
-            _ => format!(
-                "{name}: no scheduler is better than the default beyond the noise \
-                 ({sure} sure that none is better by more than {:.0} %)",
-                WORTHWHILE_GAIN * 100.0,
-            ),
+            _ => {
+                let longer = if self.confidence < 0.5 { "; profile longer to tell" } else { "" };
+                format!(
+                    "{name}: no scheduler is better than the default beyond the noise \
+                     ({sure} sure that none is better by more than {:.0} %{longer})",
+                    WORTHWHILE_GAIN * 100.0,
+                )
+            }
         }
     }
 }

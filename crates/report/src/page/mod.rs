@@ -27,13 +27,15 @@ use html::escape;
 pub fn page(analysis: &Analysis, plan: &Plan, benches: &[Bench]) -> String {
     let workload = escape(&analysis.workload);
     let title = format!("Which scheduler {workload} prefers");
+    // To the minute is enough: 2026-11-21T10:47:42.774Z.
     let last = analysis.sessions.last().map_or("", |s| &s.started_at);
+    let last = last.get(..16).map_or(last.to_owned(), |t| t.replace('T', " ") + " UTC");
     let mut body = format!(
         "<header>\n<h1>{title}</h1>\n<p class=\"muted\">Measured by metasched {} on kernel {}; \
          last session began {}</p>\n</header>\n<main>\n",
         escape(&analysis.environment.metasched),
         escape(&analysis.environment.kernel),
-        escape(last),
+        escape(&last),
     );
     body += &summary::section(analysis, plan);
     body += &schedulers::ratios(analysis);
