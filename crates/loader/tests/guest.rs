@@ -56,6 +56,31 @@ impl Drop for Offline {
     }
 }
 
+/// A process that holds a program of ours until it is killed, at the latest when it is dropped.
+struct Holder(nix::unistd::Pid);
+
+impl Holder {
+    fn fork(policy: &str) -> Self {
+        // SAFETY: the child only loads the program and sleeps until it is killed.
+        match unsafe { nix::unistd::fork() }.unwrap() {
+            nix::unistd::ForkResult::Child => {
+                let _program = Program::load(&LoadOptions::policy(policy));
+                loop {
+                    std::thread::sleep(Duration::from_secs(1));
+                }
+            }
+            nix::unistd::ForkResult::Parent { child } => Self(child),
+        }
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = nix::sys::signal::kill(self.0, nix::sys::signal::Signal::SIGKILL);
+        let _ = nix::sys::wait::waitpid(self.0, None);
+    }
+}
+
 fn assert_alive(program: &Program) {
     if let Some(record) = program.exited() {
         panic!("the kernel ended the program: {record:?}");
@@ -187,22 +212,11 @@ fn a_cpu_goes_off_and_on_line_under_load() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn killing_the_process_gives_the_default_scheduler_back() {
-    // SAFETY: the child only loads the program and sleeps until it is killed.
-    match unsafe { nix::unistd::fork() }.unwrap() {
-        nix::unistd::ForkResult::Child => {
-            let _program = Program::load(&LoadOptions::policy("vtime"));
-            loop {
-                std::thread::sleep(Duration::from_secs(1));
-            }
-        }
-        nix::unistd::ForkResult::Parent { child } => {
-            wait_until("the child's program", || sysfs("state") == "enabled");
-            assert_eq!(sysfs("root/ops"), "metasched");
-            nix::sys::signal::kill(child, nix::sys::signal::Signal::SIGKILL).unwrap();
-            nix::sys::wait::waitpid(child, None).unwrap();
-            wait_until("the default scheduler", || sysfs("state") == "disabled");
-        }
-    }
+    let holder = Holder::fork("vtime");
+    wait_until("the child's program", || sysfs("state") == "enabled");
+    assert_eq!(sysfs("root/ops"), "metasched");
+    drop(holder);
+    wait_until("the default scheduler", || sysfs("state") == "disabled");
 }
 
 #[test]
