@@ -17,7 +17,8 @@ pub enum Subject {
     Scheduler {
         /// The candidate's name.
         name: String,
-        /// Its version.
+        /// Its version. A policy's tells what it was compiled to, so that figures of a
+        /// changed one are not taken for those of the one before.
         version: String,
         /// The options that it runs with.
         options: Vec<String>,

@@ -164,7 +164,7 @@ impl FormFigures {
             duration_s: series.key.duration_s,
             baseline,
             candidates,
-            waits: waits(all),
+            waits: waits(all, &subjects),
             observed_over_unobserved: observation_cost(all),
             failures,
         })
@@ -193,15 +193,19 @@ fn baseline(rounds: &Rounds) -> Option<Baseline> {
     })
 }
 
-/// The wait histograms of each scheduler's traced runs, added up.
-fn waits(all: &[Measurement]) -> Vec<(String, Log2Histogram)> {
+/// The wait histograms of the traced runs of each of these subjects, added up.
+fn waits(
+    all: &[Measurement],
+    subjects: &BTreeMap<String, &Subject>,
+) -> Vec<(String, Log2Histogram)> {
     let mut waits: Vec<(String, Log2Histogram)> = Vec::new();
     for m in all.iter().filter(|m| m.kind == RunKind::Traced) {
-        let (Subject::Scheduler { .. }, Some(buckets)) = (&m.subject, &m.figures.wait_histogram)
-        else {
+        let label = m.subject.to_string();
+        let Some(buckets) = &m.figures.wait_histogram else { continue };
+        if subjects.get(&label) != Some(&&m.subject) {
             continue;
-        };
-        let (label, histogram) = (m.subject.to_string(), Log2Histogram::new(buckets.clone()));
+        }
+        let histogram = Log2Histogram::new(buckets.clone());
         match waits.iter_mut().find(|(l, _)| *l == label) {
             Some((_, sum)) => sum.merge(&histogram),
             None => waits.push((label, histogram)),
