@@ -47,9 +47,7 @@ pub(super) fn ratios(candidates: &[CandidateRounds]) -> Vec<(Ratio, Ratio)> {
 /// A candidate on one form.
 #[derive(Clone, Debug, Serialize)]
 pub struct CandidateFigures {
-    /// Name and options, as tables show it.
-    pub label: String,
-    /// The candidate's name.
+    /// The candidate's name, its options included.
     pub name: String,
     /// Its version.
     pub version: String,
@@ -146,10 +144,9 @@ impl FormFigures {
             .iter()
             .zip(measured.iter().zip(ratios(&measured)))
             .filter(|(_, (rounds, _))| !rounds.rounds.is_empty())
-            .filter_map(|((label, subject), (rounds, (throughput, p99)))| {
-                let Subject::Scheduler { name, version, .. } = subject else { return None };
+            .filter_map(|((name, subject), (rounds, (throughput, p99)))| {
+                let Subject::Scheduler { version, .. } = subject else { return None };
                 Some(CandidateFigures {
-                    label: label.clone(),
                     name: name.clone(),
                     version: version.clone(),
                     rounds: rounds.clone(),
