@@ -221,6 +221,36 @@ fn an_interrupt_reaches_the_command_which_ends_as_it_likes() {
 }
 
 #[test]
+fn uninstalling_takes_away_what_was_written_unless_it_is_in_use() {
+    let _alone = alone();
+    // Without the sources, whose removal has the package lists fetched anew.
+    let script = "
+        rm -f /etc/apt/sources.list.d/metasched.sources
+        unset METASCHED_CACHE_ROOT
+        export SUDO_USER=user SUDO_UID=1000
+        echo user:x:1000:1000::/home/user:/bin/sh >> /etc/passwd
+        there='/run/metasched /sys/fs/cgroup/metasched /var/cache/metasched /var/lib/metasched
+            /home/user/.cache/metasched /etc/apt/preferences.d/metasched.pref'
+        for place in $there; do mkdir -p $place/a; done
+        touch /run/metasched/lock
+        flock /run/metasched/lock scripts/uninstall.sh --yes
+        echo status $?
+        ls -d $there >/dev/null && echo all there
+        scripts/uninstall.sh --yes >&2
+        echo status $?
+        ls -d $there";
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = vm()
+        .current_dir(workspace)
+        .args(["--", "sh", "-c", script])
+        .output()
+        .unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(text(&output.stdout), "status 5\nall there\nstatus 0\n", "{stderr}");
+    assert!(stderr.contains("a metasched is at work"), "{stderr}");
+}
+
+#[test]
 fn what_the_guest_cannot_be_is_said_before_it_boots() {
     let case = |args: &[&str], code: i32, message: &str| {
         let output = vm().args(args).args(["--", "true"]).output().unwrap();
