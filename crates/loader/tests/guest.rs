@@ -7,7 +7,7 @@ mod constants;
 mod load;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -78,6 +78,37 @@ impl Drop for Holder {
     fn drop(&mut self) {
         let _ = nix::sys::signal::kill(self.0, nix::sys::signal::Signal::SIGKILL);
         let _ = nix::sys::wait::waitpid(self.0, None);
+    }
+}
+
+/// A cgroup, removed when this is dropped.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(name: &str) -> Self {
+        let path = Path::new("/sys/fs/cgroup").join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn id(&self) -> u64 {
+        std::os::unix::fs::MetadataExt::ino(&fs::metadata(&self.0).unwrap())
+    }
+
+    fn take(&self, hog: &Hog) {
+        fs::write(self.0.join("cgroup.procs"), hog.pid().to_string()).unwrap();
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A process that has just ended holds its cgroup for a moment.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 
@@ -271,16 +302,15 @@ fn the_verifier_reads_few_instructions() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn waits_are_traced_for_a_cgroup_and_the_system_under_any_scheduler() {
-    let group = Path::new("/sys/fs/cgroup/metasched-wait-test");
-    let below = group.join("below");
-    fs::create_dir_all(&below).unwrap();
-    let id = std::os::unix::fs::MetadataExt::ino(&fs::metadata(group).unwrap());
+    let group = Group::new("metasched-wait-test");
+    let below = Group::new("metasched-wait-test/below");
+    let id = group.id();
     let tracer = WaitTracer::attach(&[id]).unwrap();
     let trace = |what: &str| {
         tracer.reset().unwrap();
         // Three hogs on one CPU: two of them always wait.
         let hogs: Vec<Hog> = (0..3).map(|_| Hog::start(&[0], 0)).collect();
-        fs::write(below.join("cgroup.procs"), hogs[0].pid().to_string()).unwrap();
+        below.take(&hogs[0]);
         std::thread::sleep(Duration::from_secs(2));
         let all = tracer.read().unwrap();
         let [own, system] = all.as_slice() else { panic!("{all:?}") };
@@ -297,9 +327,30 @@ fn waits_are_traced_for_a_cgroup_and_the_system_under_any_scheduler() {
     let program = load("fifo");
     trace("fifo");
     assert_alive(&program);
-    drop(program);
-    wait_until("the cgroup is empty", || fs::remove_dir(&below).is_ok());
-    fs::remove_dir(group).unwrap();
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn waits_of_as_many_cgroups_as_may_be_asked_for_are_told_apart() {
+    let top = Group::new("metasched-wait-many");
+    let groups: Vec<Group> = (1..WaitTracer::CGROUPS_MAX)
+        .map(|n| Group::new(&format!("metasched-wait-many/{n}")))
+        .collect();
+    let ids: Vec<u64> = std::iter::once(&top).chain(&groups).map(Group::id).collect();
+    let tracer = WaitTracer::attach(&ids).unwrap();
+    let hogs: Vec<Hog> = (0..3).map(|_| Hog::start(&[0], 0)).collect();
+    let (first, last) = (&groups[0], &groups[groups.len() - 1]);
+    first.take(&hogs[0]);
+    last.take(&hogs[1]);
+    tracer.reset().unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    let waits: Vec<u64> = tracer.read().unwrap().iter().map(|h| h.count).collect();
+    let (of_first, of_last) = (waits[1], waits[ids.len() - 1]);
+    assert!(of_first > 10 && of_last > 10, "{waits:?}");
+    // What is counted for a cgroup is counted for those above it, and for no other.
+    assert!(waits[0].abs_diff(of_first + of_last) < 10, "{waits:?}");
+    assert!(waits[2..ids.len() - 1].iter().all(|count| *count == 0), "{waits:?}");
+    assert!(waits[ids.len()] > waits[0], "{waits:?}");
 }
 
 #[test]
