@@ -203,10 +203,7 @@ fn killing_metasched_leaves_no_qemu() {
 fn an_interrupt_reaches_the_command_which_ends_as_it_likes() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
-    // The folder is shared at once, the news that the command runs takes another way: an
-    // interrupt that overtakes it ends the guest before there is a command to tell.
     let script = "trap 'echo yes > $SHARED/stopped; exit 5' INT
-        sleep 2
         echo yes > $SHARED/started
         while :; do sleep 0.2; done";
     let guest = started_guest(dir.path(), script);
@@ -218,6 +215,29 @@ fn an_interrupt_reaches_the_command_which_ends_as_it_likes() {
     assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
     assert!(dir.path().join("stopped").exists());
     wait_for("the end of QEMU", || !runs(qemu[0]));
+}
+
+#[test]
+fn an_interrupt_while_the_guest_boots_ends_it_without_a_command() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let mut guest = vm()
+        .arg("--rw")
+        .arg(dir.path())
+        .args(["--", "touch"])
+        .arg(dir.path().join("started"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut qemu = Vec::new();
+    wait_for("the start of QEMU", || {
+        qemu = qemu_below(guest.id());
+        !qemu.is_empty()
+    });
+    let pid = nix::unistd::Pid::from_raw(guest.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    assert_eq!(guest.wait().unwrap().code(), Some(130));
+    assert!(!runs(qemu[0]) && !dir.path().join("started").exists());
 }
 
 #[test]
@@ -240,11 +260,7 @@ fn uninstalling_takes_away_what_was_written_unless_it_is_in_use() {
         echo status $?
         ls -d $there";
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let output = vm()
-        .current_dir(workspace)
-        .args(["--", "sh", "-c", script])
-        .output()
-        .unwrap();
+    let output = vm().current_dir(workspace).args(["--", "sh", "-c", script]).output().unwrap();
     let stderr = text(&output.stderr);
     assert_eq!(text(&output.stdout), "status 5\nall there\nstatus 0\n", "{stderr}");
     assert!(stderr.contains("a metasched is at work"), "{stderr}");
