@@ -58,27 +58,35 @@ static __always_inline u32 log2_floor(u64 v)
 	return r;
 }
 
-static __always_inline void record(u32 index, u64 wait_ns)
+/*
+ * A global function, which the verifier reads once, by itself: part of the loop below,
+ * it would be read with every bucket for every cgroup.
+ */
+__attribute__((noinline)) int record(u32 index, u64 wait_ns)
 {
 	struct wait_histogram *h = bpf_map_lookup_elem(&histograms, &index);
 	u32 bucket = log2_floor(wait_ns);
 
 	if (!h)
-		return;
+		return 0;
 	h->buckets[bucket & (WAIT_BUCKETS - 1)]++;
 	h->count++;
 	h->sum_ns += wait_ns;
 	if (wait_ns > h->max_ns)
 		h->max_ns = wait_ns;
+	return 0;
 }
 
-/* A bit for each cgroup of the list that the task is in or below. */
-static __always_inline u32 matching_cgroups(struct task_struct *p)
+/*
+ * For each cgroup of the list that the task is in or below. Nothing is carried from one
+ * comparison to the next, or the verifier would follow every combination of matches.
+ */
+static __always_inline void record_in_cgroups(struct task_struct *p, u64 wait_ns)
 {
 	struct cgroup *cgrp = p->cgroups->dfl_cgrp, *ancestor;
-	u32 matching = 0, i;
 	int level;
 	u64 id;
+	u32 i;
 
 	for (level = 0; level < WAIT_DEPTH_MAX && level <= cgrp->level; level++) {
 		if (bpf_core_read(&ancestor, sizeof(ancestor), &cgrp->ancestors[level]))
@@ -86,9 +94,8 @@ static __always_inline u32 matching_cgroups(struct task_struct *p)
 		id = BPF_CORE_READ(ancestor, kn, id);
 		for (i = 0; i < WAIT_CGROUPS_MAX && i < nr_cgroups; i++)
 			if (cgroup_ids[i] == id)
-				matching |= 1U << i;
+				record(i + 1, wait_ns);
 	}
-	return matching;
 }
 
 static __always_inline void begin_wait(struct task_struct *p, u64 now_ns)
@@ -104,7 +111,6 @@ static __always_inline void begin_wait(struct task_struct *p, u64 now_ns)
 static __always_inline void end_wait(struct task_struct *p, u64 now_ns)
 {
 	struct waiting *w = bpf_task_storage_get(&waiting, p, 0, 0);
-	u32 matching, i;
 	u64 wait_ns;
 
 	if (!w || !w->since_ns)
@@ -115,12 +121,8 @@ static __always_inline void end_wait(struct task_struct *p, u64 now_ns)
 	if (w->epoch != epoch || (s64)wait_ns < 0)
 		return;
 	record(0, wait_ns);
-	if (!nr_cgroups)
-		return;
-	matching = matching_cgroups(p);
-	for (i = 0; i < WAIT_CGROUPS_MAX; i++)
-		if (matching & (1U << i))
-			record(i + 1, wait_ns);
+	if (nr_cgroups)
+		record_in_cgroups(p, wait_ns);
 }
 
 SEC("tp_btf/sched_wakeup")

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Runs in the guest, called by test.sh: the test programs listed in OUT/programs from
-# number FIRST on; leaves OUT/N.log, and OUT/N.status when program N has ended.
+# number FIRST on; leaves OUT/N.log, and OUT/N.status when program N has ended. One that
+# leaves a scheduler in force has failed, and the next one does not find it.
 set -u
 out=$1 first=$2
 # One that hangs must not take the others' time.
@@ -16,7 +17,13 @@ while IFS=$'\t' read -r program folder; do
 	cd "$folder" || exit 1
 	timeout --kill-after=10 "$PROGRAM_TIMEOUT_S" "$program" --ignored --test-threads=1 \
 		</dev/null 2>&1 | tee "$out/$n.log" | grep -v -E '^$|^running '
-	echo "${PIPESTATUS[0]}" >"$out/$n.status"
+	status=${PIPESTATUS[0]}
+	if [ "$(cat /sys/kernel/sched_ext/state)" != disabled ]; then
+		echo "it left '$(cat /sys/kernel/sched_ext/root/ops)' in force" | tee -a "$out/$n.log"
+		echo S >/proc/sysrq-trigger
+		[ "$status" != 0 ] || status=1
+	fi
+	echo "$status" >"$out/$n.status"
 	# The guest may die in the next program: what is finished stays.
 	sync
 done <"$out/programs"

@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Takes away what scripts/install.sh and the project's own use added to this machine:
-# the package sources and their pins, the lists that came with them, the caches and the
-# state. Packages stay, unless PURGE=1.
+# the package sources and their pins, the lists that came with them, the caches, the state,
+# and what is true until the next boot only; of the user who calls it with sudo too. What
+# was made in the project's folder is for `make clean`. Packages stay, unless PURGE=1.
 #
 #   scripts/uninstall.sh [--yes]     --yes: do not ask
 set -u -o pipefail
 
 readonly STATE=/var/lib/metasched
 readonly CACHE=${METASCHED_CACHE_ROOT:-/var/cache/metasched}
+readonly RUN=/run/metasched
+readonly CGROUP=/sys/fs/cgroup/metasched
 readonly SOURCES=/etc/apt/sources.list.d/metasched.sources
 readonly PINS=/etc/apt/preferences.d/metasched.pref
 
@@ -28,8 +31,19 @@ if [ -s "$STATE/installed" ]; then
 		<"$STATE/installed" 2>/dev/null | sed -n 's/^ii \([^:]*\).*/\1/p')
 fi
 
+# Held by whatever puts schedulers in force: pulled away from under it, it could not put
+# right what it changed.
+if [ -e "$RUN/lock" ] && ! flock --shared --nonblock "$RUN/lock" true; then
+	die 5 "cannot remove $RUN: a metasched is at work; end it first: metasched stop"
+fi
+
+paths=("$SOURCES" "$PINS" "$CACHE" "$STATE" "$RUN" "$CGROUP")
+home=$(getent passwd "${SUDO_USER:-}" | cut -d: -f6)
+if [ -n "$home" ]; then
+	paths+=("$home/.cache/metasched" "$home/.local/state/metasched" "/run/user/$SUDO_UID/metasched")
+fi
 present=()
-for path in "$SOURCES" "$PINS" "$CACHE" "$STATE"; do
+for path in "${paths[@]}"; do
 	[ -e "$path" ] && present+=("$path")
 done
 if [ "${#present[@]}" -eq 0 ]; then
@@ -61,6 +75,8 @@ if [ "${#installed[@]}" -gt 0 ]; then
 	fi
 fi
 had_sources=$([ -e "$SOURCES" ] && echo 1)
+# A cgroup is a folder whose files cannot be removed.
+[ ! -d "$CGROUP" ] || find "$CGROUP" -depth -type d -exec rmdir {} + || die 1 "cannot remove $CGROUP"
 rm -rf -- "${present[@]}" || die 1 "cannot remove all of it"
 # The lists of the removed sources go with the next update.
 if [ -n "$had_sources" ]; then

@@ -28,21 +28,22 @@ fn main() {
         .map(|folder| format!("-I{}", root.join(folder).display()))
         .collect();
     args.push(format!("-I{}", out.display()));
+    // What is compiled tells policies' versions apart, so where it lies must not show in it.
+    args.push(format!("-ffile-prefix-map={}=.", root.display()));
     // The state words of lanes and tasks are read through the policy's own struct.
     args.extend(
         ["-mcpu=v3", "-fno-strict-aliasing", "-Wall", "-Wextra", "-Werror"].map(Into::into),
     );
     // A callback takes all the arguments that its caller has.
     args.extend(["-Wno-unused-parameter", "-Wno-sign-compare"].map(Into::into));
-    for (source, skeleton) in
-        [("meta/metasched.bpf.c", "metasched.skel.rs"), ("bpf/wait.bpf.c", "wait.skel.rs")]
-    {
+    for (source, name) in [("meta/metasched.bpf.c", "metasched"), ("bpf/wait.bpf.c", "wait")] {
         if let Err(error) = SkeletonBuilder::new()
             .source(root.join(source))
+            .obj(out.join(format!("{name}.bpf.o")))
             .clang(&clang)
             .clang_args(&args)
             .reference_obj(true)
-            .build_and_generate(out.join(skeleton))
+            .build_and_generate(out.join(format!("{name}.skel.rs")))
         {
             panic!("cannot build {source} with '{clang}': {error:?}");
         }

@@ -203,10 +203,7 @@ fn killing_metasched_leaves_no_qemu() {
 fn an_interrupt_reaches_the_command_which_ends_as_it_likes() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
-    // The folder is shared at once, the news that the command runs takes another way: an
-    // interrupt that overtakes it ends the guest before there is a command to tell.
     let script = "trap 'echo yes > $SHARED/stopped; exit 5' INT
-        sleep 2
         echo yes > $SHARED/started
         while :; do sleep 0.2; done";
     let guest = started_guest(dir.path(), script);
@@ -230,6 +227,55 @@ fn with_isolated_cpus_no_scheduler_loads_and_the_user_is_told_why() {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{stderr}");
     assert!(stderr.contains("CPUs 1 are isolated (isolcpus=)"), "{stderr}");
+}
+
+#[test]
+fn an_interrupt_while_the_guest_boots_ends_it_without_a_command() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let mut guest = vm()
+        .arg("--rw")
+        .arg(dir.path())
+        .args(["--", "touch"])
+        .arg(dir.path().join("started"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut qemu = Vec::new();
+    wait_for("the start of QEMU", || {
+        qemu = qemu_below(guest.id());
+        !qemu.is_empty()
+    });
+    let pid = nix::unistd::Pid::from_raw(guest.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    assert_eq!(guest.wait().unwrap().code(), Some(130));
+    assert!(!runs(qemu[0]) && !dir.path().join("started").exists());
+}
+
+#[test]
+fn uninstalling_takes_away_what_was_written_unless_it_is_in_use() {
+    let _alone = alone();
+    // Without the sources, whose removal has the package lists fetched anew.
+    let script = "
+        rm -f /etc/apt/sources.list.d/metasched.sources
+        unset METASCHED_CACHE_ROOT
+        export SUDO_USER=user SUDO_UID=1000
+        echo user:x:1000:1000::/home/user:/bin/sh >> /etc/passwd
+        there='/run/metasched /sys/fs/cgroup/metasched /var/cache/metasched /var/lib/metasched
+            /home/user/.cache/metasched /etc/apt/preferences.d/metasched.pref'
+        for place in $there; do mkdir -p $place/a; done
+        touch /run/metasched/lock
+        flock /run/metasched/lock scripts/uninstall.sh --yes
+        echo status $?
+        ls -d $there >/dev/null && echo all there
+        scripts/uninstall.sh --yes >&2
+        echo status $?
+        ls -d $there";
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = vm().current_dir(workspace).args(["--", "sh", "-c", script]).output().unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(text(&output.stdout), "status 5\nall there\nstatus 0\n", "{stderr}");
+    assert!(stderr.contains("a metasched is at work"), "{stderr}");
 }
 
 #[test]

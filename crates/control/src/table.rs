@@ -79,7 +79,7 @@ pub fn candidates(env: &CandidateEnv) -> Result<Vec<Candidate>> {
         name: policy.name.to_owned(),
         kind: CandidateKind::Policy,
         summary: policy.summary.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: metasched_loader::policies_version().to_owned(),
         command: Vec::new(),
     }));
     let mut externals = Vec::new();

@@ -2,6 +2,8 @@
 //! user would use that. Each test fails where there is no sched_ext: one that
 //! measured nothing must not pass.
 
+#[path = "guest/machine.rs"]
+mod machine;
 #[path = "guest/support.rs"]
 mod support;
 
@@ -14,12 +16,14 @@ use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Output, ProcessId, Spawn};
 use metasched_host::sched_ext::State;
 use nix::sys::signal::Signal;
-use support::{Run, candidate, eventually, external, machine, schedulers, script, status, table};
+
+use machine::{Machine, status};
+use support::{Run, candidate, eventually, external, in_force, schedulers, script, table};
 
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn each_scheduler_is_swapped_in_and_out_and_sysfs_agrees() {
-    let _machine = machine();
+    let _machine = Machine::take();
     let mut switcher = Switcher::new(SwitcherOptions::new("guest test")).unwrap();
     let before = status().enable_seq;
     let schedulers = schedulers();
@@ -45,7 +49,7 @@ fn each_scheduler_is_swapped_in_and_out_and_sysfs_agrees() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_lane_is_replaced_without_leaving_sched_ext() {
-    let _machine = machine();
+    let _machine = Machine::take();
     let mut switcher = Switcher::new(SwitcherOptions::new("guest test")).unwrap();
     switcher.switch_to(&candidate("fifo")).unwrap();
     let loaded = status().enable_seq;
@@ -62,7 +66,7 @@ fn a_lane_is_replaced_without_leaving_sched_ext() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_candidate_that_exits_at_once_leaves_the_one_before_in_force() {
-    let _machine = machine();
+    let _machine = Machine::take();
     let folder = tempfile::tempdir().unwrap();
     let bad = Candidate {
         name: "scx_bad".to_owned(),
@@ -82,17 +86,14 @@ fn a_candidate_that_exits_at_once_leaves_the_one_before_in_force() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_killed_candidate_ends_the_run_with_its_own_exit_status() {
-    let _machine = machine();
+    let _machine = Machine::take();
     let folder = tempfile::tempdir().unwrap();
     let external = external(folder.path());
     let mut run = Run::start(&["run", "--turn", &format!("a={}", external.command[0])]);
     run.wait_until_in_force();
-    let mut holder = None;
-    eventually("its process is found", || {
-        holder = metasched_control::holder(Path::new("/"), &status().ops.unwrap());
-        holder.is_some()
-    });
-    assert!(holder.unwrap().id.signal(Signal::SIGKILL));
+    let (ops, _) = in_force();
+    let holder = metasched_control::holder(Path::new("/"), &ops).unwrap();
+    assert!(holder.id.signal(Signal::SIGKILL));
     let (code, said) = run.finish();
     assert_eq!(code, Some(i32::from(Kind::SchedulerExit.exit_code())), "{said}");
     assert!(said.contains("'eevdf' is in force again"), "{said}");
@@ -105,7 +106,7 @@ fn a_killed_candidate_ends_the_run_with_its_own_exit_status() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_run_that_is_killed_at_any_moment_leaves_the_default_scheduler_and_no_process() {
-    let _machine = machine();
+    let _machine = Machine::take();
     let turns: Vec<String> =
         schedulers().iter().map(|s| format!("{}={}", s.name, s.name)).collect();
     let mut arguments = vec!["run", "--mechanism", "swap", "--base-slice", "300ms"];
@@ -133,42 +134,33 @@ fn a_run_that_is_killed_at_any_moment_leaves_the_default_scheduler_and_no_proces
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_run_puts_back_what_it_found_even_when_it_is_killed() {
-    let _machine = machine();
+    let _machine = Machine::take();
     let folder = tempfile::tempdir().unwrap();
     let external = external(folder.path());
     let mut found = Spawn::new(external.command.clone()).stdout(Output::Null).start().unwrap();
-    eventually("it is in force", || status().state == State::Enabled);
-    let (ops, before) = (status().ops, status().enable_seq);
+    let (ops, before) = in_force();
 
     let refused = Run::start(&["run", "--turn", "a=fifo", "--for", "1s"]).finish();
     assert_eq!(refused.0, Some(i32::from(Kind::Busy.exit_code())), "{}", refused.1);
     assert_eq!(found.poll().unwrap(), None, "it must be left alone");
 
+    // Ours and what was found, each enabled once.
     let arguments = ["run", "--take-over", "--turn", "a=fifo", "--for", "2s"];
     let (code, said) = Run::start(&arguments).finish();
     assert_eq!(code, Some(0), "{said}");
-    assert_eq!((status().ops, status().enable_seq), (ops.clone(), before + 2), "{said}");
+    assert_eq!(in_force(), (ops.clone(), before + 2), "{said}");
 
     let mut run = Run::start(&["run", "--take-over", "--turn", "a=fifo"]);
-    let enabled = |times| status().state == State::Enabled && status().enable_seq == before + times;
-    eventually("ours is in force", || enabled(3));
+    eventually("ours is in force", || status().enable_seq == before + 3);
     run.kill();
-    eventually("what was found is in force", || enabled(4));
-    assert_eq!(status().ops, ops);
-    // The kernel calls it enabled a moment before its process has the link in hand.
-    let mut holder = None;
-    eventually("its process is found", || {
-        holder = metasched_control::holder(Path::new("/"), ops.as_deref().unwrap());
-        holder.is_some()
-    });
-    assert!(holder.unwrap().id.signal_group(Signal::SIGINT));
-    eventually("the default scheduler is in force", || status().is_default());
+    eventually("another one is in force", || status().enable_seq == before + 4);
+    assert_eq!(in_force(), (ops, before + 4));
 }
 
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_run_of_lanes_takes_next_to_nothing_for_itself() {
-    let _machine = machine();
+    let _machine = Machine::take();
     // The aim is 0.01, and a calm machine shows less. But an emulated guest books the
     // time that its host runs others to whoever was running in the guest, so that a
     // busy host multiplies the figure; what must be caught here is a busy loop.
@@ -202,7 +194,7 @@ fn a_run_of_lanes_takes_next_to_nothing_for_itself() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_scheduler_is_started_shown_switched_and_stopped() {
-    let _machine = machine();
+    let _machine = Machine::take();
     let command = |arguments: &[&str]| Run::start(arguments).finish();
     let (code, said) = command(&["start", "fifo"]);
     assert_eq!(code, Some(0), "{said}");
@@ -232,7 +224,7 @@ fn a_scheduler_is_started_shown_switched_and_stopped() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn an_operators_sysrq_ends_the_keeper_and_is_not_fought() {
-    let _machine = machine();
+    let _machine = Machine::take();
     let (code, said) = Run::start(&["start", "fifo"]).finish();
     assert_eq!(code, Some(0), "{said}");
     std::fs::write("/proc/sysrq-trigger", "S").unwrap();
@@ -250,7 +242,7 @@ fn an_operators_sysrq_ends_the_keeper_and_is_not_fought() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_process_starts_in_its_cgroup_and_dies_with_it() {
-    let _machine = machine();
+    let _machine = Machine::take();
     let cgroup = Cgroup::create("metasched-test/inner/one").unwrap();
     let mut child = Spawn::new(["sh", "-c", "cat /proc/self/cgroup; sleep 1000 & sleep 1000"])
         .cgroup(&cgroup)
@@ -273,7 +265,7 @@ fn a_process_starts_in_its_cgroup_and_dies_with_it() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn the_guard_kills_what_was_registered_when_its_metasched_is_killed() {
-    let _machine = machine();
+    let _machine = Machine::take();
     // The test runs itself as the metasched that is killed.
     const VICTIM: &str = "METASCHED_TEST_VICTIM";
     if std::env::var_os(VICTIM).is_some() {
@@ -329,7 +321,7 @@ fn a_process_that_holds_the_link_is_an_external_scheduler_whatever_its_name() {
         drop(program);
         std::process::exit(0);
     }
-    let _machine = machine();
+    let _machine = Machine::take();
     let folder = tempfile::tempdir().unwrap();
     let mut switcher = Switcher::new(SwitcherOptions::new("guest test")).unwrap();
     let record = switcher.switch_to(&support::player(folder.path())).unwrap();
@@ -344,7 +336,7 @@ fn a_process_that_holds_the_link_is_an_external_scheduler_whatever_its_name() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn the_list_begins_with_the_default_scheduler_and_has_our_policies() {
-    let _machine = machine();
+    let _machine = Machine::take();
     let names: Vec<String> = table().into_iter().map(|c| c.name).collect();
     assert_eq!(&names[..3], ["eevdf", "fifo", "vtime"]);
 }

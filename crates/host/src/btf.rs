@@ -6,12 +6,13 @@
 //! judged by its BTF before anybody boots it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::io::Read;
 use std::path::Path;
 
 use btf_rs::{Btf, BtfType, Type};
-use metasched_base::{Kind, Result, ResultExt};
+use metasched_base::{Error, Kind, Result, ResultExt};
 use serde::Serialize;
+
+use crate::{elf, vmlinuz};
 
 /// The kfuncs without which no scheduler of ours, nor of the usual collections, can be
 /// loaded. All of them are in 7.0 to 7.3.
@@ -126,125 +127,22 @@ fn takes_hidden_argument(btf: &Btf, function: u32) -> Result<bool, btf_rs::Error
     Ok(false)
 }
 
-/// Reads the BTF out of a kernel image: an x86 bzImage whose payload is compressed with
-/// zstd or gzip, or a plain ELF `vmlinux`.
+/// Reads the BTF out of a kernel image: an x86 boot image, or a plain ELF `vmlinux`.
 pub fn from_vmlinuz(path: &Path) -> Result<Vec<u8>> {
     let attempt = || format!("read the BTF of '{}'", path.display());
     let image = std::fs::read(path).attempt(Kind::BadInput, attempt)?;
-    let elf = if image.starts_with(ELF_MAGIC) {
+    let elf = if image.starts_with(elf::MAGIC) {
         image
     } else {
-        let payload = bzimage_payload(&image).attempt(Kind::BadInput, attempt)?;
-        decompress(payload).attempt(Kind::Unsupported, attempt)?
+        vmlinuz::unpack(&image).map_err(|e| Error { attempt: attempt(), ..e })?
     };
-    elf_section(&elf, ".BTF").map(<[u8]>::to_vec).attempt(Kind::Unsupported, attempt)
-}
-
-const ELF_MAGIC: &[u8] = b"\x7fELF";
-const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
-
-/// The compressed kernel inside a bzImage. Offsets are those of the "Linux/x86 Boot
-/// Protocol", Documentation/arch/x86/boot.rst; payload fields exist since protocol 2.08.
-fn bzimage_payload(image: &[u8]) -> Result<&[u8], String> {
-    const SETUP_SECTS: usize = 0x1f1;
-    const HEADER_MAGIC: usize = 0x202;
-    const VERSION: usize = 0x206;
-    const PAYLOAD_OFFSET: usize = 0x248;
-    const PAYLOAD_LENGTH: usize = 0x24c;
-    const SECTOR_BYTES: usize = 512;
-
-    if image.get(HEADER_MAGIC..HEADER_MAGIC + 4) != Some(b"HdrS".as_slice()) {
-        return Err("it is neither an x86 kernel image nor an ELF file".into());
-    }
-    let version = u16_at(image, VERSION)?;
-    if version < 0x0208 {
-        return Err(format!("its boot protocol {version:#06x} is older than 2.08"));
-    }
-    // 0 stands for 4, says the protocol.
-    let setup_sectors = match image[SETUP_SECTS] {
-        0 => 4,
-        n => usize::from(n),
-    };
-    let start = (setup_sectors + 1) * SECTOR_BYTES + u32_at(image, PAYLOAD_OFFSET)? as usize;
-    let length = u32_at(image, PAYLOAD_LENGTH)? as usize;
-    image
-        .get(start..start.saturating_add(length))
-        .ok_or_else(|| "the image is cut short: its compressed part ends after the file".into())
-}
-
-fn decompress(payload: &[u8]) -> Result<Vec<u8>, String> {
-    let mut elf = Vec::new();
-    let unpacked = if payload.starts_with(ZSTD_MAGIC) {
-        // A single frame: the kernel's build appends the unpacked size, which is no frame.
-        zstd::stream::read::Decoder::new(payload)
-            .map(zstd::stream::read::Decoder::single_frame)
-            .and_then(|mut decoder| decoder.read_to_end(&mut elf))
-    } else if payload.starts_with(GZIP_MAGIC) {
-        flate2::read::GzDecoder::new(payload).read_to_end(&mut elf)
-    } else {
-        let first: Vec<String> = payload.iter().take(4).map(|b| format!("{b:02x}")).collect();
-        return Err(format!(
-            "its compressed part, which begins with '{}', is neither zstd nor gzip",
-            first.join(" ")
-        ));
-    };
-    unpacked.map_err(|cause| format!("its compressed part does not unpack: {cause}"))?;
-    Ok(elf)
-}
-
-/// The contents of a section of a 64-bit little-endian ELF file.
-fn elf_section<'a>(elf: &'a [u8], name: &str) -> Result<&'a [u8], String> {
-    const CLASS_64_LITTLE: [u8; 2] = [2, 1];
-    const SECTION_HEADER_BYTES: usize = 64;
-
-    if !elf.starts_with(ELF_MAGIC) || elf.get(4..6) != Some(&CLASS_64_LITTLE) {
-        return Err("what it holds is not a 64-bit little-endian ELF file".into());
-    }
-    let headers = u64_at(elf, 0x28)? as usize;
-    let count = usize::from(u16_at(elf, 0x3c)?);
-    let names_index = usize::from(u16_at(elf, 0x3e)?);
-    // Offset and size of the section's contents, and the offset of its name.
-    let header = |index: usize| -> Result<(usize, usize, usize), String> {
-        let at = headers.saturating_add(index * SECTION_HEADER_BYTES);
-        Ok((
-            u64_at(elf, at.saturating_add(0x18))? as usize,
-            u64_at(elf, at.saturating_add(0x20))? as usize,
-            u32_at(elf, at)? as usize,
-        ))
-    };
-    let contents = |offset: usize, size: usize| {
-        elf.get(offset..offset.saturating_add(size))
-            .ok_or_else(|| "the ELF file is cut short".to_string())
-    };
-    let (names_at, names_size, _) = header(names_index)?;
-    let names = contents(names_at, names_size)?;
-    for index in 0..count {
-        let (offset, size, name_at) = header(index)?;
-        let tail = names.get(name_at..).unwrap_or_default();
-        if tail.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0)) {
-            return contents(offset, size);
-        }
-    }
-    Err(format!("it has no section {name}: the kernel was built without CONFIG_DEBUG_INFO_BTF"))
-}
-
-fn bytes_at<const N: usize>(data: &[u8], at: usize) -> Result<[u8; N], String> {
-    data.get(at..at.saturating_add(N))
-        .and_then(|bytes| bytes.try_into().ok())
-        .ok_or_else(|| format!("the file is cut short at byte {at}"))
-}
-
-fn u16_at(data: &[u8], at: usize) -> Result<u16, String> {
-    bytes_at(data, at).map(u16::from_le_bytes)
-}
-
-fn u32_at(data: &[u8], at: usize) -> Result<u32, String> {
-    bytes_at(data, at).map(u32::from_le_bytes)
-}
-
-fn u64_at(data: &[u8], at: usize) -> Result<u64, String> {
-    bytes_at(data, at).map(u64::from_le_bytes)
+    let sections = elf::sections(&elf).attempt(Kind::Unsupported, attempt)?;
+    let btf = sections
+        .into_iter()
+        .find(|section| section.name == b".BTF")
+        .ok_or("it has no section .BTF: the kernel was built without CONFIG_DEBUG_INFO_BTF")
+        .attempt(Kind::Unsupported, attempt)?;
+    Ok(btf.contents.to_vec())
 }
 
 #[cfg(test)]

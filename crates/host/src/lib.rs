@@ -2,11 +2,13 @@
 
 pub mod btf;
 pub mod cgroup;
+pub mod elf;
 pub mod kernel;
 pub mod machine;
 pub mod process;
 pub mod sched_ext;
 pub mod services;
+pub mod vmlinuz;
 
 use std::path::{Path, PathBuf};
 

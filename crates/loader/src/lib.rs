@@ -13,10 +13,12 @@ mod reaper;
 mod refusal;
 mod skel;
 mod syscalls;
+mod version;
 mod wait;
 
 pub use exit::ExitRecord;
 pub use lanes::{LaneInfo, LaneState};
 pub use policy::{CounterInfo, OptionInfo, PolicyInfo, policies};
 pub use program::{LoadOptions, Program, Replacement};
+pub use version::policies_version;
 pub use wait::{WaitHistogram, WaitTracer};

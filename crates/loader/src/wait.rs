@@ -11,8 +11,6 @@ use crate::capture::Capture;
 use crate::refusal::{self, Stage};
 use crate::skel::wait::{WaitSkel, WaitSkelBuilder};
 
-/// WAIT_CGROUPS_MAX of bpf/wait.h.
-const CGROUPS_MAX: usize = 16;
 /// WAIT_BUCKETS of bpf/wait.h.
 const BUCKETS: usize = 64;
 
@@ -66,22 +64,25 @@ impl WaitHistogram {
 }
 
 impl WaitTracer {
+    /// How many cgroups can be told apart: WAIT_CGROUPS_MAX of bpf/wait.h.
+    pub const CGROUPS_MAX: usize = 16;
+
     /// Starts to trace: the whole system, and each of the cgroups with all that is
     /// below it. An id of 0 asks for the whole system by name.
     ///
     /// # Errors
-    /// `BadInput` for more cgroups than can be told apart (16); else as for loading
+    /// `BadInput` for more cgroups than [`WaitTracer::CGROUPS_MAX`]; else as for loading
     /// any BPF program.
     pub fn attach(cgroup_ids: &[u64]) -> Result<WaitTracer> {
         let attempt = || "trace run-queue waits".to_string();
         let named: Vec<u64> = cgroup_ids.iter().copied().filter(|id| *id != 0).collect();
-        if named.len() > CGROUPS_MAX {
+        if named.len() > Self::CGROUPS_MAX {
             return Err(Error::new(
                 Kind::BadInput,
                 attempt(),
                 format!("{} cgroups are asked for", named.len()),
             )
-            .remedy(format!("ask for {CGROUPS_MAX} at most")));
+            .remedy(format!("ask for {} at most", Self::CGROUPS_MAX)));
         }
         let capture = Capture::start();
         let refused = |stage: Stage, error: &libbpf_rs::Error| {
@@ -120,7 +121,7 @@ impl WaitTracer {
             let epoch = ptr::addr_of!(bss.epoch).cast_mut();
             ptr::write_volatile(epoch, ptr::read_volatile(epoch) + 1);
         }
-        for index in 0..=CGROUPS_MAX as u32 {
+        for index in 0..=Self::CGROUPS_MAX as u32 {
             map.update_percpu(&index.to_ne_bytes(), &zeros, MapFlags::ANY)
                 .attempt(Kind::Failed, || "reset the run-queue waits".to_string())?;
         }
@@ -173,6 +174,14 @@ impl Drop for WaitTracer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_cgroups_than_can_be_told_apart_are_refused() {
+        let ids: Vec<u64> = (0..=WaitTracer::CGROUPS_MAX as u64 + 1).collect();
+        let error = WaitTracer::attach(&ids).err().expect("the whole system is no cgroup");
+        assert_eq!(error.kind, Kind::BadInput);
+        assert!(error.to_string().contains("17 cgroups are asked for; ask for 16"), "{error}");
+    }
 
     #[test]
     fn cpus_add_up_and_the_longest_wait_is_the_longest_of_any() {

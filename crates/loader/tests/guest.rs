@@ -7,7 +7,7 @@ mod constants;
 mod load;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,62 @@ impl Drop for Offline {
     fn drop(&mut self) {
         // Not unwrapped, for it may be dropped by a failing test.
         let _ = fs::write(Self::SWITCH, "1");
+    }
+}
+
+/// A process that holds a program of ours until it is killed, at the latest when it is dropped.
+struct Holder(nix::unistd::Pid);
+
+impl Holder {
+    fn fork(policy: &str) -> Self {
+        // SAFETY: the child only loads the program and sleeps until it is killed.
+        match unsafe { nix::unistd::fork() }.unwrap() {
+            nix::unistd::ForkResult::Child => {
+                let _program = Program::load(&LoadOptions::policy(policy));
+                loop {
+                    std::thread::sleep(Duration::from_secs(1));
+                }
+            }
+            nix::unistd::ForkResult::Parent { child } => Self(child),
+        }
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = nix::sys::signal::kill(self.0, nix::sys::signal::Signal::SIGKILL);
+        let _ = nix::sys::wait::waitpid(self.0, None);
+    }
+}
+
+/// A cgroup, removed when this is dropped.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(name: &str) -> Self {
+        let path = Path::new("/sys/fs/cgroup").join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn id(&self) -> u64 {
+        std::os::unix::fs::MetadataExt::ino(&fs::metadata(&self.0).unwrap())
+    }
+
+    fn take(&self, hog: &Hog) {
+        fs::write(self.0.join("cgroup.procs"), hog.pid().to_string()).unwrap();
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A process that has just ended holds its cgroup for a moment.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 
@@ -187,22 +243,11 @@ fn a_cpu_goes_off_and_on_line_under_load() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn killing_the_process_gives_the_default_scheduler_back() {
-    // SAFETY: the child only loads the program and sleeps until it is killed.
-    match unsafe { nix::unistd::fork() }.unwrap() {
-        nix::unistd::ForkResult::Child => {
-            let _program = Program::load(&LoadOptions::policy("vtime"));
-            loop {
-                std::thread::sleep(Duration::from_secs(1));
-            }
-        }
-        nix::unistd::ForkResult::Parent { child } => {
-            wait_until("the child's program", || sysfs("state") == "enabled");
-            assert_eq!(sysfs("root/ops"), "metasched");
-            nix::sys::signal::kill(child, nix::sys::signal::Signal::SIGKILL).unwrap();
-            nix::sys::wait::waitpid(child, None).unwrap();
-            wait_until("the default scheduler", || sysfs("state") == "disabled");
-        }
-    }
+    let holder = Holder::fork("vtime");
+    wait_until("the child's program", || sysfs("state") == "enabled");
+    assert_eq!(sysfs("root/ops"), "metasched");
+    drop(holder);
+    wait_until("the default scheduler", || sysfs("state") == "disabled");
 }
 
 #[test]
@@ -238,13 +283,16 @@ fn an_operators_sysrq_ends_the_program_and_the_record_says_so() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn the_verifier_reads_few_instructions() {
-    // Of a million that it grants to each program; two small policies need this.
+    // Of a million that it grants to each program; two small policies need this, and so
+    // does the tracer with all the cgroups that it can take.
     const MOST: u32 = 50_000;
     let _program = load("fifo");
+    let cgroup_ids: Vec<u64> = (1..=WaitTracer::CGROUPS_MAX as u64).collect();
+    let _tracer = WaitTracer::attach(&cgroup_ids).unwrap();
     let mut total = 0;
     for program in libbpf_rs::query::ProgInfoIter::default() {
         let name = program.name.to_string_lossy().into_owned();
-        if name.starts_with("metasched_") || ["replace_root", "reap"].contains(&name.as_str()) {
+        if ["metasched_", "wait_", "replace_root", "reap"].iter().any(|own| name.starts_with(own)) {
             println!("{name}: {} instructions verified", program.verified_insns);
             assert!(program.verified_insns < MOST, "{name}: {}", program.verified_insns);
             total += program.verified_insns;
@@ -257,16 +305,15 @@ fn the_verifier_reads_few_instructions() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn waits_are_traced_for_a_cgroup_and_the_system_under_any_scheduler() {
-    let group = Path::new("/sys/fs/cgroup/metasched-wait-test");
-    let below = group.join("below");
-    fs::create_dir_all(&below).unwrap();
-    let id = std::os::unix::fs::MetadataExt::ino(&fs::metadata(group).unwrap());
+    let group = Group::new("metasched-wait-test");
+    let below = Group::new("metasched-wait-test/below");
+    let id = group.id();
     let tracer = WaitTracer::attach(&[id]).unwrap();
     let trace = |what: &str| {
         tracer.reset().unwrap();
         // Three hogs on one CPU: two of them always wait.
         let hogs: Vec<Hog> = (0..3).map(|_| Hog::start(&[0], 0)).collect();
-        fs::write(below.join("cgroup.procs"), hogs[0].pid().to_string()).unwrap();
+        below.take(&hogs[0]);
         std::thread::sleep(Duration::from_secs(2));
         let all = tracer.read().unwrap();
         let [own, system] = all.as_slice() else { panic!("{all:?}") };
@@ -283,9 +330,30 @@ fn waits_are_traced_for_a_cgroup_and_the_system_under_any_scheduler() {
     let program = load("fifo");
     trace("fifo");
     assert_alive(&program);
-    drop(program);
-    wait_until("the cgroup is empty", || fs::remove_dir(&below).is_ok());
-    fs::remove_dir(group).unwrap();
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn waits_of_as_many_cgroups_as_may_be_asked_for_are_told_apart() {
+    let top = Group::new("metasched-wait-many");
+    let groups: Vec<Group> = (1..WaitTracer::CGROUPS_MAX)
+        .map(|n| Group::new(&format!("metasched-wait-many/{n}")))
+        .collect();
+    let ids: Vec<u64> = std::iter::once(&top).chain(&groups).map(Group::id).collect();
+    let tracer = WaitTracer::attach(&ids).unwrap();
+    let hogs: Vec<Hog> = (0..3).map(|_| Hog::start(&[0], 0)).collect();
+    let (first, last) = (&groups[0], &groups[groups.len() - 1]);
+    first.take(&hogs[0]);
+    last.take(&hogs[1]);
+    tracer.reset().unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    let waits: Vec<u64> = tracer.read().unwrap().iter().map(|h| h.count).collect();
+    let (of_first, of_last) = (waits[1], waits[ids.len() - 1]);
+    assert!(of_first > 10 && of_last > 10, "{waits:?}");
+    // What is counted for a cgroup is counted for those above it, and for no other.
+    assert!(waits[0].abs_diff(of_first + of_last) < 10, "{waits:?}");
+    assert!(waits[2..ids.len() - 1].iter().all(|count| *count == 0), "{waits:?}");
+    assert!(waits[ids.len()] > waits[0], "{waits:?}");
 }
 
 #[test]

@@ -15,9 +15,10 @@ pub const BASELINE: &str = "eevdf";
 pub enum Subject {
     /// One scheduler for the whole machine, all the time.
     Scheduler {
-        /// The candidate's name.
+        /// The candidate's name, its options included.
         name: String,
-        /// Its version.
+        /// Its version. A policy's tells what it was compiled to, so that figures of a
+        /// changed one are not taken for those of the one before.
         version: String,
         /// The options that it runs with.
         options: Vec<String>,
@@ -40,7 +41,7 @@ pub enum Subject {
 pub struct TurnShare {
     /// The application (form) whose turn it is.
     pub app: String,
-    /// The candidate's name, and its options where it has some.
+    /// The candidate's name, its options included.
     pub scheduler: String,
     /// The candidate's version.
     pub version: String,
@@ -85,8 +86,7 @@ impl TurnShare {
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Subject::Scheduler { name, options, .. } if options.is_empty() => write!(f, "{name}"),
-            Subject::Scheduler { name, options, .. } => write!(f, "{name} {}", options.join(" ")),
+            Subject::Scheduler { name, .. } => f.write_str(name),
             Subject::Strategy { strategy, mechanism, base_slice_ms, .. } => {
                 let mechanism = match mechanism {
                     Mechanism::Swap => "swap",
@@ -95,5 +95,28 @@ impl fmt::Display for Subject {
                 write!(f, "{strategy} {base_slice_ms}ms {mechanism}")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metasched_control::{CandidateKind, resolve};
+
+    #[test]
+    fn a_candidate_with_options_is_shown_as_what_asks_for_it() {
+        let rusty = Candidate {
+            name: "scx_rusty".into(),
+            kind: CandidateKind::External,
+            command: vec!["/bin/scx_rusty".into()],
+            ..Candidate::eevdf("")
+        };
+        let table = [rusty];
+        let asked = resolve(&table, "scx_rusty:-k -s 3000").unwrap();
+        let subject = Subject::scheduler(&asked);
+        assert_eq!(subject.to_string(), "scx_rusty -k -s 3000");
+        assert_eq!(resolve(&table, &subject.to_string()).unwrap(), asked);
+        assert_ne!(subject, Subject::scheduler(&table[0]));
+        assert_eq!(TurnShare::new("a", &asked, 1.0).scheduler, "scx_rusty -k -s 3000");
     }
 }

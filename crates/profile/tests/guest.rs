@@ -1,6 +1,8 @@
 //! What only a kernel with sched_ext can show, through the command itself. Each test
 //! fails where there is no sched_ext: one that measured nothing must not pass.
 
+#[path = "../../control/tests/guest/machine.rs"]
+mod machine;
 #[path = "guest/support.rs"]
 mod support;
 
@@ -8,9 +10,8 @@ use std::path::Path;
 
 use metasched_base::Kind;
 use metasched_profile::{Measurement, RunKind, Store, Subject};
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
-use support::{Lab, eventually, machine, nothing_left, pingpong};
+use support::{Disk, Lab, eventually, machine, nothing_left, pingpong};
 
 /// More rounds than any of these tests waits for.
 const FOREVER: [&str; 6] =
@@ -185,13 +186,10 @@ fn a_candidate_that_is_thrown_out_in_the_middle_gives_no_figures() {
 fn a_full_disk_ends_it_with_one_clear_error_and_keeps_what_was_finished() {
     let _machine = machine();
     let lab = Lab::new();
-    let disk = lab.folder.path();
     // Empty tables take 60 KiB, the journal beside them 20.
-    let none: Option<&str> = None;
-    mount(none, disk, Some("tmpfs"), MsFlags::empty(), Some("size=96k")).unwrap();
+    let _disk = Disk::mount(&lab, Some("size=96k"));
     let ended = lab.profile(&pingpong(), &[&["pair"], &FOREVER[..]].concat()).finish();
     let kept = lab.measurements();
-    umount2(disk, MntFlags::MNT_DETACH).unwrap();
     assert_eq!(ended.code, code(Kind::Failed), "{ended}");
     assert!(ended.stderr.contains("no space is left"), "{ended}");
     assert!(!kept.is_empty(), "{ended}");
@@ -203,13 +201,10 @@ fn a_full_disk_ends_it_with_one_clear_error_and_keeps_what_was_finished() {
 fn a_store_that_cannot_be_written_is_told_before_anything_runs() {
     let _machine = machine();
     let lab = Lab::new();
-    let disk = lab.folder.path();
-    let none: Option<&str> = None;
-    mount(none, disk, Some("tmpfs"), MsFlags::empty(), none).unwrap();
+    let disk = Disk::mount(&lab, None);
     drop(Store::open(lab.store()).unwrap());
-    mount(none, disk, none, MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY, none).unwrap();
+    disk.protect();
     let ended = lab.profile(&pingpong(), &["pair", "--schedulers", "fifo"]).finish();
-    umount2(disk, MntFlags::MNT_DETACH).unwrap();
     assert_eq!(ended.code, code(Kind::Denied), "{ended}");
     assert!(ended.stderr.contains("--store"), "{ended}");
     assert!(nothing_left());

@@ -183,12 +183,40 @@ fn preparation_is_done_once_and_again_when_it_was_cut_off_or_the_workload_change
     assert!(e.cause.contains("exit status 1"), "{e}");
     fs::remove_file(lab.folder.path().join("stop")).unwrap();
     // The half that the first try left is not in the way.
-    assert!(prepare(&lab.workload(), &lab.site).unwrap());
-    assert!(!prepare(&lab.workload(), &lab.site).unwrap());
+    assert!(prepare(&lab.workload(), &lab.site).unwrap().now);
+    assert!(!prepare(&lab.workload(), &lab.site).unwrap().now);
     assert_eq!(lab.lines("count"), 2);
     fs::write(&manifest, format!("{text}# changed\n")).unwrap();
-    assert!(prepare(&lab.workload(), &lab.site).unwrap());
+    assert!(prepare(&lab.workload(), &lab.site).unwrap().now);
     assert_eq!(lab.lines("count"), 3);
+}
+
+#[test]
+fn the_two_prepared_folders_used_last_stay_and_so_does_one_in_use() {
+    let lab = Lab::new(&form("sleep 1000", "", "true"));
+    let manifest = lab.path().join("manifest.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    // Each change makes a folder, known by its number.
+    let version = |n: u32| {
+        fs::write(&manifest, format!("{text}# {n}\n")).unwrap();
+        lab.workload()
+    };
+    let there = |n: u32| lab.site.cache(&version(n)).exists();
+    let prepare = |n: u32| {
+        let prepared = prepare(&version(n), &lab.site).unwrap();
+        // The times of two uses must differ by what a file system can tell apart.
+        std::thread::sleep(Duration::from_millis(20));
+        prepared
+    };
+    let in_use = prepare(0);
+    for n in 1..=3 {
+        prepare(n);
+    }
+    assert!(there(0) && !there(1) && there(2) && there(3));
+    drop(in_use);
+    prepare(2);
+    prepare(4);
+    assert!(!there(0) && there(2) && !there(3) && there(4));
 }
 
 #[test]

@@ -171,7 +171,7 @@ pub fn plan(analysis: &Analysis, options: PlanOptions) -> Result<Plan> {
         WholePlan {
             form: form.form.clone(),
             best_estimate: by_estimate(form, &choice).into_iter().next().map(|e| e.name),
-            preferred: candidate_name(form, &choice.preferred),
+            preferred: choice.preferred.clone(),
             sure: confidence(&choice),
         }
     });
@@ -231,15 +231,10 @@ fn confidence(choice: &Choice) -> Confidence {
     }
 }
 
-/// The name of the candidate that tables show as `label`.
-fn candidate_name(form: &FormFigures, label: &str) -> String {
-    form.candidates.iter().find(|c| c.label == label).map_or(label, |c| &c.name).to_owned()
-}
-
 /// The candidates that have an estimate, the highest first.
 fn by_estimate(form: &FormFigures, choice: &Choice) -> Vec<Estimate> {
     let estimate = |a: &metasched_strategy::Assessment| {
-        let candidate = form.candidates.iter().find(|c| c.label == a.name)?;
+        let candidate = form.candidates.iter().find(|c| c.name == a.name)?;
         Some(Estimate {
             name: candidate.name.clone(),
             score: a.score?,
@@ -262,7 +257,7 @@ fn app(
     AppPlan {
         name: form.form.clone(),
         form: form.form.clone(),
-        preferred: candidate_name(form, &choice.preferred),
+        preferred: choice.preferred.clone(),
         sure: confidence(&choice),
         best_estimate: by_estimate.first().map(|e| e.name.clone()),
         by_estimate,
@@ -270,7 +265,7 @@ fn app(
         best_ratio: form
             .candidates
             .iter()
-            .find(|c| c.label == choice.preferred)
+            .find(|c| c.name == choice.preferred)
             .and_then(|c| c.throughput.estimate)
             .unwrap_or(1.0),
         weights: BTreeMap::new(),
@@ -338,7 +333,7 @@ fn rows(form: &FormFigures) -> Vec<TableRow> {
         .iter()
         .map(|c| TableRow {
             form: form.form.clone(),
-            candidate: c.label.clone(),
+            candidate: c.name.clone(),
             version: c.version.clone(),
             rounds: c.rounds.rounds.len(),
             throughput: c.throughput,

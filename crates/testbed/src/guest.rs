@@ -224,6 +224,13 @@ fn run(control: &File) -> Result<FromGuest> {
     let (out_read, out_write) = pipe()?;
     let (err_read, err_write) = pipe()?;
     command.stdin(in_read).stdout(out_write).stderr(err_write);
+    let mut control =
+        control.try_clone().attempt(Kind::Failed, || "open the control port again".into())?;
+    say(&mut control, &FromGuest::Ready)?;
+    let mut orders = orders(control);
+    if !orders.any(|order| order == ToGuest::Start) {
+        return Err(Error::new(Kind::Failed, "wait for the host", "it went away"));
+    }
     let child = command.spawn().map_err(|cause| {
         let kind = match cause.kind() {
             std::io::ErrorKind::NotFound => Kind::BadInput,
@@ -239,10 +246,7 @@ fn run(control: &File) -> Result<FromGuest> {
     let err = relay(File::from(OwnedFd::from(err_read)), stderr);
     // Nobody receives its count, so the pipe closes at the end of the input.
     drop(relay(stdin, File::from(OwnedFd::from(in_write))));
-    let mut control =
-        control.try_clone().attempt(Kind::Failed, || "open the control port again".into())?;
-    say(&mut control, &FromGuest::Started)?;
-    std::thread::spawn(move || obey(control, child));
+    std::thread::spawn(move || obey(orders, child));
 
     let status = reap_until(child)?;
     end_leftovers();
@@ -323,17 +327,22 @@ fn relay(mut from: File, mut to: File) -> Receiver<(u64, File)> {
     receive
 }
 
+/// What the host says, as it comes.
+fn orders(control: File) -> impl Iterator<Item = ToGuest> {
+    BufReader::new(control).lines().map_while(Result::ok).filter_map(|line| {
+        serde_json::from_str(&line)
+            .inspect_err(|error| eprintln!("testbed: the host says '{line}': {error}"))
+            .ok()
+    })
+}
+
 /// Carries out what the host says while the command runs.
-fn obey(control: File, child: Pid) {
-    for line in BufReader::new(control).lines() {
-        let Ok(line) = line else { return };
-        match serde_json::from_str(&line) {
-            Ok(ToGuest::Signal { number }) => {
-                if let Ok(signal) = Signal::try_from(number) {
-                    let _ = killpg(child, signal);
-                }
-            }
-            Err(error) => eprintln!("testbed: the host says '{line}': {error}"),
+fn obey(orders: impl Iterator<Item = ToGuest>, child: Pid) {
+    for order in orders {
+        if let ToGuest::Signal { number } = order
+            && let Ok(signal) = Signal::try_from(number)
+        {
+            let _ = killpg(child, signal);
         }
     }
 }

@@ -138,8 +138,11 @@ impl Session {
     pub(crate) fn finish(mut self, interrupt: &Interrupt) -> Result<Outcome> {
         loop {
             match self.events.recv_timeout(POLL) {
-                Ok(Event::Guest(FromGuest::Started)) => {
+                Ok(Event::Guest(FromGuest::Ready)) => {
                     self.boot = Some(self.started.elapsed());
+                    if self.say(&ToGuest::Start).is_err() {
+                        return Err(self.died());
+                    }
                     self.feed_stdin();
                 }
                 Ok(Event::Guest(FromGuest::Ended { status, stdout_bytes, stderr_bytes })) => {
@@ -275,8 +278,15 @@ impl Session {
         Ok(())
     }
 
+    fn say(&mut self, message: &ToGuest) -> Result<()> {
+        let attempt = || "speak to the guest".to_owned();
+        let mut line = serde_json::to_vec(message).attempt(Kind::Failed, attempt)?;
+        line.push(b'\n');
+        self.control.write_all(&line).attempt(Kind::Guest, attempt)
+    }
+
     /// The first signal is handed on to the command, which may then end as it should;
-    /// if it does not, the guest is ended.
+    /// if it does not, the guest is ended. Before we have it started there is none.
     fn check_interrupt(&mut self, interrupt: &Interrupt) -> Result<()> {
         if !interrupt.is_raised() {
             return Ok(());
@@ -286,11 +296,7 @@ impl Session {
             _ if self.boot.is_none() => Err(stopped()),
             None => {
                 self.interrupted = Some(Instant::now());
-                let message = ToGuest::Signal { number: Signal::SIGINT as i32 };
-                let mut line = serde_json::to_vec(&message)
-                    .attempt(Kind::Failed, || "write to the guest".into())?;
-                line.push(b'\n');
-                self.control.write_all(&line).map_err(|_| stopped())
+                self.say(&ToGuest::Signal { number: Signal::SIGINT as i32 }).map_err(|_| stopped())
             }
             Some(since) if since.elapsed() > INTERRUPTED_WITHIN => Err(stopped()),
             Some(_) => Ok(()),

@@ -57,8 +57,9 @@ pub struct Share {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "snake_case")]
 pub enum FromGuest {
-    /// The command runs; its standard input may be sent.
-    Started,
+    /// The command can be started: it waits for [`ToGuest::Start`], and its standard
+    /// input may be sent.
+    Ready,
     /// The guest could not be set up, or the command could not be started.
     Failed {
         /// What was attempted and why it failed.
@@ -81,6 +82,9 @@ pub enum FromGuest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "snake_case")]
 pub enum ToGuest {
+    /// Starts the command. As the host says so, it knows at any moment whether there is a
+    /// command that an interrupt has to reach.
+    Start,
     /// Sends a signal to the command's process group.
     Signal {
         /// The signal's number.

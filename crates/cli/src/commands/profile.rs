@@ -123,8 +123,8 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let mut show = Show::new(context, &workload);
     if args.prepare_only {
         show.preparing();
-        let now = prepare(&workload, &site)?;
-        return show.prepared(now, &site.cache(&workload)).map(|()| 0);
+        let prepared = prepare(&workload, &site)?;
+        return show.prepared(prepared.now, &site.cache(&workload)).map(|()| 0);
     }
     let table = candidates(&CandidateEnv::system())?;
     let mut pool = table.clone();
@@ -148,7 +148,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let store_path = args.store.clone().unwrap_or_else(default_path);
     let mut store = Store::open(&store_path)?;
     show.preparing();
-    prepare(&workload, &site)?;
+    let _prepared = prepare(&workload, &site)?;
     let mut switcher =
         Switcher::new(SwitcherOptions::new("metasched profile").take_over(args.take_over))?;
     site.groups = Box::new(Cgroups::new(Some(switcher.guard())));

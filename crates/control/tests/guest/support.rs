@@ -1,32 +1,15 @@
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use metasched_control::{Candidate, CandidateEnv, CandidateKind, candidates, find};
+use metasched_control::{Candidate, CandidateEnv, CandidateKind, candidates, find, holder};
 use metasched_host::process::{Child, Output, Spawn};
-use metasched_host::sched_ext::{SchedExt, State, Status};
+use metasched_host::sched_ext::State;
 use nix::sys::signal::Signal;
+
+use crate::machine::status;
 
 /// An emulated guest under load needs most of a minute for what takes a second elsewhere.
 const PATIENCE: Duration = Duration::from_secs(90);
-
-/// The machine, for one test at a time. Panics where there is no sched_ext.
-pub fn machine() -> MutexGuard<'static, ()> {
-    static MACHINE: Mutex<()> = Mutex::new(());
-    assert!(
-        status().state != State::Absent,
-        "this kernel has no sched_ext: run it in the testbed with 'make test-guest'"
-    );
-    let machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
-    // What a failed test left must not fail the others.
-    let (_, said) = Run::start(&["stop"]).finish();
-    eventually(&format!("nothing of an earlier test is left ({said})"), || status().is_default());
-    machine
-}
-
-pub fn status() -> Status {
-    SchedExt::at(Path::new("/")).status().unwrap()
-}
 
 /// Waits until something is so.
 pub fn eventually(what: &str, mut so: impl FnMut() -> bool) {
@@ -35,6 +18,19 @@ pub fn eventually(what: &str, mut so: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "it never came about: {what}; {:?}", status());
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Waits until a scheduler is in force; gives its name, and how many were enabled so far.
+///
+/// The kernel calls one enabled before it has counted it: in between it patches its own
+/// code and prints a line. Last of all its process gets the link, which is why that is
+/// what is waited for.
+pub fn in_force() -> (String, u64) {
+    eventually("a scheduler is in force, and its process has the link", || {
+        status().ops.is_some_and(|ops| holder(Path::new("/"), &ops).is_some())
+    });
+    let status = status();
+    (status.ops.unwrap_or_default(), status.enable_seq)
 }
 
 pub fn table() -> Vec<Candidate> {

@@ -156,7 +156,7 @@ pub fn measure_subjects(
         None => subjects.insert(0, executor.baseline()?),
     }
     observer(Event::Preparing);
-    prepare(request.workload, site)?;
+    let _prepared = prepare(request.workload, site)?;
     let name = &request.workload.manifest.name;
     let mut bench = Bench {
         request,

@@ -14,5 +14,5 @@ mod wait;
 pub use application::Application;
 pub use groups::{Cgroups, Group, Groups, Usage};
 pub use load::{Observe, RunResult};
-pub use prepare::{prepare, stage};
+pub use prepare::{Prepared, prepare, stage};
 pub use site::Site;

@@ -1,9 +1,10 @@
 //! What a workload needs before it is first started: prepared files, kept on disk,
 //! and what is staged in memory for one boot.
 
+use std::cmp::Reverse;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_host::process::Spawn;
@@ -19,40 +20,83 @@ const DONE: &str = ".metasched-done";
 /// Holds the boot for which the folder was staged.
 const STAGED: &str = ".metasched-staged";
 
-/// Prepares the workload unless that was done already; true if it was done now.
+/// How many prepared folders of a workload are kept: the last one used, and another to
+/// go back to. A change of any file or parameter makes a folder of some 100 MB.
+const KEPT: usize = 2;
+
+/// A workload's prepared folder, which is not removed while this lives.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Whether it was prepared by this call.
+    pub now: bool,
+    /// None where the cache cannot be written: nobody can remove anything there.
+    _lock: Option<Flock<fs::File>>,
+}
+
+/// Prepares the workload unless that was done already.
 ///
 /// The files are made where they stay, because Python environments hold their own
 /// path; a marker, written last, tells a finished folder from one that was cut off,
 /// which is made anew.
-pub fn prepare(workload: &Workload, site: &Site) -> Result<bool> {
+pub fn prepare(workload: &Workload, site: &Site) -> Result<Prepared> {
     let cache = site.cache(workload);
-    let Some(step) = &workload.manifest.prepare else {
-        make_folder(&cache)?;
-        return Ok(false);
-    };
     let marker = cache.join(DONE);
-    if marker.exists() {
-        return Ok(false);
-    }
     make_folder(cache.parent().unwrap_or(&cache))?;
-    let _lock = lock(&cache.with_extension("lock"), site)?;
-    // Another process may have done it while we waited.
+    let lock_path = cache.with_extension("lock");
+    let held = lock(&lock_path, FlockArg::LockSharedNonblock, site);
     if marker.exists() {
-        return Ok(false);
+        // The time of the last use; that it cannot be written costs a preparation at most.
+        let _ = fs::File::open(&marker).and_then(|file| file.set_modified(SystemTime::now()));
+        return Ok(Prepared { now: false, _lock: held.ok() });
     }
+    drop(held);
+    let held = lock(&lock_path, FlockArg::LockExclusiveNonblock, site)?;
+    // Another process may have done it while we waited.
+    let now = !marker.exists();
+    if now {
+        make(workload, site, &cache)?;
+        write_marker(&marker, &workload.hash)?;
+        prune(&cache);
+    }
+    // For others to use it too. In between it is free, but nobody removes the newest.
+    held.relock(FlockArg::LockShared)
+        .attempt(Kind::Failed, || format!("lock '{}'", lock_path.display()))?;
+    Ok(Prepared { now: now && workload.manifest.prepare.is_some(), _lock: Some(held) })
+}
+
+/// Fills the folder anew.
+fn make(workload: &Workload, site: &Site, cache: &Path) -> Result<()> {
     if cache.exists() {
-        fs::remove_dir_all(&cache)
+        fs::remove_dir_all(cache)
             .attempt(Kind::Failed, || format!("remove the unfinished '{}'", cache.display()))?;
     }
-    make_folder(&cache)?;
+    make_folder(cache)?;
+    let Some(step) = &workload.manifest.prepare else { return Ok(()) };
     let variables = site.variables(workload, Duration::ZERO);
     let log = cache.with_extension("log");
     let whole = contained(&step.command);
     let spawn = command(&whole, &workload.manifest.folder, &variables);
     let what = format!("prepare the workload '{}'", workload.manifest.name);
-    run(&what, step, &spawn, &log, &site.interrupt)?;
-    write_marker(&marker, &workload.hash)?;
-    Ok(true)
+    run(&what, step, &spawn, &log, &site.interrupt)
+}
+
+/// Removes what was prepared of the same workload but for those used last, and those in
+/// use, which are locked. What cannot be removed costs space, no more.
+fn prune(cache: &Path) {
+    let Some(entries) = cache.parent().and_then(|folder| fs::read_dir(folder).ok()) else { return };
+    // An unfinished one has no marker, and counts as the oldest.
+    let used = |folder: &PathBuf| fs::metadata(folder.join(DONE)).and_then(|m| m.modified()).ok();
+    let mut folders: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    folders.sort_by_key(|folder| Reverse(used(folder)));
+    for folder in folders.iter().skip(KEPT) {
+        // The lock's file stays: somebody may be waiting for it.
+        let Ok(file) = fs::File::create(folder.with_extension("lock")) else { continue };
+        if let Ok(_lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            let _ = fs::remove_dir_all(folder);
+            let _ = fs::remove_file(folder.with_extension("log"));
+        }
+    }
 }
 
 /// Does what is to be done once per boot before the first start.
@@ -128,12 +172,13 @@ fn write_marker(marker: &Path, text: &str) -> Result<()> {
     write().attempt(Kind::Failed, || format!("write '{}'", marker.display()))
 }
 
-/// Waits for the lock, so that two calls do not prepare one folder at once.
-fn lock(path: &PathBuf, site: &Site) -> Result<Flock<fs::File>> {
+/// Waits for the lock: exclusive for who prepares a folder or removes it, shared for who
+/// uses it.
+fn lock(path: &Path, how: FlockArg, site: &Site) -> Result<Flock<fs::File>> {
     let attempt = || format!("lock '{}'", path.display());
     let mut file = fs::File::create(path).attempt(Kind::Failed, attempt)?;
     loop {
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        match Flock::lock(file, how) {
             Ok(lock) => return Ok(lock),
             Err((back, nix::errno::Errno::EWOULDBLOCK)) => file = back,
             Err((_, e)) => return Err(e).attempt(Kind::Failed, attempt),

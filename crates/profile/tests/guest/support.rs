@@ -1,31 +1,23 @@
 //! The command under test, and what it leaves behind.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use metasched_host::process::{Child, Output, Spawn};
-use metasched_host::sched_ext::{SchedExt, State, Status};
 use metasched_profile::{Measurement, Query, Store};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
+
+use crate::machine::{Machine, status};
 
 /// An emulated guest on a busy machine needs minutes for what takes seconds elsewhere.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// The machine, for one test at a time. Panics where there is no sched_ext.
-pub fn machine() -> MutexGuard<'static, ()> {
-    static MACHINE: Mutex<()> = Mutex::new(());
-    assert!(
-        status().state != State::Absent,
-        "this kernel has no sched_ext: run it in the testbed with 'make test-guest'"
-    );
-    let machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+/// The machine, once nothing of an earlier test is left on it.
+pub fn machine() -> Machine {
+    let machine = Machine::take();
     eventually("nothing of an earlier test is left", nothing_left);
     machine
-}
-
-pub fn status() -> Status {
-    SchedExt::at(Path::new("/")).status().unwrap()
 }
 
 /// Whether the default scheduler is in force, and no process or cgroup of a workload,
@@ -102,6 +94,31 @@ impl Lab {
         let all: Vec<&str> =
             ["profile", workload].iter().chain(arguments).chain(&short).copied().collect();
         Run::start(&all)
+    }
+}
+
+/// A small file system at a lab's folder, while this lives.
+pub struct Disk<'a>(&'a Path);
+
+impl<'a> Disk<'a> {
+    /// Mounts it with these options.
+    pub fn mount(lab: &'a Lab, options: Option<&str>) -> Self {
+        let folder = lab.folder.path();
+        mount(Some("tmpfs"), folder, Some("tmpfs"), MsFlags::empty(), options).unwrap();
+        Self(folder)
+    }
+
+    /// From now on nothing can be written to it.
+    pub fn protect(&self) {
+        let (none, flags): (Option<&str>, _) = (None, MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY);
+        mount(none, self.0, none, flags, none).unwrap();
+    }
+}
+
+impl Drop for Disk<'_> {
+    fn drop(&mut self) {
+        // Not unwrapped, for it may be dropped by a failing test.
+        let _ = umount2(self.0, MntFlags::MNT_DETACH);
     }
 }
 

@@ -47,9 +47,7 @@ pub(super) fn ratios(candidates: &[CandidateRounds]) -> Vec<(Ratio, Ratio)> {
 /// A candidate on one form.
 #[derive(Clone, Debug, Serialize)]
 pub struct CandidateFigures {
-    /// Name and options, as tables show it.
-    pub label: String,
-    /// The candidate's name.
+    /// The candidate's name, its options included.
     pub name: String,
     /// Its version.
     pub version: String,
@@ -146,10 +144,9 @@ impl FormFigures {
             .iter()
             .zip(measured.iter().zip(ratios(&measured)))
             .filter(|(_, (rounds, _))| !rounds.rounds.is_empty())
-            .filter_map(|((label, subject), (rounds, (throughput, p99)))| {
-                let Subject::Scheduler { name, version, .. } = subject else { return None };
+            .filter_map(|((name, subject), (rounds, (throughput, p99)))| {
+                let Subject::Scheduler { version, .. } = subject else { return None };
                 Some(CandidateFigures {
-                    label: label.clone(),
                     name: name.clone(),
                     version: version.clone(),
                     rounds: rounds.clone(),
@@ -164,7 +161,7 @@ impl FormFigures {
             duration_s: series.key.duration_s,
             baseline,
             candidates,
-            waits: waits(all),
+            waits: waits(all, &subjects),
             observed_over_unobserved: observation_cost(all),
             failures,
         })
@@ -193,15 +190,19 @@ fn baseline(rounds: &Rounds) -> Option<Baseline> {
     })
 }
 
-/// The wait histograms of each scheduler's traced runs, added up.
-fn waits(all: &[Measurement]) -> Vec<(String, Log2Histogram)> {
+/// The wait histograms of the traced runs of each of these subjects, added up.
+fn waits(
+    all: &[Measurement],
+    subjects: &BTreeMap<String, &Subject>,
+) -> Vec<(String, Log2Histogram)> {
     let mut waits: Vec<(String, Log2Histogram)> = Vec::new();
     for m in all.iter().filter(|m| m.kind == RunKind::Traced) {
-        let (Subject::Scheduler { .. }, Some(buckets)) = (&m.subject, &m.figures.wait_histogram)
-        else {
+        let label = m.subject.to_string();
+        let Some(buckets) = &m.figures.wait_histogram else { continue };
+        if subjects.get(&label) != Some(&&m.subject) {
             continue;
-        };
-        let (label, histogram) = (m.subject.to_string(), Log2Histogram::new(buckets.clone()));
+        }
+        let histogram = Log2Histogram::new(buckets.clone());
         match waits.iter_mut().find(|(l, _)| *l == label) {
             Some((_, sum)) => sum.merge(&histogram),
             None => waits.push((label, histogram)),

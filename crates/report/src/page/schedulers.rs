@@ -45,7 +45,7 @@ fn dot_figure(
             dots: f
                 .candidates
                 .iter()
-                .map(|c| Dot { label: c.label.clone(), ratio: of(c) })
+                .map(|c| Dot { label: c.name.clone(), ratio: of(c) })
                 .collect(),
         })
         .collect();
@@ -94,7 +94,7 @@ fn ratio_table(analysis: &Analysis) -> Table {
         for c in &form.candidates {
             table.row([
                 form.form.clone(),
-                c.label.clone(),
+                c.name.clone(),
                 c.version.clone(),
                 c.rounds.rounds.len().to_string(),
                 ratio_text(&c.throughput),

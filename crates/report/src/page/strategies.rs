@@ -88,7 +88,7 @@ fn best_single(
     let candidates = analysis.whole()?.candidates.iter();
     let rated = candidates.filter_map(|c| Some((c, of(c).estimate?)));
     let best = rated.max_by(|a, b| if more { a.1.total_cmp(&b.1) } else { b.1.total_cmp(&a.1) });
-    best.map(|(c, ratio)| Reference { label: c.label.clone(), ratio })
+    best.map(|(c, ratio)| Reference { label: c.name.clone(), ratio })
 }
 
 fn line_figure(

@@ -2,7 +2,6 @@
 
 mod archive;
 mod facts;
-mod image;
 mod version;
 
 use std::fs;
