@@ -28,17 +28,18 @@
  * The longest slice while several lanes are served: how long a lane that lags
  * may have to wait for a CPU.
  */
-#define SHARED_SLICE_NS (5ULL * 1000 * 1000)
-/* The most vtime by which a lane that had nothing to run may lag behind. */
+#define SHARED_SLICE_NS (2ULL * 1000 * 1000)
+/*
+ * The most vtime by which a lane that had nothing to run may lag behind, and by
+ * which a new root lane may be ahead and still have its first run.
+ */
 #define LANE_CREDIT_NS (20ULL * 1000 * 1000)
-/* By how much vtime a new root lane may be ahead and still have its first run. */
-#define FIRST_RUN_CREDIT_NS (10ULL * 1000 * 1000)
 /*
  * How much more than the root lane the lanes that drain get. Their tasks came
  * first: at even shares, whoever was queued when the lane was replaced would
- * wait twice as long as without a change, at 4 : 1 a quarter longer.
+ * wait twice as long as without a change, at 8 : 1 an eighth longer.
  */
-#define DRAIN_SHARE 4
+#define DRAIN_SHARE 8
 
 /*
  * What is in force, in one word so that one write changes it.
@@ -386,13 +387,15 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev)
 		if (!(candidates & (1ULL << i)))
 			continue;
 		l = lane_at(i);
+		/* Before its queues are looked at, which takes longest here. */
+		if (l->state == LANE_DRAINING && oldest != LANES_MAX &&
+		    l->lane.generation > oldest_generation)
+			continue;
 		if (i != prev_slot && !lane_has_queued(l))
 			continue;
 		if (l->state == LANE_DRAINING) {
-			if (oldest == LANES_MAX || l->lane.generation < oldest_generation) {
-				oldest = i;
-				oldest_generation = l->lane.generation;
-			}
+			oldest = i;
+			oldest_generation = l->lane.generation;
 		} else if (best == LANES_MAX || vtime_before(l->vtime, best_vtime)) {
 			best = i;
 			best_vtime = l->vtime;
@@ -403,7 +406,7 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev)
 		if (oldest == LANES_MAX && vtime_before(level1.drain_vtime, best_vtime))
 			level1.drain_vtime = best_vtime;
 		if (!lane_at(best)->first_run_ns)
-			best_vtime -= FIRST_RUN_CREDIT_NS;
+			best_vtime -= LANE_CREDIT_NS;
 	}
 	if (oldest != LANES_MAX &&
 	    (best == LANES_MAX || vtime_before(level1.drain_vtime, best_vtime)))

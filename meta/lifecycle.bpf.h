@@ -122,6 +122,19 @@ static int lifecycle_start(u32 policy)
 }
 
 /*
+ * Has every CPU choose anew, so that what runs comes through the new lane now and
+ * not when its slice ends.
+ */
+static void kick_all(void)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+}
+
+/*
  * Puts a new lane in force. Everything about it is written before the one word
  * that makes it the root: a callback on another CPU sees the old lane or the new
  * one, each of them whole and served.
@@ -149,6 +162,7 @@ static int lifecycle_replace(u32 policy, u32 weight)
 	__sync_fetch_and_or(&served, 1ULL << (slot & ROOT_SLOT));
 	WRITE_ONCE(root_word, root_word_of(l));
 	old->state = LANE_DRAINING;
+	kick_all();
 	return 0;
 }
 

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use crate::syscalls::{run_first, run_program, wait_for_callbacks};
 
-/// The first look after a replacement; a drain takes a few milliseconds.
-const FIRST_LOOK: Duration = Duration::from_millis(2);
+/// The first look after a replacement; a drain takes some milliseconds.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
 /// The pace at which it settles while a lane does not get empty, or while
 /// nothing runs that could be a new lane's first task.
 const SLOWEST_LOOK: Duration = Duration::from_millis(50);
