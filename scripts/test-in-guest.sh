@@ -9,6 +9,17 @@ out=$1 first=$2
 # One that hangs must not take the others' time.
 readonly PROGRAM_TIMEOUT_S=600
 
+# Taking a scheduler out takes the kernel a moment.
+default_is_in_force() {
+	local state
+	for _ in 1 2 3 4 5; do
+		state=$(cat /sys/kernel/sched_ext/state)
+		[ "$state" != disabled ] || return 0
+		sleep 1
+	done
+	return 1
+}
+
 n=0
 while IFS=$'\t' read -r program folder; do
 	n=$((n + 1))
@@ -18,7 +29,7 @@ while IFS=$'\t' read -r program folder; do
 	timeout --kill-after=10 "$PROGRAM_TIMEOUT_S" "$program" --ignored --test-threads=1 \
 		</dev/null 2>&1 | tee "$out/$n.log" | grep -v -E '^$|^running '
 	status=${PIPESTATUS[0]}
-	if [ "$(cat /sys/kernel/sched_ext/state)" != disabled ]; then
+	if ! default_is_in_force; then
 		echo "it left '$(cat /sys/kernel/sched_ext/root/ops)' in force" | tee -a "$out/$n.log"
 		echo S >/proc/sysrq-trigger
 		[ "$status" != 0 ] || status=1

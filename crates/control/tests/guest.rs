@@ -252,7 +252,7 @@ fn a_process_starts_in_its_cgroup_and_dies_with_it() {
     eventually("it has spoken", || !child.stdout_tail().is_empty());
     assert!(child.stdout_tail().contains("/metasched-test/inner/one"), "{}", child.stdout_tail());
     assert!(cgroup.pids().unwrap().contains(&child.pid()));
-    assert!(cgroup.sched_stat().unwrap().run_ns > 0);
+    assert!(cgroup.threads().unwrap().total().run_ns > 0);
     assert!(cgroup.cpu_stat().unwrap().usage_usec > 0);
     let control = std::fs::read_to_string("/sys/fs/cgroup/metasched-test/cgroup.subtree_control");
     assert!(control.unwrap().contains("cpu"));

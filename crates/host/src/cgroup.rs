@@ -290,11 +290,6 @@ impl Cgroup {
         Ok(ThreadStats(stats))
     }
 
-    /// The sum of [`Cgroup::threads`].
-    pub fn sched_stat(&self) -> Result<SchedStat> {
-        Ok(self.threads()?.total())
-    }
-
     /// Its folder and those below, parents first.
     fn tree(&self) -> Result<Vec<PathBuf>> {
         let mut folders = Vec::new();
@@ -426,7 +421,7 @@ mod tests {
         write_thread(root.path(), 20, 21, "400 40 4\n", (5, 6));
         let a = Cgroup::create_at(root.path(), "a").unwrap();
         assert_eq!(
-            a.sched_stat().unwrap(),
+            a.threads().unwrap().total(),
             SchedStat { run_ns: 700, wait_ns: 70, timeslices: 7, nvcsw: 9, nivcsw: 12 }
         );
     }

@@ -228,7 +228,7 @@ fn staging_is_done_once_per_boot() {
         lab.folder.path().join("count").display(),
         form("sleep 1000", "", "true")
     );
-    fs::write(lab.path().join("manifest.toml"), text).unwrap();
+    fs::write(lab.path().join("manifest.toml"), &text).unwrap();
     let workload = lab.workload();
     stage(&workload, &lab.site).unwrap();
     stage(&workload, &lab.site).unwrap();
@@ -236,4 +236,7 @@ fn staging_is_done_once_per_boot() {
     fs::write(lab.site.scratch(&workload).join(".metasched-staged"), "another boot").unwrap();
     stage(&workload, &lab.site).unwrap();
     assert_eq!(lab.lines("count"), 2);
+    fs::write(lab.path().join("manifest.toml"), format!("{text}# changed\n")).unwrap();
+    stage(&lab.workload(), &lab.site).unwrap();
+    assert!(!lab.site.scratch(&workload).exists(), "what is no longer used takes no memory");
 }

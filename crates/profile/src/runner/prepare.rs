@@ -107,9 +107,12 @@ pub fn stage(workload: &Workload, site: &Site) -> Result<()> {
     if fs::read_to_string(&marker).is_ok_and(|staged| staged == boot) {
         return Ok(());
     }
-    if scratch.exists() {
-        fs::remove_dir_all(&scratch)
-            .attempt(Kind::Failed, || format!("empty '{}'", scratch.display()))?;
+    // With it goes what was staged for other contents or parameters: it takes memory, and
+    // nobody measures a workload twice at the same time.
+    let folder = scratch.parent().unwrap_or(&scratch);
+    if folder.exists() {
+        fs::remove_dir_all(folder)
+            .attempt(Kind::Failed, || format!("empty '{}'", folder.display()))?;
     }
     make_folder(&scratch)?;
     if let Some(step) = &workload.manifest.stage {
