@@ -27,6 +27,10 @@ struct Args {
     /// Where the store is
     #[arg(long, env = "METASCHED_OUT", default_value = ".")]
     out: PathBuf,
+    /// The schedulers to measure, as `metasched profile --schedulers` takes them; all that
+    /// are here if not given
+    #[arg(long, value_name = "NAME,...")]
+    schedulers: Option<String>,
     /// The schedulers that take turns, as `metasched tune --turn` takes them, instead of
     /// those that the parts prefer; once for each part
     #[arg(long = "turn", value_name = "PART=SCHEDULER")]
@@ -61,7 +65,11 @@ fn bench(args: &Args) -> Result<Figures> {
     let profile_budget = format_duration(args.profile_budget).replace(' ', "");
     let tune_budget = format_duration(args.tune_budget).replace(' ', "");
 
-    let profile = metasched(&["profile", "qa", "--store", &store, "--budget", &profile_budget])?;
+    let mut profile = vec!["profile", "qa", "--store", &store, "--budget", &profile_budget];
+    if let Some(schedulers) = &args.schedulers {
+        profile.extend(["--schedulers", schedulers]);
+    }
+    let profile = metasched(&profile)?;
     let plan = metasched(&["plan", "--store", &store])?;
     let mut tune = vec!["tune", "--store", &store, "--budget", &tune_budget];
     for turn in &args.turns {
@@ -153,7 +161,11 @@ fn print_ratios(title: &str, rows: &Value, keys: &[&str]) {
     let mut shown = table(&titles);
     for row in rows.as_array().into_iter().flatten() {
         let mut cells: Vec<String> = keys.iter().map(|key| plain(&row[*key])).collect();
-        cells.extend([ratio(&row["throughput"]), ratio(&row["p99"]), plain(&row["rounds"])]);
+        cells.extend([
+            ratio(&row["throughput"]),
+            ratio(&row["p99"]),
+            plain(&row["throughput"]["interval"]["n"]),
+        ]);
         shown.add_row(cells);
     }
     println!("{title}\n{shown}\n");

@@ -1,6 +1,11 @@
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
 
 use crate::{Error, Kind, Result};
 
@@ -9,36 +14,63 @@ use crate::{Error, Kind, Result};
 /// Long loops ask it between steps, so that stopping always takes the same
 /// orderly way: the scheduler is put back and children are ended. A second
 /// signal ends the process at once; the guard process then cleans up.
-#[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
+///
+/// As a descriptor it becomes readable when a stop is asked for, and stays so: what
+/// waits for something else can wait for that too, and need not look again and
+/// again, which would take CPU time from what is measured.
+#[derive(Clone, Debug)]
+pub struct Interrupt {
+    raised: Arc<AtomicBool>,
+    /// Nothing is ever read from it.
+    reader: Arc<UnixStream>,
+    writer: Arc<UnixStream>,
+}
+
+impl Default for Interrupt {
+    /// One that only [`Interrupt::raise`] raises.
+    fn default() -> Self {
+        Self::new().expect("a pair of sockets")
+    }
+}
 
 impl Interrupt {
+    fn new() -> std::io::Result<Self> {
+        let (reader, writer) = UnixStream::pair()?;
+        Ok(Self { raised: Arc::default(), reader: Arc::new(reader), writer: Arc::new(writer) })
+    }
+
     /// Starts to listen for the signals. Call once, early in `main`.
     pub fn listen() -> Result<Self> {
-        let flag = Arc::new(AtomicBool::new(false));
+        let attempt = |e| Error::new(Kind::Failed, "listen for signals", e);
+        let this = Self::new().map_err(attempt)?;
         for signal in
             [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
         {
-            // Registered first, so that it sees the flag as the first signal left it.
+            // In this order: the first sees the flag as the first signal left it, and
+            // whoever is woken finds the flag raised.
             signal_hook::flag::register_conditional_shutdown(
                 signal,
                 i32::from(Kind::Interrupted.exit_code()),
-                Arc::clone(&flag),
+                Arc::clone(&this.raised),
             )
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
-            .map_err(|e| Error::new(Kind::Failed, "listen for signals", e))?;
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&this.raised)))
+            .and_then(|_| signal_hook::low_level::pipe::register(signal, this.writer.try_clone()?))
+            .map_err(attempt)?;
         }
-        Ok(Self(flag))
+        Ok(this)
     }
 
     /// Asks for the stop that a signal would ask for.
     pub fn raise(&self) {
-        self.0.store(true, Ordering::SeqCst);
+        use std::io::Write;
+        self.raised.store(true, Ordering::SeqCst);
+        // It fails only if it is full, and then it is readable already.
+        let _ = (&*self.writer).write(&[1]);
     }
 
     /// Whether a stop was asked for.
     pub fn is_raised(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
+        self.raised.load(Ordering::SeqCst)
     }
 
     /// An error of kind [`Kind::Interrupted`] if a stop was asked for.
@@ -52,8 +84,6 @@ impl Interrupt {
 
     /// Sleeps for `duration` or until a stop is asked for; true if it slept it all.
     pub fn sleep(&self, duration: Duration) -> bool {
-        // Short enough that a user who presses Ctrl-C does not press it again.
-        const POLL: Duration = Duration::from_millis(20);
         let end = Instant::now() + duration;
         loop {
             if self.is_raised() {
@@ -63,8 +93,16 @@ impl Interrupt {
             if left.is_zero() {
                 return true;
             }
-            std::thread::sleep(left.min(POLL));
+            let mut raised = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
+            // Any error is a signal that was not for us, and then it sleeps on.
+            let _ = ppoll(&mut raised, Some(TimeSpec::from_duration(left)), None);
         }
+    }
+}
+
+impl AsFd for Interrupt {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.reader.as_fd()
     }
 }
 
@@ -78,5 +116,18 @@ mod tests {
         interrupt.raise();
         assert!(!interrupt.sleep(Duration::from_secs(3600)));
         assert_eq!(interrupt.check("the profile").unwrap_err().kind, Kind::Interrupted);
+    }
+
+    #[test]
+    fn a_sleep_ends_when_another_thread_raises_it() {
+        let interrupt = Interrupt::default();
+        assert!(interrupt.sleep(Duration::from_millis(1)));
+        let raiser = interrupt.clone();
+        let thread = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            raiser.raise();
+        });
+        assert!(!interrupt.sleep(Duration::from_secs(3600)));
+        thread.join().unwrap();
     }
 }

@@ -23,7 +23,7 @@ use crate::switcher::Switcher;
 const SOCKET: &str = "control.sock";
 
 /// How often the keeper looks whether its scheduler is still there.
-const LOOK_MS: u16 = 200;
+const LOOK_MS: u16 = 1000;
 
 /// How long a connected client may keep the others waiting.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(2);
@@ -169,9 +169,10 @@ impl Keeper {
     pub fn run(mut self, interrupt: &Interrupt) -> Result<()> {
         while !interrupt.is_raised() {
             self.switcher.check_alive()?;
-            let mut ready = [PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+            let mut ready = [self.listener.as_fd(), interrupt.as_fd()]
+                .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
             // Interrupted by a signal counts as nobody there.
-            if poll(&mut ready, LOOK_MS).unwrap_or(0) == 0 {
+            if poll(&mut ready, LOOK_MS).unwrap_or(0) == 0 || interrupt.is_raised() {
                 continue;
             }
             if let Ok((stream, _)) = self.listener.accept()

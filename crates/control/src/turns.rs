@@ -12,10 +12,10 @@ use crate::candidate::{Candidate, CandidateKind};
 use crate::switch::{Mechanism, SwitchRecord};
 use crate::switcher::Switcher;
 
-/// How often a turn looks whether it was interrupted and its scheduler is still there.
-/// A scheduler that has left harms nobody (the default one is in force), so this is
-/// only how soon the user hears of it; each look takes a wake-up from the load.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often a turn looks whether its scheduler is still there. One that has left harms
+/// nobody (the default one is in force), so this is only how soon the user hears of it;
+/// each look takes a wake-up from the load.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// One application's turn in the cycle.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -125,8 +125,7 @@ pub fn take_turns(
             if now >= deadline {
                 break;
             }
-            std::thread::sleep((deadline - now).min(LOOK));
-            if interrupt.is_raised() {
+            if !interrupt.sleep((deadline - now).min(LOOK)) {
                 summary.interrupted = true;
                 *stay += nanoseconds(start.elapsed());
                 break 'cycle;

@@ -290,13 +290,15 @@ impl Child {
     }
 
     /// Its last lines, for an error message: of standard error, or if it wrote
-    /// nothing there, of standard output.
+    /// nothing there, of standard output. The backtrace that many a Rust program
+    /// ends with tells a user nothing and is left out.
     pub fn last_lines(&self, lines: usize) -> String {
         let mut text = self.stderr_tail();
         if text.trim().is_empty() {
             text = self.stdout_tail();
         }
-        let all: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let words = text.split_once("Stack backtrace:").map_or(&*text, |(words, _)| words);
+        let all: Vec<&str> = words.lines().filter(|line| !line.trim().is_empty()).collect();
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 

@@ -1,15 +1,12 @@
-//! Waits for children without looking every few milliseconds, which would itself
-//! take CPU time from what is measured.
+//! Waits for children without looking again and again, which would itself take CPU
+//! time from what is measured.
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use metasched_base::{Interrupt, Kind, Result, ResultExt};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
-/// How long a stop that was asked for may go unnoticed: four looks in a second cost
-/// nothing that can be measured.
-const LOOK: Duration = Duration::from_millis(250);
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
 
 /// A process that can be waited for together with others.
 #[derive(Debug)]
@@ -46,23 +43,23 @@ pub(super) fn wait(
     interrupts: &[&Interrupt],
 ) -> Result<Woken> {
     let end = Instant::now() + timeout;
+    let processes = watched.len();
     loop {
         if interrupts.iter().any(|interrupt| interrupt.is_raised()) {
             return Ok(Woken::Interrupted);
         }
         let left = end.saturating_duration_since(Instant::now());
+        let watched = watched.iter().map(|w| w.0.as_fd());
+        let stops = interrupts.iter().map(|interrupt| interrupt.as_fd());
         let mut fds: Vec<PollFd> =
-            watched.iter().map(|w| PollFd::new(w.0.as_fd(), PollFlags::POLLIN)).collect();
-        // Rounded up, or the last part of a millisecond would be spent spinning.
-        let look = left.min(LOOK) + Duration::from_micros(999);
-        let look = PollTimeout::try_from(look).unwrap_or(PollTimeout::ZERO);
-        match poll(&mut fds, look) {
+            watched.chain(stops).map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        match ppoll(&mut fds, Some(TimeSpec::from_duration(left)), None) {
             Ok(0) if left.is_zero() => return Ok(Woken::Timeout),
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(e) => return Err(e).attempt(Kind::Failed, || "wait for processes".to_owned()),
         }
         let ended = |fd: &PollFd| fd.revents().is_some_and(|events| !events.is_empty());
-        if let Some(place) = fds.iter().position(ended) {
+        if let Some(place) = fds[..processes].iter().position(ended) {
             return Ok(Woken::Ended(place));
         }
     }

@@ -26,6 +26,14 @@ fn the_exit_status_and_the_last_words_are_kept() {
 }
 
 #[test]
+fn a_backtrace_does_not_hide_the_error_before_it() {
+    let words = r"Error: no ring buffer\n\nStack backtrace:\n   0: <unknown>\n   1: <unknown>\n";
+    let mut child = shell(&format!("printf '{words}' >&2; exit 1")).start().unwrap();
+    assert_eq!(child.wait(PATIENCE).unwrap().unwrap().code(), Some(1));
+    assert_eq!(child.last_lines(2), "Error: no ring buffer");
+}
+
+#[test]
 fn a_missing_program_is_bad_input_that_names_it() {
     let e = Spawn::new(["/no/such/program"]).start().unwrap_err();
     assert_eq!(e.kind, Kind::BadInput);
