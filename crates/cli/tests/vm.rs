@@ -138,6 +138,7 @@ fn the_guest_has_the_topology_that_was_asked_for_and_sched_ext() {
         test -r /boot/config-$(uname -r) && echo config
         mountpoint -q /sys/fs/bpf && echo bpf
         grep -qw cpu /sys/fs/cgroup/cgroup.controllers && echo cgroup
+        echo descriptors | cat /dev/fd/0
         kill -9 $$";
     let output = vm()
         .args(["--topology", "sockets=2,cores=1,threads=2,nodes=2", "--llc", "per-core"])
@@ -145,7 +146,7 @@ fn the_guest_has_the_topology_that_was_asked_for_and_sched_ext() {
         .output()
         .unwrap();
     let expected = "cpus 4\n0,0,0,0\n1,0,0,0\n2,1,1,1\n3,1,1,1\nllc 0-1\n\
-                    disabled\nconfig\nbpf\ncgroup\n";
+                    disabled\nconfig\nbpf\ncgroup\ndescriptors\n";
     assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
     assert_eq!(output.status.code(), Some(128 + 9));
 }
@@ -257,7 +258,7 @@ fn uninstalling_takes_away_what_was_written_unless_it_is_in_use() {
     let _alone = alone();
     // Without the sources, whose removal has the package lists fetched anew.
     let script = "
-        rm -f /etc/apt/sources.list.d/metasched.sources
+        rm -f /etc/apt/sources.list.d/metasched.sources /etc/apt/preferences.d/metasched.pref
         unset METASCHED_CACHE_ROOT
         export SUDO_USER=user SUDO_UID=1000
         echo user:x:1000:1000::/home/user:/bin/sh >> /etc/passwd

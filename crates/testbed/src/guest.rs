@@ -93,6 +93,16 @@ fn mount_all(spec: &Spec) -> Result<()> {
             eprintln!("testbed: {error}");
         }
     }
+    // Not the kernel's own; a shell opens a process substitution through the first.
+    for (name, target) in [
+        ("/dev/fd", "/proc/self/fd"),
+        ("/dev/stdin", "/proc/self/fd/0"),
+        ("/dev/stdout", "/proc/self/fd/1"),
+        ("/dev/stderr", "/proc/self/fd/2"),
+    ] {
+        std::os::unix::fs::symlink(target, name)
+            .attempt(Kind::Failed, || format!("make {name}"))?;
+    }
     let _ = fs::create_dir_all("/run/lock");
     for share in &spec.shares {
         mount_share(share)?;
