@@ -12,9 +12,10 @@
 # guest for all measurements. Every measurement is in the store as soon as it is finished:
 # Ctrl-C leaves nothing running, and the next call goes on from there.
 #
-# Environment: DEMO_PROFILE_BUDGET   time for profiling     (default 9m; 2m once a demo
+# Environment: DEMO_PROFILE_BUDGET   time for profiling     (default 9m; 90s once a demo
 #                                                            has ended: the store has the rest)
-#              DEMO_TUNE_BUDGET      time for tuning        (default 10m; 7m once one has ended)
+#              DEMO_TUNE_BUDGET      time for tuning        (default 10m; 495s once one has ended,
+#                                                            the least for all turns three times)
 #              DEMO_LOAD             time for one load      (default 5s)
 #              DEMO_PEERS=1          build the published schedulers first (minutes, once)
 #              METASCHED_STATE       where the store is     (default .cache/demo)
@@ -25,7 +26,7 @@ cd "$(dirname "$0")/.." || exit 1
 export METASCHED_STATE=${METASCHED_STATE:-$PWD/.cache/demo}
 readonly FINISHED=$METASCHED_STATE/finished
 if [ -e "$FINISHED" ]; then
-	budgets=(2m 7m)
+	budgets=(90s 495s)
 else
 	budgets=(9m 10m)
 fi
