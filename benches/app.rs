@@ -164,7 +164,8 @@ fn print_ratios(title: &str, rows: &Value, keys: &[&str]) {
         cells.extend([
             ratio(&row["throughput"]),
             ratio(&row["p99"]),
-            plain(&row["throughput"]["interval"]["n"]),
+            // A strategy's row has no count of its own.
+            plain(row.get("rounds").unwrap_or(&row["throughput"]["interval"]["n"])),
         ]);
         shown.add_row(cells);
     }

@@ -17,7 +17,7 @@ use metasched_host::process::{Output, ProcessId, Spawn};
 use metasched_host::sched_ext::State;
 use nix::sys::signal::Signal;
 
-use machine::{Machine, status};
+use machine::{Machine, processes, status};
 use support::{Run, candidate, eventually, external, in_force, schedulers, script, table};
 
 #[test]
@@ -126,7 +126,7 @@ fn a_run_that_is_killed_at_any_moment_leaves_the_default_scheduler_and_no_proces
         eventually(&format!("no process is left of the one killed after {after_ms} ms"), || {
             let ours =
                 |command: &str| command.contains("scx_") || command.contains("metasched guard");
-            support::processes(ours).is_empty()
+            processes(ours).is_empty()
         });
     }
 }

@@ -42,6 +42,17 @@ pub fn status() -> Status {
     SchedExt::at(Path::new("/")).status().unwrap()
 }
 
+/// The command lines of all processes that are like that.
+pub fn processes(like: impl Fn(&str) -> bool) -> Vec<String> {
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .map(|bytes| String::from_utf8_lossy(&bytes).replace('\0', " "))
+        .filter(|command| like(command))
+        .collect()
+}
+
 /// Ends every scheduler, and whoever would put one in force, until none is left. It does
 /// not panic, as it is also called by tests that panic already.
 fn clear() {

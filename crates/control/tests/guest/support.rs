@@ -89,17 +89,6 @@ pub fn script(folder: &Path, name: &str, body: &str) -> String {
     path.display().to_string()
 }
 
-/// The command lines of all processes that are like that.
-pub fn processes(like: impl Fn(&str) -> bool) -> Vec<String> {
-    std::fs::read_dir("/proc")
-        .unwrap()
-        .flatten()
-        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
-        .map(|bytes| String::from_utf8_lossy(&bytes).replace('\0', " "))
-        .filter(|command| like(command))
-        .collect()
-}
-
 /// A `metasched` command under test.
 pub struct Run(Child);
 

@@ -8,7 +8,7 @@ use metasched_profile::{Measurement, Query, Store};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
 
-use crate::machine::{Machine, status};
+use crate::machine::{Machine, processes, status};
 
 /// An emulated guest on a busy machine needs minutes for what takes seconds elsewhere.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -32,16 +32,8 @@ pub fn nothing_left() -> bool {
             || command.contains("load.sh")
             || (is_metasched && !command.contains("--guest-init"))
     };
-    let processes = std::fs::read_dir("/proc")
-        .unwrap()
-        .flatten()
-        .filter(|entry| entry.file_name().to_str() != Some(&std::process::id().to_string()))
-        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
-        .map(|bytes| String::from_utf8_lossy(&bytes).replace('\0', " "))
-        .filter(|command| ours(command))
-        .count();
     status().is_default()
-        && processes == 0
+        && processes(ours).is_empty()
         && !Path::new("/sys/fs/cgroup/metasched/pingpong").exists()
 }
 
