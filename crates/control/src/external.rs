@@ -29,6 +29,8 @@ const LAST_LINES: usize = 8;
 pub(crate) struct Graces {
     /// From the start of the process until it is in force.
     pub(crate) start: Duration,
+    /// From then until the process has the link in its hands.
+    pub(crate) link: Duration,
     /// After SIGINT.
     pub(crate) interrupt: Duration,
     /// After SIGTERM.
@@ -43,6 +45,8 @@ impl Default for Graces {
             // The verifier takes a second or two over the largest ones, an emulated guest
             // ten times that, and a loaded one more still. A start that hangs is rare.
             start: Duration::from_secs(120),
+            // The last thing that a start does; microseconds, unless the machine is busy.
+            link: Duration::from_secs(5),
             interrupt: Duration::from_secs(5),
             terminate: Duration::from_secs(3),
             kill: Duration::from_secs(20),
@@ -99,6 +103,7 @@ impl External {
     ) -> Result<()> {
         let attempt = || format!("start '{}'", candidate.name);
         let end = Instant::now() + graces.start;
+        let mut nameless_since = None;
         let told = |child: &Child| match child.last_lines(LAST_LINES) {
             lines if lines.is_empty() => "it said nothing".to_owned(),
             lines => format!("its last words were:\n{lines}"),
@@ -108,9 +113,14 @@ impl External {
                 let status = sysfs.status()?;
                 let ops = status.ops.clone().unwrap_or_default();
                 if status.state == State::Enabled && status.enable_seq != before.enable_seq {
-                    if !is_named_like(&candidate.command, &ops)
-                        && !holds_struct_ops(root, self.child.pid())
+                    if is_named_like(&candidate.command, &ops)
+                        || holds_struct_ops(root, self.child.pid())
                     {
+                        self.enable_seq = status.enable_seq;
+                        return Ok(());
+                    }
+                    // The kernel enables a scheduler before its process gets the link.
+                    if nameless_since.get_or_insert_with(Instant::now).elapsed() >= graces.link {
                         return Err(Error::new(
                             Kind::Busy,
                             attempt(),
@@ -118,8 +128,6 @@ impl External {
                         )
                         .remedy("find out who started it ('metasched status') and stop that"));
                     }
-                    self.enable_seq = status.enable_seq;
-                    return Ok(());
                 }
             }
             if let Some(status) = self.child.poll()? {

@@ -167,6 +167,7 @@ impl Machine {
             guard: Some(guard.map(str::to_owned).to_vec()),
             graces: Graces {
                 start: PATIENCE,
+                link: Duration::from_millis(300),
                 interrupt: Duration::from_millis(300),
                 terminate: Duration::from_millis(300),
                 kill: PATIENCE,

@@ -161,10 +161,10 @@ fn a_run_puts_back_what_it_found_even_when_it_is_killed() {
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_run_of_lanes_takes_next_to_nothing_for_itself() {
     let _machine = Machine::take();
-    // The aim is 0.01, and a calm machine shows less. But an emulated guest books the
-    // time that its host runs others to whoever was running in the guest, so that a
-    // busy host multiplies the figure; what must be caught here is a busy loop.
-    const CPU_SHARE_MAX: f64 = 0.05;
+    // The aim is 0.01; how near it is, is for a benchmark to say. An emulated guest books
+    // the time that its host runs others to whoever was running in the guest, so that a
+    // busy host multiplies the figure. What must be caught here is a busy loop.
+    const CPU_SHARE_MAX: f64 = 0.25;
     const MEMORY_KIB_MAX: i64 = 40 * 1024;
     let arguments = [
         "--json",

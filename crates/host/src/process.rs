@@ -4,5 +4,5 @@ mod identity;
 mod spawn;
 mod tail;
 
-pub use identity::ProcessId;
+pub use identity::{ProcessId, peak_memory_kib};
 pub use spawn::{Child, Output, Spawn, StopPlan, Stopped};

@@ -3,6 +3,7 @@
 mod live;
 mod turns;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
@@ -10,6 +11,7 @@ use metasched_control::{
     CandidateEnv, CandidateKind, EEVDF, Mechanism, Switcher, SwitcherOptions, Turn, TurnsSummary,
     candidates, take_turns,
 };
+use metasched_host::process::peak_memory_kib;
 use metasched_strategy::{Strategy, timeslices};
 use serde::Serialize;
 
@@ -75,8 +77,8 @@ struct Summary<'a> {
 struct OwnUse {
     /// Its CPU time over the time that passed: 0.01 is one hundredth of a CPU.
     cpu_share: f64,
-    /// The most memory that it ever had, in KiB.
-    max_rss_kib: i64,
+    /// The most memory that it ever had, in KiB; not there if it is not known.
+    max_rss_kib: Option<u64>,
     #[serde(skip)]
     at_first_turn: Option<(Instant, Duration)>,
 }
@@ -85,25 +87,25 @@ impl OwnUse {
     /// A turn begins; the first one counts.
     fn begin(&mut self) {
         if self.at_first_turn.is_none() {
-            self.at_first_turn = usage().map(|(cpu, _)| (Instant::now(), cpu));
+            self.at_first_turn = cpu_time().map(|cpu| (Instant::now(), cpu));
         }
     }
 
     /// The turns are over.
     fn end(&mut self) {
-        if let (Some((began, before)), Some((cpu, max_rss_kib))) = (self.at_first_turn, usage()) {
+        if let (Some((began, before)), Some(cpu)) = (self.at_first_turn, cpu_time()) {
             self.cpu_share = (cpu - before).as_secs_f64() / began.elapsed().as_secs_f64();
-            self.max_rss_kib = max_rss_kib;
         }
+        self.max_rss_kib = peak_memory_kib(Path::new("/"));
     }
 }
 
-/// The CPU time of this process so far, and the most memory that it had, in KiB.
-fn usage() -> Option<(Duration, i64)> {
+/// The CPU time of this process so far.
+fn cpu_time() -> Option<Duration> {
     use nix::sys::time::TimeValLike;
     let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF).ok()?;
     let cpu_us = (usage.user_time() + usage.system_time()).num_microseconds();
-    Some((Duration::from_micros(cpu_us.unsigned_abs()), usage.max_rss()))
+    Some(Duration::from_micros(cpu_us.unsigned_abs()))
 }
 
 /// Carries the command out; the value is the process's exit status.
@@ -184,10 +186,12 @@ fn text(summary: &TurnsSummary, back: &str, own: &OwnUse) -> String {
         let share = *ns as f64 / summary.elapsed_ns.max(1) as f64 * 100.0;
         out.push_str(&format!("  {scheduler}: {} ({share:.1} %)\n", span(*ns)));
     }
+    let memory = own
+        .max_rss_kib
+        .map_or("memory: not measured".to_owned(), |kib| format!("{:.0} MiB", kib as f64 / 1024.0));
     out.push_str(&format!(
-        "metasched itself took {:.2} % of a CPU and {:.0} MiB\n",
-        own.cpu_share * 100.0,
-        own.max_rss_kib as f64 / 1024.0
+        "metasched itself took {:.2} % of a CPU and {memory}\n",
+        own.cpu_share * 100.0
     ));
     out.push_str(&format!("'{back}' is in force again"));
     out

@@ -56,6 +56,17 @@ fn a_candidate_that_exits_at_once_is_reported_with_its_last_words() {
 }
 
 #[test]
+fn a_scheduler_that_is_another_ones_is_not_taken_for_the_candidates() {
+    let machine = Machine::new();
+    let foreign = machine.good("scx_foreign");
+    let slow = machine.scheduler("scx_slow", "", &format!("exec {}", foreign.command[0]));
+    let mut switcher = switcher(&machine);
+    let e = switcher.switch_to(&slow).unwrap_err();
+    assert_eq!(e.kind, Kind::Busy);
+    assert!(e.cause.contains("'foreign_1.0'"), "{e}");
+}
+
+#[test]
 fn a_failed_start_goes_back_to_the_last_good_scheduler() {
     let machine = Machine::new();
     let (good, bad) = (machine.good("scx_good"), machine.scheduler("scx_bad", "", "exit 1"));

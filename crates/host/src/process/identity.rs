@@ -56,9 +56,28 @@ impl ProcessId {
     }
 }
 
+/// The most memory that this process has had resident, in KiB; `None` if /proc does not say.
+///
+/// `getrusage` will not do: what it gives includes the process that started this one.
+pub fn peak_memory_kib(root: &Path) -> Option<u64> {
+    let status = std::fs::read_to_string(root.join("proc/self/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_peak_of_memory_is_this_process_own() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        let status = "Name:\tx\nVmPeak:\t  9000 kB\nVmHWM:\t    6800 kB\nVmRSS:\t 5000 kB\n";
+        std::fs::write(root.path().join("proc/self/status"), status).unwrap();
+        assert_eq!(peak_memory_kib(root.path()), Some(6800));
+        assert_eq!(peak_memory_kib(&root.path().join("none")), None);
+    }
 
     fn tree(pid: i32, stat: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
