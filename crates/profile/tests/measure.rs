@@ -317,6 +317,21 @@ fn when_the_budget_is_spent_no_round_is_begun_but_each_form_gets_one() {
         assert_eq!((form.subjects[0].pairs, form.subjects[0].outcome), (1, Outcome::OutOfTime));
     }
     assert_eq!(summary.exit_code(), 0);
+    // What has its round already is owed no other.
+    let summary = bench.measure().unwrap();
+    assert_eq!(bench.runs().len(), 4);
+    assert_eq!(summary.forms[0].subjects[0].pairs, 1);
+}
+
+#[test]
+fn a_subject_that_is_new_gets_its_round_whatever_the_budget() {
+    let mut bench = Bench::new(&form("a", STEADY), &["fast"]);
+    bench.options.budget = Some(Duration::from_millis(1));
+    bench.measure().unwrap();
+    bench.subjects.push(scheduler("slow"));
+    let summary = bench.measure().unwrap();
+    let pairs: Vec<usize> = summary.forms[0].subjects.iter().map(|s| s.pairs).collect();
+    assert_eq!(pairs, [1, 1]);
 }
 
 #[test]

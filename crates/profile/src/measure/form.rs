@@ -155,36 +155,49 @@ impl<'a> Bench<'a, '_> {
         self.executor.enter(&subject).map(drop)
     }
 
-    /// Round after round, until nobody needs another or the time is over.
+    /// Round after round, until nobody needs another or the time is over. When it
+    /// does not suffice for everybody, those measured least come first.
     fn rounds(&mut self, running: &mut Running<'a>) -> Result<(), Fault> {
         loop {
             let state = self.state(running.series).map_err(Fault::Stop)?;
-            let mut items: Vec<Item> = self
-                .alive()
-                .into_iter()
-                .filter(|place| matches!(self.need(&state, *place), Need::Rounds(_)))
-                .map(|subject| Item { subject, kind: RunKind::Measured })
-                .collect();
-            let control = state.controls < self.request.options.control_runs;
-            if items.is_empty() && !control {
+            let mut wanting = self.alive();
+            wanting.retain(|place| matches!(self.need(&state, *place), Need::Rounds(_)));
+            wanting.shuffle(&mut running.random);
+            wanting.sort_by_key(|place| state.ratios[*place].len());
+
+            let fits = self.runs_that_fit(running.end);
+            let control = state.controls < self.request.options.control_runs && fits >= 2;
+            // The default scheduler's run; the traced runs at the end want their time too.
+            let beside = 1 + usize::from(control) + self.traces_missing(&state).len();
+            // Whatever the budget, nobody is left without any figure.
+            let owed = match running.rounds {
+                0 => wanting.iter().filter(|place| state.ratios[**place].is_empty()).count(),
+                _ => 0,
+            };
+            wanting.truncate(fits.saturating_sub(beside).max(owed));
+            if wanting.is_empty() && !control {
                 return Ok(());
             }
+            let mut items: Vec<Item> = wanting
+                .into_iter()
+                .map(|subject| Item { subject, kind: RunKind::Measured })
+                .collect();
             items.push(Item { subject: 0, kind: RunKind::Measured });
             if control {
                 items.push(Item { subject: 0, kind: RunKind::Control });
-            }
-            // The traced runs at the end want their time too.
-            let runs = items.len() + self.traces_missing(&state).len();
-            let expected = self.pace.mean * u32::try_from(runs).unwrap_or(u32::MAX);
-            if running.rounds > 0 && running.end.is_some_and(|end| Instant::now() + expected > end)
-            {
-                return Ok(());
             }
             items.shuffle(&mut running.random);
             let here = u32::try_from(items.len()).unwrap_or(u32::MAX);
             self.round(running, &items, self.runs_needed(&state).saturating_sub(here))?;
             running.rounds += 1;
         }
+    }
+
+    /// How many runs can be made until then.
+    fn runs_that_fit(&self, end: Option<Instant>) -> usize {
+        let Some(end) = end else { return usize::MAX };
+        let left = end.saturating_duration_since(Instant::now());
+        (left.as_secs_f64() / self.pace.mean.as_secs_f64()) as usize
     }
 
     /// The traced runs that are missing. They belong to no round: nothing is divided.
