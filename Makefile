@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help install build test test-unit test-guest demo peers report \
-        bench-app bench-switch bench-cost clean uninstall
+        bench-app bench-switch bench-cost bench-neighbour soak clean uninstall
 .DELETE_ON_ERROR:
 
 CARGO ?= cargo
@@ -46,6 +46,12 @@ bench-switch: install ## Measure what changing schedulers takes
 
 bench-cost: install ## Measure what the lane layer costs
 	@scripts/bench.sh cost $(ARGS)
+
+bench-neighbour: install ## Measure a service beside a neighbour that wants all
+	@scripts/bench.sh neighbour $(ARGS)
+
+soak: install ## Change lanes at random under load for ten minutes, in the guest
+	@scripts/soak.sh $(ARGS)
 
 clean: ## Remove what was built and measured in this folder
 	$(CARGO) clean

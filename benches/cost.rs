@@ -1,8 +1,10 @@
 //! `bench-cost`: what the lane layer costs.
 //!
-//! Our `fifo` policy on the root lane does what the kernel tools' `scx_simple -f` does
-//! without lanes; what it takes longer is the cost of the layer. Both stand beside EEVDF
-//! in the same boot, in rounds of random order.
+//! Our `fifo` policy on one lane alone does what the kernel tools' `scx_simple -f` does
+//! without lanes; what it takes longer is the cost of the layer. With lanes of
+//! applications beside it tasks are looked up, measured and shared out; the load is on
+//! one of those lanes, and the others are idle. All stand beside EEVDF in the same boot,
+//! in rounds of random order.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -13,6 +15,8 @@ use metasched_benches::{Timed, finish, order, show, table};
 use metasched_control::{
     Candidate, CandidateEnv, CandidateKind, Mechanism, Switcher, SwitcherOptions,
 };
+use metasched_host::cgroup::Cgroup;
+use metasched_loader::LaneSpec;
 use metasched_stats::{Interval, geometric_mean, paired_ratio};
 use serde::Serialize;
 
@@ -41,11 +45,27 @@ const WORKLOADS: [Timed; 2] = [
     },
 ];
 
+/// A scheduler, and with how many lanes of applications.
+struct Subject {
+    name: String,
+    candidate: Candidate,
+    lanes: u32,
+}
+
+/// How many lanes of applications there are beside the default one.
+const LANES: [u32; 4] = [1, 2, 8, 32];
+/// The weight of every lane: that of a cgroup nobody has touched.
+const WEIGHT: u32 = 100;
+
 #[derive(Serialize)]
 struct Figures {
     /// Geometric mean over the workloads, time ratio: lower is better.
     ratio_fifo_over_scx_simple: Option<f64>,
     ratio_fifo_over_eevdf: Option<f64>,
+    /// One lane over scx_simple -f, by workload.
+    ratio_lanes1: BTreeMap<&'static str, Option<f64>>,
+    /// Eight lanes, of which the load has one, over one lane alone, by workload.
+    ratio_lanes8: BTreeMap<&'static str, Option<f64>>,
     by_workload: BTreeMap<&'static str, BTreeMap<String, Option<Interval>>>,
     rounds: u64,
     seed: u64,
@@ -59,34 +79,40 @@ fn bench(args: &Args) -> Result<Figures> {
     let interrupt = Interrupt::listen()?;
     let ours = metasched_control::candidates(&CandidateEnv::system())?;
     let ours = |name| metasched_control::find(&ours, name).cloned();
-    let candidates = [
-        ours("eevdf")?,
-        Candidate {
+    let alone =
+        |candidate: Candidate| Subject { name: candidate.name.clone(), candidate, lanes: 0 };
+    let mut subjects = vec![
+        alone(ours("eevdf")?),
+        alone(Candidate {
             name: "scx_simple -f".into(),
             kind: CandidateKind::External,
             summary: "the kernel tools' FIFO scheduler".into(),
             version: String::new(),
             command: vec![args.scx_simple.clone(), "-f".into()],
-        },
-        ours("fifo")?,
-        ours("vtime")?,
+        }),
+        alone(ours("fifo")?),
+        alone(ours("vtime")?),
     ];
+    for lanes in LANES {
+        subjects.push(Subject { name: lanes_name(lanes), candidate: ours("fifo")?, lanes });
+    }
+    // Every run is in it, so that all pay for a cgroup.
+    let cgroup = Cgroup::create("metasched/bench-cost")?;
     let mut switcher = Switcher::new(SwitcherOptions::new("bench-cost"))?;
-    // times[workload][candidate][round], in seconds.
-    let mut times = vec![vec![Vec::new(); candidates.len()]; WORKLOADS.len()];
-    let progress = Progress::new("bench-cost", args.rounds * candidates.len() as u64);
+    // times[workload][subject][round], in seconds.
+    let mut times = vec![vec![Vec::new(); subjects.len()]; WORKLOADS.len()];
+    let progress = Progress::new("bench-cost", args.rounds * subjects.len() as u64);
     for round in 0..args.rounds {
-        for c in order(candidates.len(), args.seed, round) {
+        for s in order(subjects.len(), args.seed, round) {
             interrupt.check("the benchmark")?;
-            progress.message(candidates[c].name.clone());
-            // Process swap, so that every scheduler starts from the same clean state.
-            switcher.switch_by(&candidates[c], Mechanism::Swap)?;
+            progress.message(subjects[s].name.clone());
+            start(&mut switcher, &subjects[s], &cgroup)?;
             for (w, workload) in WORKLOADS.iter().enumerate() {
                 // The first run after a switch pays for cold caches and translations.
                 if round == 0 {
-                    workload.run()?;
+                    workload.run(Some(&cgroup))?;
                 }
-                times[w][c].push(workload.run()?);
+                times[w][s].push(workload.run(Some(&cgroup))?);
                 switcher.check_alive()?;
             }
             progress.step();
@@ -94,18 +120,47 @@ fn bench(args: &Args) -> Result<Figures> {
     }
     switcher.restore()?;
     drop(progress);
-    Ok(figures(args, &candidates, &times))
+    cgroup.remove()?;
+    Ok(figures(args, &subjects, &times))
 }
 
-fn figures(args: &Args, candidates: &[Candidate], times: &[Vec<Vec<f64>>]) -> Figures {
-    const COMPARED: [(&str, &str); 5] = [
+/// Puts a subject in force, by process swap so that each begins from the same clean
+/// state; with lanes, the cgroup is on the first of them.
+fn start(switcher: &mut Switcher, subject: &Subject, cgroup: &Cgroup) -> Result<()> {
+    // From one program of ours to the same one nothing would change.
+    switcher.switch_to(&Candidate::eevdf(""))?;
+    switcher.switch_by(&subject.candidate, Mechanism::Swap)?;
+    let Some(program) = switcher.program().filter(|_| subject.lanes > 0) else {
+        return Ok(());
+    };
+    let lane =
+        LaneSpec { policy: subject.candidate.name.clone(), weight: None, options: BTreeMap::new() };
+    for app in 1..=subject.lanes {
+        program.set_app(app, &lane, WEIGHT)?;
+    }
+    program.assign(cgroup.id()?, 1)
+}
+
+fn lanes_name(lanes: u32) -> String {
+    format!("fifo, {lanes} application lanes")
+}
+
+fn figures(args: &Args, subjects: &[Subject], times: &[Vec<Vec<f64>>]) -> Figures {
+    let one = "fifo";
+    let mut compared: Vec<(String, String)> = [
         ("scx_simple -f", "eevdf"),
         ("fifo", "eevdf"),
         ("vtime", "eevdf"),
         ("fifo", "scx_simple -f"),
         ("vtime", "scx_simple -f"),
-    ];
-    let index = |name: &str| candidates.iter().position(|c| c.name == name);
+    ]
+    .map(|(over, under)| (over.to_owned(), under.to_owned()))
+    .into();
+    for lanes in LANES {
+        compared.push((lanes_name(lanes), one.to_owned()));
+        compared.push((lanes_name(lanes), "eevdf".to_owned()));
+    }
+    let index = |name: &str| subjects.iter().position(|s| s.name == name);
     let ratio = |w: usize, over: &str, under: &str| -> Option<Interval> {
         let (a, b) = (index(over)?, index(under)?);
         let pairs: Vec<_> = times[w][a].iter().copied().zip(times[w][b].iter().copied()).collect();
@@ -116,7 +171,7 @@ fn figures(args: &Args, candidates: &[Candidate], times: &[Vec<Vec<f64>>]) -> Fi
     let mut shown = table(&titles);
     let mut by_workload: BTreeMap<&'static str, BTreeMap<String, Option<Interval>>> =
         BTreeMap::new();
-    for (over, under) in COMPARED {
+    for (over, under) in &compared {
         let mut row = vec![format!("{over} / {under}")];
         for (w, workload) in WORKLOADS.iter().enumerate() {
             let interval = ratio(w, over, under);
@@ -134,7 +189,13 @@ fn figures(args: &Args, candidates: &[Candidate], times: &[Vec<Vec<f64>>]) -> Fi
             (0..WORKLOADS.len()).map(|w| ratio(w, over, under).map(|i| i.estimate)).collect();
         geometric_mean(&estimates?)
     };
+    let each = |over: &str, under: &str| {
+        let estimates = (0..WORKLOADS.len()).map(|w| ratio(w, over, under).map(|i| i.estimate));
+        WORKLOADS.iter().map(|workload| workload.name).zip(estimates).collect()
+    };
     Figures {
+        ratio_lanes1: each(one, "scx_simple -f"),
+        ratio_lanes8: each(&lanes_name(8), one),
         ratio_fifo_over_scx_simple: combined("fifo", "scx_simple -f"),
         ratio_fifo_over_eevdf: combined("fifo", "eevdf"),
         by_workload,

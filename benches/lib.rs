@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use comfy_table::Table;
 use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn};
 use metasched_stats::Interval;
 use rand::SeedableRng;
@@ -54,12 +55,16 @@ pub struct Hackbench {
 }
 
 impl Hackbench {
-    /// Starts the load and gives it time to reach its steady state.
-    pub fn start() -> Result<Self> {
+    /// Starts the load, in a cgroup if one is given, and gives it time to reach its
+    /// steady state.
+    pub fn start(cgroup: Option<&Cgroup>) -> Result<Self> {
         let groups = HACKBENCH_GROUPS.to_string();
         let command = ["timeout", "600", "hackbench", "-g", &groups, "-l", "100000000"];
-        let mut child =
-            Spawn::new(command).stdout(Output::Null).stderr(Output::Tail(4096)).start()?;
+        let mut spawn = Spawn::new(command).stdout(Output::Null).stderr(Output::Tail(4096));
+        if let Some(cgroup) = cgroup {
+            spawn = spawn.cgroup(cgroup);
+        }
+        let mut child = spawn.start()?;
         std::thread::sleep(Duration::from_secs(2));
         if child.poll()?.is_some() {
             return Err(Error::new(
@@ -85,16 +90,19 @@ pub struct Timed {
 }
 
 impl Timed {
-    /// Runs it once.
+    /// Runs it once, in a cgroup if one is given.
     ///
     /// # Returns
     /// The time that it printed, in seconds.
-    pub fn run(&self) -> Result<f64> {
+    pub fn run(&self, cgroup: Option<&Cgroup>) -> Result<f64> {
         let attempt = || format!("run '{}'", self.command.join(" "));
-        let mut child = Spawn::new(self.command.iter().copied())
+        let mut spawn = Spawn::new(self.command.iter().copied())
             .stdout(Output::Tail(1 << 16))
-            .stderr(Output::Tail(1 << 16))
-            .start()?;
+            .stderr(Output::Tail(1 << 16));
+        if let Some(cgroup) = cgroup {
+            spawn = spawn.cgroup(cgroup);
+        }
+        let mut child = spawn.start()?;
         let Some(status) = child.wait(RUN_TIMEOUT)? else {
             return Err(Error::new(Kind::Timeout, attempt(), "it did not end in three minutes"));
         };

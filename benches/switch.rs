@@ -18,7 +18,8 @@ use metasched_benches::{Hackbench, finish, order, realtime, table};
 use metasched_control::{
     Candidate, CandidateEnv, CandidateKind, Mechanism, Switcher, SwitcherOptions,
 };
-use metasched_loader::{LoadOptions, Program, WaitTracer};
+use metasched_host::cgroup::Cgroup;
+use metasched_loader::{LaneSpec, LoadOptions, Program, Replacement, WaitTracer};
 use metasched_stats::{median, percentile};
 use serde::Serialize;
 
@@ -46,6 +47,11 @@ const FIRST_RUN_TIMEOUT: Duration = Duration::from_secs(2);
 const PIECES: u64 = 10;
 /// The policies between which the root lane is replaced.
 const POLICIES: [&str; 2] = ["fifo", "vtime"];
+
+/// The application whose lane is replaced, where it is not the root lane.
+const APP: u32 = 1;
+/// The weight of its lane: that of a cgroup nobody has touched.
+const WEIGHT: u32 = 100;
 
 /// The distribution of some times, in microseconds.
 #[derive(Clone, Debug, Serialize)]
@@ -114,7 +120,13 @@ struct Figures {
     swap_loaded: BTreeMap<String, SwapFigures>,
     swap_peers_whole: Option<Times>,
     swap_loaded_whole: Option<Times>,
+    /// From the write that reassigns a cgroup until the first of its tasks runs under the
+    /// new policy, under hackbench in that cgroup.
+    in_force_us_p99: Option<f64>,
+    /// The root lane replaced.
     lane: LaneFigures,
+    /// A cgroup's lane replaced.
+    reassigned: LaneFigures,
     seed: u64,
 }
 
@@ -136,10 +148,29 @@ fn bench(args: &Args) -> Result<Figures> {
         // their start-up beside 160 busy tasks in the time that a start is given.
         let ours: Vec<Candidate> =
             candidates.iter().filter(|c| c.kind == CandidateKind::Policy).cloned().collect();
-        let _load = Hackbench::start()?;
+        let _load = Hackbench::start(None)?;
         swaps("process swap, hackbench", &ours, args, &interrupt)?
     };
-    let lane = replacements(args, &interrupt)?;
+    let root = replacements(
+        "root lane replacement, hackbench",
+        args,
+        &interrupt,
+        None,
+        &mut |program, policy| program.replace_root(policy),
+    )?;
+    let cgroup = Cgroup::create("metasched/bench-switch")?;
+    let mut lane = LaneSpec { policy: String::new(), weight: None, options: BTreeMap::new() };
+    let reassigned = replacements(
+        "cgroup reassignment, hackbench",
+        args,
+        &interrupt,
+        Some(&cgroup),
+        &mut |program, policy| {
+            lane.policy = policy.to_owned();
+            program.set_app(APP, &lane, WEIGHT)
+        },
+    )?;
+    cgroup.remove()?;
 
     let peer =
         |name: &str| candidates.iter().any(|c| c.name == name && c.kind == CandidateKind::External);
@@ -147,14 +178,15 @@ fn bench(args: &Args) -> Result<Figures> {
     let loaded_whole = loaded.whole(|_| true);
     print_swaps("idle", &idle);
     print_swaps("under hackbench -g4", &loaded);
-    print_lane(&lane);
+    print_lane("root lane replaced, under hackbench -g4", &root);
+    print_lane("cgroup reassigned, hackbench -g4 in it", &reassigned);
     let not_measured = idle
         .not_measured
         .iter()
         .chain(&loaded.not_measured)
         .map(|(n, e)| (n.clone(), e.clone()))
         .collect();
-    let first = lane.first_run.as_ref().map(|t| t.p50_us);
+    let first = root.first_run.as_ref().map(|t| t.p50_us);
     let over = |swap: &Option<Times>| Some(swap.as_ref()?.p50_us / first?);
     Ok(Figures {
         ratio_swap_over_lane: over(&peers_whole),
@@ -164,7 +196,9 @@ fn bench(args: &Args) -> Result<Figures> {
         swap_loaded: loaded.figures(),
         swap_peers_whole: peers_whole,
         swap_loaded_whole: loaded_whole,
-        lane,
+        in_force_us_p99: reassigned.first_run.as_ref().map(|t| t.p99_us),
+        lane: root,
+        reassigned,
         seed: args.seed,
     })
 }
@@ -243,20 +277,33 @@ fn swaps(
     Ok(all)
 }
 
-fn replacements(args: &Args, interrupt: &Interrupt) -> Result<LaneFigures> {
+/// Replaces a lane again and again, by `change`, under hackbench. With a cgroup, the load
+/// is in it, and it is on the lane that is replaced.
+fn replacements(
+    what: &'static str,
+    args: &Args,
+    interrupt: &Interrupt,
+    cgroup: Option<&Cgroup>,
+    change: &mut dyn FnMut(&mut Program, &str) -> Result<Replacement>,
+) -> Result<LaneFigures> {
     let mut program = Program::load(&LoadOptions::policy(POLICIES[0]))?;
+    if let Some(cgroup) = cgroup {
+        change(&mut program, POLICIES[0])?;
+        program.assign(cgroup.id()?, APP)?;
+    }
     let tracer = WaitTracer::attach(&[0])?;
-    let _load = Hackbench::start()?;
+    let _load = Hackbench::start(cgroup)?;
     let (mut write_ns, mut first_ns) = (Vec::new(), Vec::new());
     let (mut no_first_run, mut longest, mut longest_without) = (0, 0, 0);
-    let progress = Progress::new("lane replacement, hackbench", PIECES);
+    let progress = Progress::new(what, PIECES);
     for piece in 0..PIECES {
         // The same load for as long without changes, half of it under each policy.
         let changing = Instant::now();
         tracer.reset()?;
         for i in 0..args.replacements / PIECES {
             interrupt.check("the benchmark")?;
-            let replacement = program.replace_root(POLICIES[(i as usize + 1) % POLICIES.len()])?;
+            let policy = POLICIES[(i as usize + 1) % POLICIES.len()];
+            let replacement = change(&mut program, policy)?;
             write_ns.push(replacement.write_ns as f64);
             match first_run(&program, replacement.generation) {
                 Some(at_ns) => first_ns.push(at_ns.saturating_sub(replacement.at_ns) as f64),
@@ -268,7 +315,7 @@ fn replacements(args: &Args, interrupt: &Interrupt) -> Result<LaneFigures> {
         longest = longest.max(longest_wait_ns(&tracer)?);
         let took = changing.elapsed();
         for policy in POLICIES {
-            program.replace_root(policy)?;
+            change(&mut program, policy)?;
             // What the change itself left behind must be gone.
             interrupt.sleep(Duration::from_secs(1));
             tracer.reset()?;
@@ -276,7 +323,7 @@ fn replacements(args: &Args, interrupt: &Interrupt) -> Result<LaneFigures> {
             longest_without = longest_without.max(longest_wait_ns(&tracer)?);
         }
         // Every piece begins with the same policy in force.
-        program.replace_root(POLICIES[0])?;
+        change(&mut program, POLICIES[0])?;
         progress.message(format!("{} of {PIECES}", piece + 1));
         progress.step();
     }
@@ -337,8 +384,8 @@ fn print_swaps(load: &str, swaps: &Swaps) {
     println!("{shown}\n");
 }
 
-fn print_lane(lane: &LaneFigures) {
-    let mut shown = table(&["root lane replaced, under hackbench -g4", "ms, p50 / p99"]);
+fn print_lane(what: &str, lane: &LaneFigures) {
+    let mut shown = table(&[what, "ms, p50 / p99"]);
     shown.add_row(["the write".into(), cell(&lane.write)]);
     shown.add_row(["until the first task runs under the new policy".into(), cell(&lane.first_run)]);
     shown.add_row([

@@ -110,6 +110,16 @@ enum {
 	PF_KTHREAD = 0x00200000,
 };
 
+/* include/uapi/linux/time.h */
+enum {
+	CLOCK_MONOTONIC = 1,
+};
+
+/* A timer, in a map's value: include/uapi/linux/bpf.h. */
+struct bpf_timer {
+	u64 __opaque[2];
+} __attribute__((aligned(8)));
+
 /* The state of bpf_for(): include/uapi/linux/bpf.h. */
 struct bpf_iter_num {
 	u64 __opaque[1];
@@ -189,6 +199,8 @@ struct sched_ext_ops {
 	void (*dispatch)(s32 cpu, struct task_struct *prev);
 	void (*running)(struct task_struct *p);
 	void (*stopping)(struct task_struct *p, bool runnable);
+	void (*tick)(struct task_struct *p);
+	void (*cgroup_set_weight)(struct cgroup *cgrp, u32 weight);
 	void (*cpu_online)(s32 cpu);
 	void (*cpu_offline)(s32 cpu);
 	s32 (*init)(void);

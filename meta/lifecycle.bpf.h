@@ -7,12 +7,8 @@
 #define METASCHED_LIFECYCLE_BPF_H
 
 #include <kcalls.bpf.h>
-#include <level1.bpf.h>
-
-#define ENOENT 2
-#define ENODEV 19
-#define EINVAL 22
-#define ENOSPC 28
+#include <dispatch.bpf.h>
+#include <timer.bpf.h>
 
 struct replace_result replaced;
 struct reap_set reapable;
@@ -28,6 +24,7 @@ struct {
 	u32 made;
 	u32 left;
 	u32 undrained;
+	u32 apps;
 	u32 sum;
 } walk; /* not static: clang would split it, and its BTF would be wrong */
 
@@ -96,7 +93,7 @@ static int lane_make(u32 policy, u32 weight)
 	return slot;
 }
 
-/* The word that puts a lane in force; the first run through it is awaited. */
+/* The word that puts a lane in force as the root's; the first run through it is awaited. */
 static u32 root_word_of(struct meta_lane *l)
 {
 	return l->lane.slot | ROOT_TRACKED |
@@ -114,30 +111,74 @@ static int lifecycle_start(u32 policy)
 	l = lane_at(slot);
 	l->state = LANE_ROOT;
 	l->in_force_ns = bpf_ktime_get_ns();
-	served = 1ULL << (slot & ROOT_SLOT);
+	served = slot_bit(slot);
 	predecessor = l->lane.dsq;
 	watch_episode = 1;
+	/* 0 is what a task's record holds that was never looked up. */
+	assign_seq = 1;
 	root_word = root_word_of(l);
-	return 0;
+	return sweep_timer_make();
 }
 
 /*
- * Has every CPU choose anew, so that what runs comes through the new lane now and
- * not when its slice ends.
+ * Has every CPU but those that run tasks of the lane in @but choose anew, so that
+ * what runs comes through its new lane now and not when its slice ends.
  */
-static void kick_all(void)
+static void kick_all(u32 but)
 {
+	struct cpu_ctx *there;
 	u32 cpu;
 
 	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+		there = cpu_ctx_of(cpu);
+		if (there && there->task && there->slot == but && but < LANES_MAX)
+			continue;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 }
 
+/* The same for the CPUs that run tasks of one lane. */
+static void kick_lane(u32 slot)
+{
+	struct cpu_ctx *there;
+	u32 cpu;
+
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+		there = cpu_ctx_of(cpu);
+		if (there && there->task && there->slot == slot)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+}
+
+/* A lane that was replaced is served until it is empty. */
+static void lane_drain(struct meta_lane *l)
+{
+	if (!draining)
+		level1.drain_vtime = l->vtime;
+	__sync_fetch_and_or(&draining, slot_bit(l->lane.slot));
+	l->state = LANE_DRAINING;
+}
+
+/* Watching begins, if it has not: what was queued before came through the root lane. */
+static void begin_sharing(u32 root)
+{
+	if (!(root & ROOT_WATCHED))
+		watch_episode++;
+	if (!(root & ROOT_SHARED))
+		predecessor = lane_at(root)->lane.dsq;
+}
+
+static void tell_replaced(struct meta_lane *l)
+{
+	replaced.generation = l->lane.generation;
+	replaced.slot = l->lane.slot;
+	replaced.at_ns = l->in_force_ns = bpf_ktime_get_ns();
+}
+
 /*
- * Puts a new lane in force. Everything about it is written before the one word
- * that makes it the root: a callback on another CPU sees the old lane or the new
- * one, each of them whole and served.
+ * Puts a new lane in force for all that has no application. Everything about it
+ * is written before the one word that makes it the root: a callback on another CPU
+ * sees the old lane or the new one, each of them whole and served.
  */
 static int lifecycle_replace(u32 policy, u32 weight)
 {
@@ -149,20 +190,132 @@ static int lifecycle_replace(u32 policy, u32 weight)
 		return slot;
 	l = lane_at(slot);
 	l->vtime = old->vtime;
-	if (!(root & ROOT_WATCHED))
-		watch_episode++;
-	if (!(root & ROOT_TRACKED))
-		predecessor = old->lane.dsq;
-	if (served == 1ULL << (root & ROOT_SLOT))
-		level1.drain_vtime = old->vtime;
+	begin_sharing(root);
 	l->state = LANE_ROOT;
-	replaced.generation = l->lane.generation;
-	replaced.slot = slot;
-	replaced.at_ns = l->in_force_ns = bpf_ktime_get_ns();
-	__sync_fetch_and_or(&served, 1ULL << (slot & ROOT_SLOT));
-	WRITE_ONCE(root_word, root_word_of(l));
-	old->state = LANE_DRAINING;
-	kick_all();
+	tell_replaced(l);
+	__sync_fetch_and_or(&served, slot_bit(slot));
+	WRITE_ONCE(root_word, root_word_of(l) | (root & ROOT_LANES));
+	lane_drain(old);
+	if (root & ROOT_LANES)
+		kick_lane(old->lane.slot);
+	else
+		kick_all(LANES_MAX);
+	return 0;
+}
+
+/*
+ * Puts a new lane in force for an application, its first or one in place of an
+ * earlier one, in the same way.
+ */
+static int lifecycle_set_app(struct app_args *args)
+{
+	u32 old, i, root = root_word;
+	struct meta_lane *l;
+	struct app *app;
+	int slot;
+
+	if (!args->app || args->app >= APPS_MAX)
+		return -EINVAL;
+	slot = lane_make(args->policy, args->weight);
+	if (slot < 0)
+		return slot;
+	app = app_at(args->app);
+	l = lane_at(slot);
+	/* Unrolled: the verifier wants constant offsets into an argument. */
+#pragma unroll
+	for (i = 0; i < LANE_OPTIONS_MAX; i++) {
+		if (args->options[i] != ~0ULL)
+			l->lane.options[i] = args->options[i];
+	}
+	l->app = args->app;
+	old = app->lane;
+	l->vtime = old ? lane_at(old - 1)->vtime : level1.vtime_now;
+	l->state = LANE_APP;
+	tell_replaced(l);
+	__sync_fetch_and_or(&served, slot_bit(slot));
+	if (!(root & ROOT_LANES)) {
+		begin_sharing(root);
+		lane_at(root)->vtime = level1.vtime_now;
+		/* Who has work is not known yet: the sweep finds out. */
+		busy.lanes = served;
+		WRITE_ONCE(root_word, root | ROOT_LANES);
+		sweep_timer_start();
+	}
+	app->weight_fixed = args->weight_fixed;
+	old = __sync_lock_test_and_set(&app->lane, slot + 1);
+	if (old) {
+		lane_drain(lane_at(old - 1));
+		kick_lane(old - 1);
+	}
+	return 0;
+}
+
+/* An application has no lane any more: its tasks go to the root lane. */
+static int lifecycle_drop_app(u32 number)
+{
+	struct app *app = app_at(number);
+	u32 old;
+
+	if (!number || number >= APPS_MAX)
+		return -EINVAL;
+	old = __sync_lock_test_and_set(&app->lane, 0);
+	if (!old)
+		return -ENOENT;
+	lane_drain(lane_at(old - 1));
+	kick_lane(old - 1);
+	return 0;
+}
+
+/* Assigns a cgroup, with all below it that are not assigned themselves. */
+static int lifecycle_assign(u64 cgroup, u32 number)
+{
+	u32 lane;
+	int err;
+
+	if (!number || number >= APPS_MAX)
+		return -EINVAL;
+	lane = app_at(number)->lane;
+	if (!lane)
+		return -ENOENT;
+	err = bpf_map_update_elem(&cgroup_apps, &cgroup, &number, BPF_ANY);
+	if (err)
+		return err;
+	__sync_fetch_and_add(&assign_seq, 1);
+	kick_all(lane - 1);
+	return 0;
+}
+
+static int lifecycle_unassign(u64 cgroup)
+{
+	u32 *number = bpf_map_lookup_elem(&cgroup_apps, &cgroup), lane;
+
+	if (!number)
+		return -ENOENT;
+	lane = app_at(*number)->lane;
+	bpf_map_delete_elem(&cgroup_apps, &cgroup);
+	__sync_fetch_and_add(&assign_seq, 1);
+	if (lane)
+		kick_lane(lane - 1);
+	return 0;
+}
+
+/* Changes the weight or an option of a lane in force, without replacing it. */
+static int lifecycle_set_lane(struct lane_args *args)
+{
+	struct app *app = app_at(args->app);
+	struct meta_lane *l;
+
+	if (args->app >= APPS_MAX)
+		return -EINVAL;
+	if (args->app && !app->lane)
+		return -ENOENT;
+	l = lane_at(args->app ? app->lane - 1 : root_word);
+	if (args->weight) {
+		l->weight = args->weight;
+		app->weight_fixed = args->weight_fixed;
+	}
+	if (args->option < LANE_OPTIONS_MAX)
+		l->lane.options[args->option] = args->value;
 	return 0;
 }
 
@@ -170,7 +323,7 @@ static int lifecycle_replace(u32 policy, u32 weight)
  * Moves lanes on in their life, as far as the grace periods allow that user
  * space waited for; what waits for the next one is left in reapable. Returns the
  * number of lanes that are not yet done with. Once none drains and the root lane
- * has run a task, tracking ends.
+ * has run a task, tracking ends; once no application has a lane, sharing does.
  */
 static int lifecycle_reap(u64 drained, u64 retired)
 {
@@ -180,17 +333,28 @@ static int lifecycle_reap(u64 drained, u64 retired)
 
 	walk.left = 0;
 	walk.undrained = 0;
+	walk.apps = 0;
 	reapable.drained = 0;
 	reapable.retired = 0;
 	bpf_for(i, 0, LANES_MAX) {
 		l = lane_at(i);
 		bit = 1ULL << i;
+		if (l->state == LANE_APP) {
+			/* One in quarantine has lost its application already. */
+			if (l->quarantined && app_at(l->app)->lane != i + 1)
+				lane_drain(l);
+			else
+				walk.apps++;
+		}
 		if (l->state == LANE_DRAINING) {
 			walk.left++;
 			if (lane_has_queued(l)) {
 				walk.undrained++;
 			} else if (drained & bit) {
 				__sync_fetch_and_and(&served, ~bit);
+				__sync_fetch_and_and(&draining, ~bit);
+				__sync_fetch_and_and(&busy.lanes, ~bit);
+				__sync_fetch_and_and(&busy.urgent, ~bit);
 				l->state = LANE_RETIRED;
 				reapable.retired |= bit;
 			} else {
@@ -210,12 +374,16 @@ static int lifecycle_reap(u64 drained, u64 retired)
 			l->state = LANE_FREE;
 		}
 	}
-	if (!walk.undrained && (root_word & ROOT_TRACKED)) {
+	if (walk.undrained)
+		return walk.left;
+	if (root_word & ROOT_TRACKED) {
 		if (lane_at(root_word)->first_run_ns)
 			WRITE_ONCE(root_word, root_word & ~ROOT_TRACKED);
 		else
 			walk.left++;
 	}
+	if (root_word & ROOT_LANES && !walk.apps)
+		WRITE_ONCE(root_word, root_word & ~ROOT_LANES);
 	return walk.left;
 }
 

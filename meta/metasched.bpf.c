@@ -29,8 +29,8 @@ s32 BPF_PROG(metasched_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	u32 root = READ_ONCE(root_word);
 	struct meta_lane *l = lane_at(root);
 
-	if (unlikely(root & ROOT_TRACKED))
-		wake_tracked(l, p);
+	if (unlikely(root & ROOT_SHARED))
+		l = lane_waking(p, root);
 	return policy_select_cpu(&l->lane, p, prev_cpu, wake_flags);
 }
 
@@ -72,7 +72,7 @@ void BPF_PROG(metasched_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	if (unlikely(root & ROOT_WATCHED))
-		enqueue_watched(l, p, enq_flags);
+		enqueue_watched(p, root, enq_flags);
 	else
 		policy_enqueue(&l->lane, p, enq_flags);
 	kick_idle(p, enq_flags);
@@ -83,8 +83,8 @@ void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
 {
 	u32 root = READ_ONCE(root_word);
 
-	if (unlikely(root & ROOT_TRACKED))
-		dispatch_shared(cpu, prev);
+	if (unlikely(root & ROOT_SHARED))
+		dispatch_shared(cpu, prev, root);
 	else if (unlikely(root & ROOT_TASKS))
 		dispatch_alone(lane_at(root), cpu, prev);
 	else
@@ -107,6 +107,30 @@ void BPF_PROG(metasched_stopping, struct task_struct *p, bool runnable)
 
 	if (unlikely(root & ROOT_WATCHED))
 		stopping_watched(p, root, runnable);
+}
+
+SEC("struct_ops/metasched_tick")
+void BPF_PROG(metasched_tick, struct task_struct *p)
+{
+	u32 root = READ_ONCE(root_word);
+
+	if (unlikely(root & ROOT_LANES))
+		tick_shared(p, root);
+}
+
+/* The weight of a cgroup that is assigned is its lane's, unless the user gave one. */
+SEC("struct_ops/metasched_cgroup_set_weight")
+void BPF_PROG(metasched_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
+{
+	u64 id = cgrp->kn->id;
+	u32 *number = bpf_map_lookup_elem(&cgroup_apps, &id);
+	struct app *app;
+
+	if (!number)
+		return;
+	app = app_at(*number);
+	if (app->lane && !app->weight_fixed)
+		lane_at(app->lane - 1)->weight = weight;
 }
 
 /*
@@ -166,6 +190,46 @@ int replace_root(struct replace_args *args)
 }
 
 SEC("syscall")
+int set_app(struct app_args *args)
+{
+	if (exit_record.kind)
+		return -ENODEV;
+	return lifecycle_set_app(args);
+}
+
+SEC("syscall")
+int drop_app(struct assign_args *args)
+{
+	if (exit_record.kind)
+		return -ENODEV;
+	return lifecycle_drop_app(args->app);
+}
+
+SEC("syscall")
+int assign(struct assign_args *args)
+{
+	if (exit_record.kind)
+		return -ENODEV;
+	return lifecycle_assign(args->cgroup, args->app);
+}
+
+SEC("syscall")
+int unassign(struct assign_args *args)
+{
+	if (exit_record.kind)
+		return -ENODEV;
+	return lifecycle_unassign(args->cgroup);
+}
+
+SEC("syscall")
+int set_lane(struct lane_args *args)
+{
+	if (exit_record.kind)
+		return -ENODEV;
+	return lifecycle_set_lane(args);
+}
+
+SEC("syscall")
 int reap(struct reap_set *ready)
 {
 	if (exit_record.kind)
@@ -196,6 +260,8 @@ struct sched_ext_ops metasched_ops = {
 	.dispatch = (void *)metasched_dispatch,
 	.running = (void *)metasched_running,
 	.stopping = (void *)metasched_stopping,
+	.tick = (void *)metasched_tick,
+	.cgroup_set_weight = (void *)metasched_cgroup_set_weight,
 	.cpu_online = (void *)metasched_cpu_online,
 	.cpu_offline = (void *)metasched_cpu_offline,
 	.init = (void *)metasched_init,

@@ -16,7 +16,10 @@
 struct task_ctx {
 	u64 generation; /* of its lane; 0: none */
 	u32 slot;
-	u32 pad;
+	/* Its application, as of that cgroup and assign_seq; see apps.bpf.h. */
+	u32 app;
+	u64 cgroup;
+	u64 app_seq; /* 0: never looked up */
 	struct lane_task policy; /* its policy's own */
 };
 
@@ -26,6 +29,9 @@ struct cpu_ctx {
 	u64 episode; /* the watch_episode in which it was written */
 	u64 generation; /* of its lane */
 	u64 slot;
+	/* The task's cgroup, and assign_seq, when it started to run. */
+	u64 cgroup;
+	u64 app_seq;
 	u64 ran_from_ns; /* sum_exec_runtime when it started to run */
 	u64 charged_from_ns; /* sum_exec_runtime up to which its lane is charged */
 	struct lane_task spare; /* state for a task that memory could not be had for */
@@ -63,6 +69,14 @@ static __always_inline struct cpu_ctx *cpu_ctx_here(void)
 	u32 zero = 0;
 
 	return bpf_map_lookup_elem(&cpu_ctxs, &zero);
+}
+
+/* The record of a CPU, to look at; NULL if there is no such CPU. */
+static __always_inline struct cpu_ctx *cpu_ctx_of(s32 cpu)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_percpu_elem(&cpu_ctxs, &zero, cpu);
 }
 
 #endif

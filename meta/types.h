@@ -21,36 +21,105 @@ enum policy_id {
 /*
  * The life of a lane. A lane's policy never changes; the lane is replaced.
  *
- *	FREE -> ROOT -> DRAINING -> RETIRED -> FREE
+ *	FREE -> ROOT or APP -> DRAINING -> RETIRED -> FREE
  *
  * DRAINING to RETIRED when its queues are empty and no callback can still insert
  * into them; RETIRED to FREE when no callback can still look at them.
  */
 enum lane_state {
 	LANE_FREE,
-	LANE_ROOT, /* every task that is enqueued comes here */
-	LANE_DRAINING, /* replaced: served by weight until empty, see dispatch_shared() */
+	LANE_ROOT, /* every task comes here that has no application with a lane */
+	LANE_DRAINING, /* replaced: served until empty, see dispatch.bpf.h */
 	LANE_RETIRED, /* empty, no longer served, its queues not yet destroyed */
+	LANE_APP, /* the tasks of an application's cgroups come here */
 };
 
 /* A lane with what level 1 keeps about it. */
 struct meta_lane {
 	struct lane lane;
 
+	/* Read on every path, written when the lane changes. */
 	u32 state; /* enum lane_state */
 	u32 queues; /* how many of its dispatch queues exist */
 	u32 weight; /* its share among busy lanes, WEIGHT_DFL by default */
 	u32 nr_queued; /* as count_queued() last found it */
-	u64 in_force_ns; /* when it became the root lane, CLOCK_MONOTONIC */
+	u32 app; /* the application whose lane it is or was; 0: the root lane */
+	u32 quarantined; /* its policy is not asked any more, level 1 serves it alone */
+	u64 in_force_ns; /* when it came into force, CLOCK_MONOTONIC */
 	u64 first_run_ns; /* when a task first ran that came through it; 0: not yet */
 	u64 first_queued; /* whether a CPU was told of its first task */
+	u64 pad[1];
 
-	/* Written whenever several lanes are served. */
+	/* Written whenever several lanes are served; a cache line of its own. */
 	u64 vtime; /* ns at WEIGHT_DFL */
 	u64 runtime_ns; /* measured run time of its tasks, while several lanes were served */
+	u64 serves; /* how often its policy gave a CPU a task */
+	u64 kicks; /* how often a task of it that woke had another lane's preempted */
+	/* The sweep's. */
+	u64 serves_seen; /* serves, at the last sweep */
+	u64 unserved_sweeps; /* for how many sweeps it has had work and was not served */
+	u64 rescues; /* tasks that level 1 could move and its policy did not */
+	u64 longest_unserved_ns; /* the longest of such times so far */
 } __attribute__((aligned(64)));
 
-_Static_assert(sizeof(struct meta_lane) == 192, "generated types and the map's size depend on it");
+_Static_assert(sizeof(struct meta_lane) == 256, "generated types and the map's size depend on it");
+
+/*
+ * Applications: sets of cgroups that share a lane. Number 0 is everything that
+ * belongs to no other, on the root lane.
+ */
+#define APPS_MAX 64
+/* Cgroups that may be assigned; those below an assigned one inherit. */
+#define ASSIGNED_MAX 4096
+
+struct app {
+	u32 lane; /* the slot of its lane plus one; 0: none, its tasks go to the root lane */
+	u32 weight_fixed; /* cpu.weight of its cgroup has no say */
+};
+
+/* The argument of set_app(). */
+struct app_args {
+	u32 app; /* 1 to APPS_MAX - 1 */
+	u32 policy; /* enum policy_id */
+	u32 weight;
+	u32 weight_fixed;
+	u64 options[LANE_OPTIONS_MAX]; /* ~0: the policy's default */
+};
+
+_Static_assert(sizeof(struct app_args) == 56, "laid out by hand in user space");
+
+/* The argument of assign(), unassign() and drop_app(), which use what they need. */
+struct assign_args {
+	u64 cgroup; /* its id: the inode of its folder */
+	u32 app;
+	u32 pad;
+};
+
+_Static_assert(sizeof(struct assign_args) == 16, "laid out by hand in user space");
+
+/* The argument of set_lane(): changes that take effect on a lane in force. */
+struct lane_args {
+	u32 app; /* 0: the root lane */
+	u32 weight;
+	u32 weight_fixed;
+	u32 option; /* its index; LANE_OPTIONS_MAX or more: none */
+	u64 value;
+};
+
+_Static_assert(sizeof(struct lane_args) == 24, "laid out by hand in user space");
+
+/* A lane that lost its application because its policy did not dispatch. */
+struct quarantine {
+	u64 at_ns; /* CLOCK_MONOTONIC; written last, 0: no entry */
+	u64 unserved_ns;
+	u64 generation;
+	u32 app;
+	u32 policy;
+	u32 nr_queued;
+	u32 rescues;
+};
+
+#define QUARANTINES_KEPT 16
 
 /* The argument of replace_root(). */
 struct replace_args {

@@ -12,7 +12,7 @@
 # guest for all measurements. Every measurement is in the store as soon as it is finished:
 # Ctrl-C leaves nothing running, and the next call goes on from there.
 #
-# Environment: DEMO_PROFILE_BUDGET   time for profiling     (default 9m; 90s once a demo
+# Environment: DEMO_PROFILE_BUDGET   time for profiling     (default 12m; 4m once a demo
 #                                                            has ended: the store has the rest)
 #              DEMO_TUNE_BUDGET      time for tuning        (default 10m; 495s once one has ended,
 #                                                            the least for all turns three times)
@@ -26,9 +26,9 @@ cd "$(dirname "$0")/.." || exit 1
 export METASCHED_STATE=${METASCHED_STATE:-$PWD/.cache/demo}
 readonly FINISHED=$METASCHED_STATE/finished
 if [ -e "$FINISHED" ]; then
-	budgets=(90s 495s)
+	budgets=(4m 495s)
 else
-	budgets=(9m 10m)
+	budgets=(12m 10m)
 fi
 export DEMO_PROFILE_BUDGET=${DEMO_PROFILE_BUDGET:-${budgets[0]}}
 export DEMO_TUNE_BUDGET=${DEMO_TUNE_BUDGET:-${budgets[1]}}

@@ -27,6 +27,12 @@ fn main() {
     let user_space = native.object(&here.join("seam/metasched.c"), false);
     native.link("libmetasched-native.so", &[&seam, &metasched, &user_space]);
 
+    // The same with a policy that does not dispatch, for the tests.
+    let faulty = native.faulty(&policies);
+    let metasched = faulty.object(&root.join("meta/metasched.bpf.c"), true);
+    let user_space = faulty.object(&here.join("seam/metasched.c"), false);
+    faulty.link("libfaulty-native.so", &[&seam, &metasched, &user_space]);
+
     let mut faults: Vec<PathBuf> = fs::read_dir(here.join("faults"))
         .expect("crates/sim/faults")
         .map(|entry| entry.expect("a readable folder").path())
@@ -84,6 +90,24 @@ struct Native {
 }
 
 impl Native {
+    /// One with the policy `faults/policies/lazy.bpf.c` after the others, in a folder of
+    /// its own whose `policies.def` and `policies.gen.h` come first.
+    fn faulty(&self, policies: &[String]) -> Native {
+        let out = self.out.join("faulty");
+        fs::create_dir_all(&out).expect("OUT_DIR is writable");
+        write_policy_sources(&self.root, policies, &out);
+        let append = |name: &str, from: &Path, line: String| {
+            let text = fs::read_to_string(from).expect("just written, or in the tree");
+            fs::write(out.join(name), format!("{text}{line}\n")).expect("OUT_DIR is writable");
+        };
+        let lazy = self.root.join("crates/sim/faults/policies/lazy.bpf.c");
+        let include = format!("#include \"{}\"", lazy.display());
+        append("policies.gen.h", &out.join("policies.gen.h"), include);
+        let line = "POLICY(lazy, 1, \"does not dispatch\")".to_owned();
+        append("policies.def", &self.root.join("policies/policies.def"), line);
+        Native { compiler: self.compiler.clone(), root: self.root.clone(), out }
+    }
+
     fn flags(&self, policy: bool) -> Vec<String> {
         let mut flags: Vec<String> = [
             "-std=gnu17",
@@ -108,10 +132,10 @@ impl Native {
             // What was never written reads as a pattern, the same in every run.
             flags.extend(["-ftrivial-auto-var-init=pattern".into(), SANITIZE.into()]);
         }
+        flags.push(format!("-I{}", self.out.display()));
         for include in ["crates/sim/seam", "bpf", "meta", "policies"] {
             flags.push(format!("-I{}", self.root.join(include).display()));
         }
-        flags.push(format!("-I{}", self.out.display()));
         flags
     }
 

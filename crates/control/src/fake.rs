@@ -15,7 +15,7 @@ use crate::candidate::{Candidate, CandidateKind};
 use crate::external::Graces;
 use crate::program::{LaneProgram, OPS_NAME, ProgramLoader};
 use crate::switcher::SwitcherOptions;
-use metasched_loader::{ExitRecord, LaneInfo, Replacement};
+use metasched_loader::{ExitRecord, LaneInfo, LaneSpec, Quarantine, Replacement};
 
 /// Far longer than anything here takes; only a test that fails waits so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -230,14 +230,43 @@ struct Loaded {
     policy: String,
 }
 
+impl Loaded {
+    fn say(&self, what: String) {
+        self.program.lock().unwrap().log.push(what);
+    }
+}
+
 impl LaneProgram for Loaded {
     fn replace_root(&mut self, policy: &str) -> Result<Replacement> {
-        self.program.lock().unwrap().log.push(format!("replace {policy}"));
+        self.say(format!("replace {policy}"));
         self.policy = policy.to_owned();
         Ok(Replacement { lane: 1, generation: 1, at_ns: 1, write_ns: 7 })
     }
     fn first_run_ns(&self, _generation: u64) -> Option<u64> {
         None
+    }
+    fn set_app(&mut self, app: u32, spec: &LaneSpec, weight: u32) -> Result<Replacement> {
+        self.say(format!("app {app}: {} {weight}", spec.policy));
+        Ok(Replacement { lane: app, generation: 1, at_ns: 1, write_ns: 7 })
+    }
+    fn drop_app(&mut self, app: u32) -> Result<()> {
+        self.say(format!("drop {app}"));
+        Ok(())
+    }
+    fn assign(&mut self, cgroup: u64, app: u32) -> Result<()> {
+        self.say(format!("assign {cgroup} {app}"));
+        Ok(())
+    }
+    fn unassign(&mut self, cgroup: u64) -> Result<()> {
+        self.say(format!("unassign {cgroup}"));
+        Ok(())
+    }
+    fn set_lane(&mut self, app: u32, change: &LaneSpec) -> Result<()> {
+        self.say(format!("set {app}: {} {:?}", change.policy, change.weight));
+        Ok(())
+    }
+    fn quarantines(&self) -> Vec<Quarantine> {
+        Vec::new()
     }
     fn lanes(&self) -> Result<Vec<LaneInfo>> {
         Ok(Vec::new())
@@ -255,7 +284,7 @@ impl LaneProgram for Loaded {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        self.program.lock().unwrap().log.push("unload".to_owned());
+        self.say("unload".to_owned());
         disable(&self.root);
     }
 }

@@ -4,6 +4,7 @@
 //! One line of JSON asks, one line answers, then the connection ends. Orders are
 //! served one after the other, as there is one state machine.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,11 +12,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
+use metasched_loader::{LaneInfo, LaneSpec, Quarantine};
 use nix::poll::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
 
-use crate::candidate::Candidate;
+use crate::assignments::{App, Assigned, Assignments};
+use crate::candidate::{Candidate, CandidateKind};
 use crate::exit::unix_now_s;
+use crate::program::LaneProgram;
 use crate::switch::{Mechanism, SwitchRecord};
 use crate::switcher::Switcher;
 
@@ -47,6 +51,29 @@ pub enum Order {
         /// How to change to it.
         mechanism: Option<Mechanism>,
     },
+    /// Put a cgroup on a lane of its own.
+    Assign {
+        /// The cgroup, as the user names it.
+        cgroup: String,
+        /// What its lane is to be.
+        lane: LaneSpec,
+        /// Whether the cgroup is to be removed when nobody is in it any more.
+        brief: bool,
+    },
+    /// Take a cgroup off its lane.
+    Unassign {
+        /// The cgroup, as the user names it.
+        cgroup: String,
+    },
+    /// Change a lane in force.
+    Adjust {
+        /// The cgroup, as the user names it.
+        cgroup: String,
+        /// The lane's weight, if that is to change.
+        weight: Option<u32>,
+        /// Options of its policy that are to change.
+        options: BTreeMap<String, u64>,
+    },
     /// Put back what was found, and end.
     Stop,
 }
@@ -63,7 +90,11 @@ pub struct KeeperStatus {
     /// What will be put back at the end, by its name in the kernel.
     pub earlier: Option<String>,
     /// The lanes of our program, where that is what is in force.
-    pub lanes: Vec<serde_json::Value>,
+    pub lanes: Vec<LaneInfo>,
+    /// Applications that have lanes of their own.
+    pub apps: Vec<App>,
+    /// The latest lanes whose policies did not dispatch.
+    pub quarantines: Vec<Quarantine>,
 }
 
 /// The keeper's answer.
@@ -74,6 +105,10 @@ pub enum Answer {
     Status(Box<KeeperStatus>),
     /// To [`Order::Switch`].
     Switched(SwitchRecord),
+    /// To [`Order::Assign`] and [`Order::Adjust`].
+    Assigned(Assigned),
+    /// To [`Order::Unassign`]: what was assigned.
+    Unassigned(App),
     /// To [`Order::Stop`]: what is in force again, by its name in the kernel.
     Stopped {
         /// `None` for the default scheduler.
@@ -146,6 +181,7 @@ pub fn ask(run_dir: &Path, order: &Order) -> Result<Option<Answer>> {
 #[derive(Debug)]
 pub struct Keeper {
     switcher: Switcher,
+    assignments: Assignments,
     listener: UnixListener,
     since_unix_s: u64,
 }
@@ -154,6 +190,7 @@ impl Keeper {
     /// Puts the candidate in force, and listens for orders in `run_dir`.
     pub fn start(mut switcher: Switcher, candidate: &Candidate, run_dir: &Path) -> Result<Self> {
         switcher.switch_to(candidate)?;
+        let assignments = Assignments::new(switcher.root());
         let path = run_dir.join(SOCKET);
         // Only the holder of the lock comes here, so what is there is a dead keeper's.
         let _ = std::fs::remove_file(&path);
@@ -161,7 +198,7 @@ impl Keeper {
             .attempt(Kind::Failed, || format!("listen at '{}'", path.display()))?;
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
             .attempt(Kind::Failed, || format!("protect '{}'", path.display()))?;
-        Ok(Self { switcher, listener, since_unix_s: unix_now_s() })
+        Ok(Self { switcher, assignments, listener, since_unix_s: unix_now_s() })
     }
 
     /// Holds the scheduler and serves orders until it is told to stop, or a signal
@@ -169,6 +206,9 @@ impl Keeper {
     pub fn run(mut self, interrupt: &Interrupt) -> Result<()> {
         while !interrupt.is_raised() {
             self.switcher.check_alive()?;
+            if let (false, Some(program)) = (self.assignments.is_empty(), self.switcher.program()) {
+                self.assignments.forget_what_vanished(program)?;
+            }
             let mut ready = [self.listener.as_fd(), interrupt.as_fd()]
                 .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
             // Interrupted by a signal counts as nobody there.
@@ -204,6 +244,25 @@ impl Keeper {
             Ok(Order::Switch { candidate, mechanism }) => {
                 (self.switch(&candidate, mechanism), false)
             }
+            Ok(Order::Assign { cgroup, lane, brief }) => {
+                let Self { switcher, assignments, .. } = self;
+                let said = ours(switcher).and_then(|p| assignments.assign(p, &cgroup, &lane));
+                if let (true, Ok(assigned)) = (brief, &said) {
+                    assignments.remove_when_empty(&assigned.cgroup);
+                }
+                (said.map(Answer::Assigned), false)
+            }
+            Ok(Order::Unassign { cgroup }) => {
+                let Self { switcher, assignments, .. } = self;
+                let said = ours(switcher).and_then(|p| assignments.unassign(p, &cgroup));
+                (said.map(Answer::Unassigned), false)
+            }
+            Ok(Order::Adjust { cgroup, weight, options }) => {
+                let Self { switcher, assignments, .. } = self;
+                let said =
+                    ours(switcher).and_then(|p| assignments.adjust(p, &cgroup, weight, &options));
+                (said.map(Answer::Assigned), false)
+            }
             Ok(Order::Stop) => {
                 let back = self.switcher.earlier().map(str::to_owned);
                 (self.switcher.restore().map(|()| Answer::Stopped { back }), true)
@@ -219,6 +278,18 @@ impl Keeper {
     }
 
     fn switch(&mut self, candidate: &Candidate, by: Option<Mechanism>) -> Result<Answer> {
+        let unloads = candidate.kind != CandidateKind::Policy || by == Some(Mechanism::Swap);
+        if unloads && !self.assignments.is_empty() {
+            return Err(Error::new(
+                Kind::Busy,
+                format!("switch to '{}'", candidate.name),
+                format!(
+                    "{} cgroups are on lanes of our program, which this would take out",
+                    self.assignments.apps().map(|app| app.cgroups.len()).sum::<usize>()
+                ),
+            )
+            .remedy("take them off first: metasched unassign --all"));
+        }
         let record = match by {
             Some(mechanism) => self.switcher.switch_by(candidate, mechanism)?,
             None => self.switcher.switch_to(candidate)?,
@@ -230,14 +301,9 @@ impl Keeper {
     }
 
     fn status(&mut self) -> Result<Answer> {
-        let lanes = match self.switcher.program() {
-            Some(program) => program
-                .lanes()?
-                .iter()
-                .map(serde_json::to_value)
-                .collect::<std::result::Result<_, _>>()
-                .attempt(Kind::Failed, || "write the lanes as JSON".to_owned())?,
-            None => Vec::new(),
+        let (lanes, quarantines) = match self.switcher.program() {
+            Some(program) => (program.lanes()?, program.quarantines()),
+            None => (Vec::new(), Vec::new()),
         };
         Ok(Answer::Status(Box::new(KeeperStatus {
             pid: std::process::id(),
@@ -245,8 +311,23 @@ impl Keeper {
             since_unix_s: self.since_unix_s,
             earlier: self.switcher.earlier().map(str::to_owned),
             lanes,
+            apps: self.assignments.apps().cloned().collect(),
+            quarantines,
         })))
     }
+}
+
+/// Our program, if it is what is in force.
+fn ours(switcher: &mut Switcher) -> Result<&mut dyn LaneProgram> {
+    let current = switcher.current().to_owned();
+    switcher.program().ok_or_else(|| {
+        Error::new(
+            Kind::BadInput,
+            "change lanes",
+            format!("'{current}' is in force, and lanes are in our own program"),
+        )
+        .remedy("put a policy of ours in force first: metasched switch vtime")
+    })
 }
 
 impl Drop for Keeper {

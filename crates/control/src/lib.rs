@@ -4,9 +4,11 @@
 //! candidate in force (process swap for any `scx_*` binary, a lane of our own
 //! program for our policies) behind one serialised state machine ([`Switcher`]),
 //! the metascheduler that takes turns ([`take_turns`]), the keeper that holds a
-//! scheduler in the background ([`keeper`]), and the guard that puts things right
+//! scheduler in the background ([`keeper`]), the cgroups that have lanes of their own
+//! ([`Assignments`]), and the guard that puts things right
 //! when metasched itself is killed ([`Guard`]).
 
+mod assignments;
 mod candidate;
 mod exit;
 mod external;
@@ -22,6 +24,7 @@ mod table;
 mod turns;
 mod version;
 
+pub use assignments::{App, Assigned, Assignments, Change};
 pub use candidate::{Candidate, CandidateKind, EEVDF};
 pub use exit::SchedulerExit;
 pub use guard::{Guard, guard_main};

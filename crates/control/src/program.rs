@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use metasched_base::Result;
-use metasched_loader::{ExitRecord, LaneInfo, LoadOptions, Program, Replacement};
+use metasched_loader::{
+    ExitRecord, LaneInfo, LaneSpec, LoadOptions, Program, Quarantine, Replacement,
+};
 
 /// The name by which the kernel knows our program, in `root/ops`.
 pub const OPS_NAME: &str = "metasched";
@@ -16,6 +18,18 @@ pub trait LaneProgram: Send {
     /// When the first task ran under the lane of this generation (CLOCK_MONOTONIC,
     /// nanoseconds); `None` when none has yet.
     fn first_run_ns(&self, generation: u64) -> Option<u64>;
+    /// Puts a lane in force for an application: see [`Program::set_app`].
+    fn set_app(&mut self, app: u32, spec: &LaneSpec, weight: u32) -> Result<Replacement>;
+    /// Takes an application's lane away.
+    fn drop_app(&mut self, app: u32) -> Result<()>;
+    /// Assigns a cgroup, by its id, to an application that has a lane.
+    fn assign(&mut self, cgroup: u64, app: u32) -> Result<()>;
+    /// Undoes that.
+    fn unassign(&mut self, cgroup: u64) -> Result<()>;
+    /// Changes weight or options of a lane in force; application 0 is the root lane's.
+    fn set_lane(&mut self, app: u32, change: &LaneSpec) -> Result<()>;
+    /// The latest lanes whose policies did not dispatch.
+    fn quarantines(&self) -> Vec<Quarantine>;
     /// Every lane that is in use.
     fn lanes(&self) -> Result<Vec<LaneInfo>>;
     /// The policy of the root cgroup's lane.
@@ -62,6 +76,30 @@ impl LaneProgram for Program {
 
     fn first_run_ns(&self, generation: u64) -> Option<u64> {
         self.first_run_ns(generation)
+    }
+
+    fn set_app(&mut self, app: u32, spec: &LaneSpec, weight: u32) -> Result<Replacement> {
+        self.set_app(app, spec, weight)
+    }
+
+    fn drop_app(&mut self, app: u32) -> Result<()> {
+        self.drop_app(app)
+    }
+
+    fn assign(&mut self, cgroup: u64, app: u32) -> Result<()> {
+        self.assign(cgroup, app)
+    }
+
+    fn unassign(&mut self, cgroup: u64) -> Result<()> {
+        self.unassign(cgroup)
+    }
+
+    fn set_lane(&mut self, app: u32, change: &LaneSpec) -> Result<()> {
+        self.set_lane(app, change)
+    }
+
+    fn quarantines(&self) -> Vec<Quarantine> {
+        self.quarantines()
     }
 
     fn lanes(&self) -> Result<Vec<LaneInfo>> {

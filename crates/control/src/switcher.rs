@@ -2,7 +2,7 @@
 
 mod earlier;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result};
@@ -148,6 +148,11 @@ impl Switcher {
     /// The guard, for registering what else must not outlive us.
     pub fn guard(&self) -> Guard {
         self.guard.clone()
+    }
+
+    /// The root of the file system, for `/sys` and `/proc`.
+    pub fn root(&self) -> &Path {
+        &self.options.root
     }
 
     /// The reader of what the kernel says.

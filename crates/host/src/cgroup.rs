@@ -1,4 +1,6 @@
-//! cgroup v2: made, filled, read and removed.
+//! cgroup v2: made, found, filled, read and removed.
+
+mod find;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,7 @@
 //! Why the kernel ended the program.
 
+use metasched_base::{Error, Kind};
+
 /// What the kernel said when it ended the program.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ExitRecord {
@@ -16,6 +18,16 @@ pub struct ExitRecord {
 }
 
 impl ExitRecord {
+    /// The error for whoever finds the program gone.
+    pub(crate) fn error(&self, attempt: String) -> Error {
+        let message = if self.message.is_empty() { &self.reason } else { &self.message };
+        Error::new(
+            Kind::SchedulerExit,
+            attempt,
+            format!("the kernel has ended the program ({}): {message}", self.kind_name),
+        )
+    }
+
     /// Whether it ended because somebody wanted it to: we, or an operator.
     pub fn was_asked_for(&self) -> bool {
         self.kind < FIRST_ERROR

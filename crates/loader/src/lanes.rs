@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Where a lane stands in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneState {
     /// Every task that is enqueued comes here.
@@ -12,6 +12,8 @@ pub enum LaneState {
     Draining,
     /// Empty, no longer served, about to be freed.
     Retired,
+    /// The tasks of an application's cgroups come here.
+    App,
 }
 
 impl LaneState {
@@ -21,22 +23,25 @@ impl LaneState {
             1 => Some(Self::Root),
             2 => Some(Self::Draining),
             3 => Some(Self::Retired),
+            4 => Some(Self::App),
             _ => None,
         }
     }
 }
 
 /// A lane: a running instance of a policy.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct LaneInfo {
     /// Its slot, used again once the lane is freed.
     pub index: u32,
     /// The name of its policy.
-    pub policy: &'static str,
+    pub policy: String,
     /// Tells it from every other lane of this load.
     pub generation: u64,
     /// Where it stands in its life.
     pub state: LaneState,
+    /// The application whose lane it is or was; 0: the root lane.
+    pub app: u32,
     /// Its share among busy lanes; 100 unless set.
     pub weight: u32,
     /// How many tasks stand in its queues now.
@@ -44,6 +49,13 @@ pub struct LaneInfo {
     /// What its tasks ran, in nanoseconds, while several lanes were served. A
     /// lane alone is not measured: that is what makes it cheap.
     pub runtime_ns: u64,
+    /// How often a task of it that woke had the task of another lane preempted.
+    pub kicks: u64,
+    /// The longest time for which it had work and its policy gave no CPU a task, in
+    /// nanoseconds, as the sweep saw it, every 4 ms.
+    pub longest_unserved_ns: u64,
+    /// Whether its policy is not asked any more, because it did not dispatch.
+    pub quarantined: bool,
     /// When it came into force, nanoseconds of `CLOCK_MONOTONIC`.
     pub in_force_ns: u64,
     /// When a task first ran that came through it, same clock; None: not yet.

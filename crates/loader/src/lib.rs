@@ -4,6 +4,7 @@
 //! run-queue waits under any scheduler. Both leave the kernel when they are
 //! dropped, and when the process dies in whatever way.
 
+mod apps;
 mod capture;
 mod exit;
 mod lanes;
@@ -16,6 +17,7 @@ mod syscalls;
 mod version;
 mod wait;
 
+pub use apps::{APPS, ASSIGNED_MAX, LaneSpec, Quarantine, WEIGHTS};
 pub use exit::ExitRecord;
 pub use lanes::{LaneInfo, LaneState};
 pub use policy::{CounterInfo, OptionInfo, PolicyInfo, policies};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,6 +12,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 use metasched_base::{Error, Kind, Result, ResultExt};
 
+use crate::apps::AppPrograms;
 use crate::capture::Capture;
 use crate::exit::{ExitRecord, c_text, kind_name};
 use crate::lanes::{LaneInfo, LaneState};
@@ -79,14 +80,15 @@ const FIRST_RUNS_MAX: usize = 4096;
 pub struct Program {
     // In the order in which they must go: the reaper uses the maps, the link the
     // object, the skeleton the storage.
-    reaper: Reaper,
+    pub(crate) reaper: Reaper,
     link: Option<Link>,
     skel: Loaded,
     /// Held by whoever changes lanes.
-    lock: Arc<Mutex<()>>,
+    pub(crate) lock: Arc<Mutex<()>>,
     freed: Arc<Mutex<Freed>>,
     replace_root: OwnedFd,
     count_queued: OwnedFd,
+    pub(crate) apps: AppPrograms,
 }
 
 // SAFETY: the raw pointers inside are to the mapped variables and to libbpf's
@@ -116,7 +118,7 @@ impl Drop for Loaded {
 
 /// The program's variables, mapped; shared with the kernel, so read one at a time.
 #[derive(Clone, Copy)]
-struct Variables(*const types::bss);
+pub(crate) struct Variables(*const types::bss);
 
 // SAFETY: it is read through volatile reads only, and the mapping lives as long as
 // the Program, which ends the reaper's thread before it goes.
@@ -136,6 +138,11 @@ impl Variables {
             drained: variable!(self, reapable.drained),
             retired: variable!(self, reapable.retired),
         }
+    }
+
+    /// An entry of the list of lanes in quarantine.
+    pub(crate) fn quarantine(self, at: usize) -> types::quarantine {
+        variable!(self, quarantines[at])
     }
 
     /// The slot of the root lane.
@@ -198,6 +205,13 @@ impl Program {
         let progs = &loaded.get().progs;
         let replace_root = own(progs.replace_root.as_fd())?;
         let count_queued = own(progs.count_queued.as_fd())?;
+        let apps = AppPrograms {
+            set_app: own(progs.set_app.as_fd())?,
+            drop_app: own(progs.drop_app.as_fd())?,
+            assign: own(progs.assign.as_fd())?,
+            unassign: own(progs.unassign.as_fd())?,
+            set_lane: own(progs.set_lane.as_fd())?,
+        };
         let reap = own(progs.reap.as_fd())?;
         let counters = MapHandle::try_from(&loaded.get().maps.lane_counters)
             .attempt(Kind::Failed, || "share the counters".into())?;
@@ -240,6 +254,7 @@ impl Program {
             freed,
             replace_root,
             count_queued,
+            apps,
         })
     }
 
@@ -256,13 +271,24 @@ impl Program {
         let mut args = [0u8; 8];
         args[..4].copy_from_slice(&number.to_ne_bytes());
         args[4..].copy_from_slice(&WEIGHT.to_ne_bytes());
-        let variables = variables(self.skel.get());
+        let program = self.replace_root.try_clone().attempt(Kind::Failed, attempt)?;
+        self.put_in_force(program.as_fd(), &mut args, attempt)
+    }
 
+    /// Calls a program that puts a new lane in force, and waits for a free slot if it
+    /// must.
+    pub(crate) fn put_in_force(
+        &mut self,
+        program: BorrowedFd<'_>,
+        args: &mut [u8],
+        attempt: impl Fn() -> String,
+    ) -> Result<Replacement> {
+        let variables = self.variables();
         let asked = Instant::now();
         let (status, replacement) = loop {
             let one_caller = self.lock.lock().unwrap_or_else(|e| e.into_inner());
             let start = Instant::now();
-            let status = run_program(self.replace_root.as_fd(), &mut args);
+            let status = run_program(program, args);
             let write_ns = start.elapsed().as_nanos() as u64;
             let replacement = Replacement {
                 lane: variable!(variables, replaced.slot),
@@ -278,21 +304,23 @@ impl Program {
             // Lanes change faster than they get empty: wait for one that does.
             std::thread::sleep(Duration::from_millis(1));
         };
-        let status = status.attempt(Kind::Failed, attempt)?;
+        let status = status.attempt(Kind::Failed, &attempt)?;
         if status == 0 {
             self.reaper.wake();
             return Ok(replacement);
         }
         if let Some(record) = self.exited() {
-            return Err(exited_error(attempt(), &record));
+            return Err(record.error(attempt()));
         }
         Err(match -status {
             nix::libc::ENOSPC => Error::new(
                 Kind::Busy,
                 attempt(),
-                format!("all {LANES_MAX} slots are taken by lanes that are not empty yet"),
+                format!(
+                    "all {LANES_MAX} slots are taken by lanes, or by some that are not empty yet"
+                ),
             )
-            .remedy("change lanes less often"),
+            .remedy("have fewer lanes, or change them less often"),
             errno => Error::new(Kind::Failed, attempt(), std::io::Error::from_raw_os_error(errno)),
         })
     }
@@ -326,15 +354,19 @@ impl Program {
                 continue;
             };
             let number = variable!(variables, lanes[slot].lane.policy);
-            let policy = policy::by_number(number).map_or("unknown", |p| p.name);
+            let policy = policy::by_number(number).map_or("unknown", |p| p.name).to_owned();
             lanes.push(LaneInfo {
                 index: slot as u32,
                 policy,
                 generation: variable!(variables, lanes[slot].lane.generation),
                 state,
+                app: variable!(variables, lanes[slot].app),
                 weight: variable!(variables, lanes[slot].weight),
                 nr_queued: variable!(variables, lanes[slot].nr_queued),
                 runtime_ns: variable!(variables, lanes[slot].runtime_ns),
+                kicks: variable!(variables, lanes[slot].kicks),
+                longest_unserved_ns: variable!(variables, lanes[slot].longest_unserved_ns),
+                quarantined: variable!(variables, lanes[slot].quarantined) != 0,
                 in_force_ns: variable!(variables, lanes[slot].in_force_ns),
                 first_run_ns: Some(variable!(variables, lanes[slot].first_run_ns))
                     .filter(|ns| *ns != 0),
@@ -344,6 +376,10 @@ impl Program {
             });
         }
         Ok(lanes)
+    }
+
+    pub(crate) fn variables(&self) -> Variables {
+        variables(self.skel.get())
     }
 
     /// The policy of the lane in force.
@@ -387,16 +423,6 @@ impl Program {
         }
         Ok(())
     }
-}
-
-/// The error for whoever finds the program gone.
-fn exited_error(attempt: String, record: &ExitRecord) -> Error {
-    let message = if record.message.is_empty() { &record.reason } else { &record.message };
-    Error::new(
-        Kind::SchedulerExit,
-        attempt,
-        format!("the kernel has ended the program ({}): {message}", record.kind_name),
-    )
 }
 
 fn variables(skel: &MetaschedSkel<'static>) -> Variables {

@@ -61,6 +61,7 @@ struct seam_host seam_host = { .size = sizeof(struct seam_host) };
 /* What src/abi.rs must agree with, in its order. */
 const u64 seam_layout[] = {
 	sizeof(struct cpumask),
+	sizeof(struct cgroup),
 	sizeof(struct task_struct),
 	offsetof(struct task_struct, nr_cpus_allowed),
 	offsetof(struct task_struct, cpus_ptr),

@@ -41,8 +41,9 @@ enum { false = 0, true = 1 };
 #define NULL ((void *)0)
 #endif
 
-/* The largest machine that is modelled. */
+/* The largest machine that is modelled, and the deepest cgroup. */
 #define SEAM_MAX_CPUS 1024
+#define SEAM_MAX_CGROUP_DEPTH 16
 
 enum {
 	EPERM = 1, ENOENT = 2, ESRCH = 3, E2BIG = 7, EAGAIN = 11, ENOMEM = 12,
@@ -163,6 +164,7 @@ struct kernfs_node {
 struct cgroup {
 	struct kernfs_node *kn;
 	s32 level;
+	struct cgroup *ancestors[SEAM_MAX_CGROUP_DEPTH];
 };
 
 struct css_set {

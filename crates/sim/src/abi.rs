@@ -7,6 +7,9 @@ use std::mem::{offset_of, size_of};
 /// The largest machine that is modelled.
 pub const MAX_CPUS: usize = 1024;
 
+/// The deepest cgroup that is modelled.
+pub const MAX_CGROUP_DEPTH: usize = 16;
+
 /// A set of CPUs: `struct cpumask`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -104,6 +107,8 @@ pub struct Cgroup {
     pub kn: *mut KernfsNode,
     /// Depth below the root.
     pub level: i32,
+    /// From the root to itself, by level.
+    pub ancestors: [*mut Cgroup; MAX_CGROUP_DEPTH],
 }
 
 /// `struct css_set`.
@@ -230,7 +235,9 @@ pub struct Ops {
     pub enable: Callback,
     pub disable: Callback,
     pub dump: [Callback; 3],
-    pub cgroup: [Callback; 8],
+    pub cgroup_life: [Callback; 5],
+    pub cgroup_set_weight: Callback,
+    pub cgroup_limits: [Callback; 2],
     pub sub: [Callback; 2],
     pub hotplug: [Callback; 2],
     pub init: Callback,
@@ -247,8 +254,9 @@ pub struct Ops {
 }
 
 /// What `seam_layout` in `seam.c` must say, in its order.
-pub const LAYOUT: [usize; 15] = [
+pub const LAYOUT: [usize; 16] = [
     size_of::<CpuMask>(),
+    size_of::<Cgroup>(),
     size_of::<TaskStruct>(),
     offset_of!(TaskStruct, nr_cpus_allowed),
     offset_of!(TaskStruct, cpus_ptr),

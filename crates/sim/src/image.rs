@@ -30,6 +30,11 @@ pub fn metasched() -> &'static [u8] {
     include_bytes!(concat!(env!("OUT_DIR"), "/libmetasched-native.so"))
 }
 
+/// The same, and after those a policy that never gives a CPU a task; for tests.
+pub fn faulty() -> &'static [u8] {
+    include_bytes!(concat!(env!("OUT_DIR"), "/faulty/libfaulty-native.so"))
+}
+
 /// The signature through which every callback is called; see `seam_call()`.
 pub type Trampoline = unsafe extern "C" fn(*const c_void, u64, u64, u64) -> u64;
 

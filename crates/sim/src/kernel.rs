@@ -3,6 +3,7 @@
 //! policies may call in `kfuncs.rs`.
 
 use crate::abi::{CpuMask, ExitInfo, InitTaskArgs, Ops, scx};
+use crate::cgroups::Cgroups;
 use crate::checkers::Checker;
 use crate::dsq::Dsq;
 use crate::image::Image;
@@ -125,6 +126,7 @@ pub struct Kernel {
     pub(crate) random: Random,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Task>,
+    cgroups: Cgroups,
     pub(crate) idle_tasks: Vec<Raw>,
     pub(crate) global: Dsq,
     pub(crate) user: BTreeMap<u64, Dsq>,
@@ -165,12 +167,15 @@ impl Kernel {
         setup(&image)?;
         let host = Host::connect(&image)?;
         let ops = unsafe { std::ptr::read(image.ops(ops)?) };
+        let mut cgroups = Cgroups::new();
+        let root = cgroups.at("");
         let mut kernel = Kernel {
             now: 0,
             random: Random::new(seed),
             cpus: (0..cpus).map(|_| Cpu::default()).collect(),
             tasks: Vec::new(),
-            idle_tasks: (0..cpus).map(Raw::idle).collect(),
+            cgroups,
+            idle_tasks: (0..cpus).map(|cpu| Raw::idle(cpu, root)).collect(),
             global: Dsq::default(),
             user: BTreeMap::new(),
             idle: CpuMask::first(cpus),
@@ -199,13 +204,14 @@ impl Kernel {
     }
 
     fn refuse_unmodelled_callbacks(&self) -> Result<()> {
-        if self.ops.cgroup.iter().all(|c| c.is_null()) {
+        let mut unmodelled = self.ops.cgroup_life.iter().chain(&self.ops.cgroup_limits);
+        if unmodelled.all(|callback| callback.is_null()) {
             return Ok(());
         }
         Err(metasched_base::Error::new(
             metasched_base::Kind::Unsupported,
             "attach the policy",
-            "it has cgroup callbacks, which are not modelled",
+            "it has cgroup callbacks other than cgroup_set_weight, which are not modelled",
         ))
     }
 
@@ -396,7 +402,8 @@ impl Kernel {
             self.fail("scenario", format!("'{}' may run on no CPU of this machine", spec.name));
         }
         let (weight, now) = (spec.weight, self.now);
-        self.tasks.push(Task::new(id, spec, allowed, now));
+        let css_set = self.cgroups.at(&spec.cgroup);
+        self.tasks.push(Task::new(id, spec, allowed, now, css_set));
         self.tasks[id.0].cpu = cpu;
         let raw = &self.tasks[id.0].raw;
         let (p, mut args) = (raw.pointer() as u64, InitTaskArgs { fork, cgroup: raw.cgroup() });
@@ -484,6 +491,29 @@ impl Kernel {
     /// The last events and, where asked for, the text of the whole run.
     pub(crate) fn into_trace(self) -> (Vec<String>, String) {
         (self.trace.recent(), self.trace.into_text())
+    }
+}
+
+/// Cgroups, for scenarios that act on them.
+impl Kernel {
+    /// The id of the cgroup of that path, which is made if there is none.
+    pub fn cgroup_id(&mut self, path: &str) -> u64 {
+        unsafe { (*(*(*self.cgroups.at(path)).dfl_cgrp).kn).id }
+    }
+
+    /// Moves a task to another cgroup. No callback tells of it, as where the cpu
+    /// controller is not enabled.
+    pub fn move_to_cgroup(&mut self, task: TaskId, path: &str) {
+        self.note(&format!("task {} moves to cgroup '{path}'", task.0));
+        let css_set = self.cgroups.at(path);
+        self.tasks[task.0].c_mut().cgroups = css_set;
+    }
+
+    /// Writes `cpu.weight` of a cgroup.
+    pub fn set_cgroup_weight(&mut self, path: &str, weight: u32) {
+        let cgroup = unsafe { (*self.cgroups.at(path)).dfl_cgrp } as u64;
+        let callback = self.ops.cgroup_set_weight;
+        self.call(callback, "cgroup_set_weight", 0, May::Look, [cgroup, weight.into(), 0]);
     }
 }
 

@@ -6,6 +6,7 @@
 //! is modelled and what is refused.
 
 pub mod abi;
+mod cgroups;
 pub mod checkers;
 pub mod dsq;
 mod enqueue;

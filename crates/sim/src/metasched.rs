@@ -17,6 +17,7 @@ pub enum LaneState {
     Root,
     Draining,
     Retired,
+    App,
 }
 
 /// One lane that is not free.
@@ -32,6 +33,14 @@ pub struct LaneInfo {
     pub state: LaneState,
     /// When a task first ran that came through it; 0 if none has.
     pub first_run_ns: u64,
+    /// What its tasks ran while several lanes were served.
+    pub runtime_ns: u64,
+    /// Its application; 0 for the root lane.
+    pub app: u32,
+    /// Its weight.
+    pub weight: u32,
+    /// Whether its policy is not asked any more.
+    pub quarantined: bool,
 }
 
 /// `struct sim_lane` of `seam/metasched.c`.
@@ -40,10 +49,13 @@ pub struct LaneInfo {
 struct RawLane {
     generation: u64,
     first_run_ns: u64,
+    runtime_ns: u64,
     slot: u32,
     policy: u32,
     state: u32,
-    pad: u32,
+    app: u32,
+    weight: u32,
+    quarantined: u32,
 }
 
 /// Weight of a lane whose weight nobody has touched.
@@ -57,10 +69,25 @@ pub fn scenario(name: impl Into<String>, policy: &str) -> Scenario {
     let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
     Scenario::of(name, image::metasched(), "metasched_ops")
         .setup(Arc::new(move |image| unsafe { image.set("initial_policy", number) }))
+        .at(0, sweep_later)
+}
+
+/// The policy of [`faulty_scenario`] that never gives a CPU a task.
+pub const LAZY: &str = "lazy";
+
+/// The same with one policy more, [`LAZY`].
+///
+/// # Panics
+/// When there is no such policy.
+pub fn faulty_scenario(name: impl Into<String>, policy: &str) -> Scenario {
+    let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
+    Scenario::of(name, image::faulty(), "metasched_ops")
+        .setup(Arc::new(move |image| unsafe { image.set("initial_policy", number) }))
+        .at(0, sweep_later)
 }
 
 fn number_of(policy: &str) -> Result<u32> {
-    POLICIES.iter().position(|p| *p == policy).map(|i| i as u32).ok_or_else(|| {
+    POLICIES.iter().chain([&LAZY]).position(|p| *p == policy).map(|i| i as u32).ok_or_else(|| {
         Error::new(Kind::BadInput, format!("simulate '{policy}'"), "there is no such policy")
             .remedy(format!("known are {}", POLICIES.join(", ")))
     })
@@ -69,12 +96,72 @@ fn number_of(policy: &str) -> Result<u32> {
 /// Puts a new root lane in force; fails the run if the program refuses.
 pub fn replace_root(kernel: &mut Kernel, policy: &str) {
     kernel.note(&format!("replace the root lane: {policy}"));
-    let said = number_of(policy)
-        .and_then(|number| kernel.program("sim_replace_root", [number.into(), WEIGHT]));
-    match said {
+    let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
+    must(kernel, "sim_replace_root", [number.into(), WEIGHT]);
+}
+
+/// Puts a lane in force for an application, its first or another one; fails the run
+/// if the program refuses.
+pub fn set_app(kernel: &mut Kernel, app: u32, policy: &str, weight: u32) {
+    kernel.note(&format!("application {app} on {policy}, weight {weight}"));
+    let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
+    must(kernel, "sim_set_app", [app.into(), u64::from(number) << 32 | u64::from(weight)]);
+}
+
+/// Takes an application's lane away; its tasks go to the root lane.
+pub fn drop_app(kernel: &mut Kernel, app: u32) {
+    kernel.note(&format!("application {app} has no lane any more"));
+    must(kernel, "sim_drop_app", [app.into(), 0]);
+}
+
+/// Assigns a cgroup to an application that has a lane.
+pub fn assign(kernel: &mut Kernel, path: &str, app: u32) {
+    kernel.note(&format!("'{path}' is assigned to application {app}"));
+    let cgroup = kernel.cgroup_id(path);
+    must(kernel, "sim_assign", [cgroup, app.into()]);
+}
+
+/// Undoes an assignment.
+pub fn unassign(kernel: &mut Kernel, path: &str) {
+    kernel.note(&format!("'{path}' is not assigned any more"));
+    let cgroup = kernel.cgroup_id(path);
+    must(kernel, "sim_unassign", [cgroup, 0]);
+}
+
+/// Changes the weight of an application's lane in force.
+pub fn set_weight(kernel: &mut Kernel, app: u32, weight: u32) {
+    must(kernel, "sim_set_weight", [app.into(), weight.into()]);
+}
+
+/// How many lanes were put in quarantine.
+pub fn quarantined(kernel: &mut Kernel) -> i32 {
+    kernel.program("sim_quarantined", [0, 0]).unwrap_or_else(|error| {
+        kernel.fail("quarantined", error.to_string());
+        -1
+    })
+}
+
+fn must(kernel: &mut Kernel, program: &str, args: [u64; 2]) {
+    match kernel.program(program, args) {
         Ok(0) => {}
-        Ok(error) => kernel.fail("replace_root", format!("the program returned {error}")),
-        Err(error) => kernel.fail("replace_root", error.to_string()),
+        Ok(error) => kernel.fail(program, format!("the program returned {error}")),
+        Err(error) => kernel.fail(program, error.to_string()),
+    }
+}
+
+/// The timer of the sweep expires, and is set again.
+fn sweep(kernel: &mut Kernel) {
+    must(kernel, "sim_sweep", [0, 0]);
+    sweep_later(kernel);
+}
+
+fn sweep_later(kernel: &mut Kernel) {
+    match kernel.image().required("sim_sweep_ns") {
+        Ok(at) => {
+            let ns = unsafe { *at.cast::<u64>() };
+            kernel.act_at(kernel.now() + ns, Arc::new(sweep));
+        }
+        Err(error) => kernel.fail("sweep", error.to_string()),
     }
 }
 
@@ -106,10 +193,20 @@ fn read_lanes(kernel: &mut Kernel) -> Result<Vec<LaneInfo>> {
             0 => continue,
             1 => LaneState::Root,
             2 => LaneState::Draining,
-            _ => LaneState::Retired,
+            3 => LaneState::Retired,
+            _ => LaneState::App,
         };
-        let RawLane { generation, first_run_ns, slot, policy, .. } = lane;
-        lanes.push(LaneInfo { slot, policy, generation, state, first_run_ns });
+        lanes.push(LaneInfo {
+            slot: lane.slot,
+            policy: lane.policy,
+            generation: lane.generation,
+            state,
+            first_run_ns: lane.first_run_ns,
+            runtime_ns: lane.runtime_ns,
+            app: lane.app,
+            weight: lane.weight,
+            quarantined: lane.quarantined != 0,
+        });
     }
     Ok(lanes)
 }

@@ -1,6 +1,6 @@
 //! Tasks: what a scenario says that they do, and what the engine keeps of them.
 
-use crate::abi::{Cgroup, CpuMask, CssSet, KernfsNode, SchedEntity, ScxEntity, TaskStruct, scx};
+use crate::abi::{Cgroup, CpuMask, CssSet, SchedEntity, ScxEntity, TaskStruct, scx};
 use crate::dsq::DsqRef;
 use crate::random::Random;
 use std::ptr;
@@ -49,6 +49,7 @@ pub struct TaskSpec {
     pub(crate) allowed: Option<CpuMask>,
     pub(crate) arrives_ns: u64,
     pub(crate) kthread: bool,
+    pub(crate) cgroup: String,
     pub(crate) steps: Vec<Step>,
     /// How often the steps are gone through; for ever where there is none.
     pub(crate) rounds: Option<u64>,
@@ -63,6 +64,7 @@ impl TaskSpec {
             allowed: None,
             arrives_ns: 0,
             kthread: false,
+            cgroup: String::new(),
             steps: Vec::new(),
             rounds: Some(1),
         }
@@ -119,6 +121,13 @@ impl TaskSpec {
         self
     }
 
+    /// Its cgroup, `a/b`; the root of the hierarchy unless set. A child that it forks
+    /// has its own.
+    pub fn in_cgroup(mut self, path: impl Into<String>) -> Self {
+        self.cgroup = path.into();
+        self
+    }
+
     /// A thread of the kernel's own.
     pub fn kthread(mut self) -> Self {
         self.kthread = true;
@@ -169,32 +178,23 @@ pub struct TaskFigures {
     pub exited_ns: Option<u64>,
 }
 
-/// There is one cgroup; the kernel gives its root the inode 1.
-const ROOT_CGROUP_ID: u64 = 1;
-
 /// A C struct at a fixed address, which the policy may hold on to.
 pub struct Raw {
     task: *mut TaskStruct,
-    css_set: *mut CssSet,
-    cgroup: *mut Cgroup,
-    kn: *mut KernfsNode,
 }
 
 impl Raw {
     /// What a CPU runs when it has nothing to run: pid 0, and no task of ours.
-    pub(crate) fn idle(cpu: usize) -> Raw {
+    pub(crate) fn idle(cpu: usize, css_set: *mut CssSet) -> Raw {
         let spec = TaskSpec::named(format!("swapper/{cpu}")).kthread();
-        let raw = Raw::new(TaskId(0), &spec, CpuMask::one(cpu), 0);
+        let raw = Raw::new(TaskId(0), &spec, CpuMask::one(cpu), 0, css_set);
         let c = unsafe { &mut *raw.pointer() };
         (c.pid, c.tgid) = (0, 0);
         c.flags |= scx::PF_IDLE;
         raw
     }
 
-    fn new(id: TaskId, spec: &TaskSpec, allowed: CpuMask, now: u64) -> Raw {
-        let kn = Box::into_raw(Box::new(KernfsNode { id: ROOT_CGROUP_ID }));
-        let cgroup = Box::into_raw(Box::new(Cgroup { kn, level: 0 }));
-        let css_set = Box::into_raw(Box::new(CssSet { dfl_cgrp: cgroup }));
+    fn new(id: TaskId, spec: &TaskSpec, allowed: CpuMask, now: u64, css_set: *mut CssSet) -> Raw {
         let mut comm = [0; 16];
         spec.name.bytes().take(15).enumerate().for_each(|(i, b)| comm[i] = b);
         let task = Box::into_raw(Box::new(TaskStruct {
@@ -216,7 +216,7 @@ impl Raw {
             comm,
         }));
         unsafe { (*task).cpus_ptr = &raw mut (*task).cpus_mask };
-        Raw { task, css_set, cgroup, kn }
+        Raw { task }
     }
 
     /// What the policy is given.
@@ -226,7 +226,7 @@ impl Raw {
 
     /// Where the task's cgroup is.
     pub fn cgroup(&self) -> *mut Cgroup {
-        self.cgroup
+        unsafe { (*(*self.task).cgroups).dfl_cgrp }
     }
 }
 
@@ -234,9 +234,6 @@ impl Drop for Raw {
     fn drop(&mut self) {
         unsafe {
             drop(Box::from_raw(self.task));
-            drop(Box::from_raw(self.css_set));
-            drop(Box::from_raw(self.cgroup));
-            drop(Box::from_raw(self.kn));
         }
     }
 }
@@ -275,10 +272,16 @@ pub struct Task {
 const EXIT_NS: u64 = 20_000;
 
 impl Task {
-    pub(crate) fn new(id: TaskId, spec: Arc<TaskSpec>, allowed: CpuMask, now: u64) -> Task {
+    pub(crate) fn new(
+        id: TaskId,
+        spec: Arc<TaskSpec>,
+        allowed: CpuMask,
+        now: u64,
+        css_set: *mut CssSet,
+    ) -> Task {
         Task {
             name: spec.name.clone(),
-            raw: Raw::new(id, &spec, allowed, now),
+            raw: Raw::new(id, &spec, allowed, now, css_set),
             spec,
             cpu: 0,
             ops_state: OpsState::None,

@@ -1,9 +1,12 @@
 //! One file per command.
 
+pub mod assign;
 pub mod completions;
 pub mod doctor;
 pub mod guard;
 pub mod keep;
+pub mod lane;
+pub mod lanes;
 pub mod list;
 pub mod man;
 pub mod plan;
@@ -15,4 +18,5 @@ pub mod status;
 pub mod stop;
 pub mod switch;
 pub mod tune;
+pub mod unassign;
 pub mod vm;

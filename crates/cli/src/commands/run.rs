@@ -1,6 +1,7 @@
 //! `metasched run`: the metascheduler itself.
 
 mod live;
+mod scope;
 mod turns;
 
 use std::path::Path;
@@ -20,11 +21,14 @@ use crate::context::Context;
 use live::Live;
 use turns::{Plan, TurnSpec};
 
-/// Runs a metascheduler in the foreground.
+/// Runs a metascheduler in the foreground, or a command on a lane of its own.
 ///
 /// The schedulers that the applications prefer take turns: application i of n has its
 /// scheduler in force for n * BASE_SLICE * WEIGHT_i, again and again, until Ctrl-C or
 /// the end of --for. What was in force before is put back at the end.
+///
+/// With --policy it runs a command in a new cgroup on a lane of that policy, beside
+/// everything else, as 'metasched assign' does for a cgroup that is there.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How the time is shared: round-robin, delta, benefit, delta-benefit. The default
@@ -55,6 +59,8 @@ pub struct Args {
     /// Stop a scheduler that is in force already, and put it back at the end
     #[arg(long)]
     take_over: bool,
+    #[command(flatten)]
+    scope: scope::Args,
 }
 
 /// The last line of the JSON output.
@@ -110,6 +116,9 @@ fn cpu_time() -> Option<Duration> {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    if let Some(policy) = args.scope.policy() {
+        return scope::become_command(&args.scope, policy, context);
+    }
     if args.base_slice.is_zero() {
         return Err(Error::new(Kind::Usage, "take turns of no length", "the base timeslice is 0")
             .remedy("write one such as --base-slice 1800ms"));

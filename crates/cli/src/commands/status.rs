@@ -10,6 +10,7 @@ use metasched_control::{
     EEVDF, Holder, LockHolder, OPS_NAME, RUN_DIR, SchedulerExit, holder, lock_holder,
 };
 use metasched_host::sched_ext::{SchedExt, State, Status};
+use metasched_loader::LaneState;
 use serde::Serialize;
 
 use crate::context::Context;
@@ -108,8 +109,10 @@ fn text(view: &View) -> String {
         if let Some(earlier) = &keeper.earlier {
             line("will put", &format!("'{earlier}' back at the end"));
         }
-        for lane in &keeper.lanes {
-            line("lane", &lane_text(lane));
+        let assigned: usize = keeper.apps.iter().map(|app| app.cgroups.len()).sum();
+        let live = keeper.lanes.iter().filter(|lane| lane.state != LaneState::Retired).count();
+        if live > 0 {
+            line("lanes", &format!("{live}, {assigned} cgroups assigned ('metasched lanes')"));
         }
     }
     for (event, count) in status.events.iter().filter(|(_, count)| **count != 0) {
@@ -125,22 +128,6 @@ fn text(view: &View) -> String {
         }
     }
     out
-}
-
-/// One lane as `name value` pairs, whatever facts it has.
-fn lane_text(lane: &serde_json::Value) -> String {
-    match lane.as_object() {
-        Some(facts) => facts
-            .iter()
-            .filter(|(_, value)| !value.is_object() && !value.is_array())
-            .map(|(name, value)| match value.as_str() {
-                Some(text) => format!("{name} {text}"),
-                None => format!("{name} {value}"),
-            })
-            .collect::<Vec<_>>()
-            .join(", "),
-        None => lane.to_string(),
-    }
 }
 
 fn seconds(s: u64) -> String {
@@ -168,7 +155,15 @@ mod tests {
         let mut scheduler = Candidate::eevdf("");
         scheduler.name = name.to_owned();
         scheduler.command = command.iter().map(|word| (*word).to_owned()).collect();
-        KeeperStatus { pid: 1, scheduler, since_unix_s: 0, earlier: None, lanes: Vec::new() }
+        KeeperStatus {
+            pid: 1,
+            scheduler,
+            since_unix_s: 0,
+            earlier: None,
+            lanes: Vec::new(),
+            apps: Vec::new(),
+            quarantines: Vec::new(),
+        }
     }
 
     #[test]

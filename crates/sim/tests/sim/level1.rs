@@ -20,7 +20,7 @@ fn loaded(name: &str, first: &str, cpus: usize) -> Scenario {
     )
 }
 
-fn expect(kernel: &mut Kernel, holds: bool, what: &str) {
+pub(crate) fn expect(kernel: &mut Kernel, holds: bool, what: &str) {
     if !holds {
         let seen = format!("{what}; lanes: {:?}", lanes(kernel));
         kernel.fail("expectation", seen);
@@ -158,15 +158,15 @@ fn anything(seed: u64) -> Scenario {
     run.cpus(cpus).seed(seed).waits_at_most(LONGEST_WAIT).run_for(CHANGES + LONGEST_WAIT + ms(1))
 }
 
-fn any_policy(random: &mut Random) -> &'static str {
+pub(crate) fn any_policy(random: &mut Random) -> &'static str {
     POLICIES[random.within(0, POLICIES.len() as u64 - 1) as usize]
 }
 
-fn any_weight(random: &mut Random) -> u32 {
+pub(crate) fn any_weight(random: &mut Random) -> u32 {
     random.within(80, 160) as u32
 }
 
-fn any_task(random: &mut Random, cpus: usize, name: &str, may_fork: bool) -> TaskSpec {
+pub(crate) fn any_task(random: &mut Random, cpus: usize, name: &str, may_fork: bool) -> TaskSpec {
     let mut task =
         TaskSpec::named(name).arrives(random.within(0, ms(50))).weight(any_weight(random));
     if random.once_in(3) {
@@ -189,7 +189,7 @@ fn any_task(random: &mut Random, cpus: usize, name: &str, may_fork: bool) -> Tas
     task.rounds(random.within(1, 20))
 }
 
-fn change_any_task(kernel: &mut Kernel, which: u64, bits: u64, weight: u32) {
+pub(crate) fn change_any_task(kernel: &mut Kernel, which: u64, bits: u64, weight: u32) {
     let Some(task) = kernel.any_task(which) else { return };
     kernel.set_weight(task, weight);
     let cpus = (0..kernel.nr_cpus()).filter(|cpu| bits >> cpu & 1 == 1);

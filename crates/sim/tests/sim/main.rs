@@ -2,6 +2,7 @@
 //! what every run promises.
 
 mod faults;
+mod lanes;
 mod level1;
 mod model;
 mod runs;

@@ -4,57 +4,18 @@
 //! the guest: `make test-guest`, one at a time. Elsewhere they fail.
 
 mod constants;
+mod lanes;
 mod load;
+mod support;
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use load::{Hackbench, Hog};
 use metasched_base::Kind;
 use metasched_loader::{LaneState, LoadOptions, Program, WaitTracer, policies};
-
-fn sysfs(name: &str) -> String {
-    let path = Path::new("/sys/kernel/sched_ext").join(name);
-    fs::read_to_string(&path).map(|text| text.trim().to_string()).unwrap_or_default()
-}
-
-fn load(policy: &str) -> Program {
-    let program = Program::load(&LoadOptions::policy(policy)).unwrap();
-    assert_eq!(sysfs("state"), "enabled");
-    assert_eq!(sysfs("root/ops"), "metasched");
-    program
-}
-
-/// Polls until it holds; panics with `what` if that takes longer than a minute,
-/// which even an overloaded emulated machine does not.
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}: not in 60 s");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// CPU 1 is off line as long as this lives.
-struct Offline;
-
-impl Offline {
-    const SWITCH: &str = "/sys/devices/system/cpu/cpu1/online";
-
-    fn cpu1() -> Self {
-        fs::write(Self::SWITCH, "0").unwrap();
-        Self
-    }
-}
-
-impl Drop for Offline {
-    fn drop(&mut self) {
-        // Not unwrapped, for it may be dropped by a failing test.
-        let _ = fs::write(Self::SWITCH, "1");
-    }
-}
+use support::{Group, Offline, assert_alive, load, sysfs, wait_until};
 
 /// A process that holds a program of ours until it is killed, at the latest when it is dropped.
 struct Holder(nix::unistd::Pid);
@@ -79,44 +40,6 @@ impl Drop for Holder {
         let _ = nix::sys::signal::kill(self.0, nix::sys::signal::Signal::SIGKILL);
         let _ = nix::sys::wait::waitpid(self.0, None);
     }
-}
-
-/// A cgroup, removed when this is dropped.
-struct Group(PathBuf);
-
-impl Group {
-    fn new(name: &str) -> Self {
-        let path = Path::new("/sys/fs/cgroup").join(name);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn id(&self) -> u64 {
-        std::os::unix::fs::MetadataExt::ino(&fs::metadata(&self.0).unwrap())
-    }
-
-    fn take(&self, hog: &Hog) {
-        fs::write(self.0.join("cgroup.procs"), hog.pid().to_string()).unwrap();
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // A process that has just ended holds its cgroup for a moment.
-        for _ in 0..100 {
-            if fs::remove_dir(&self.0).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-fn assert_alive(program: &Program) {
-    if let Some(record) = program.exited() {
-        panic!("the kernel ended the program: {record:?}");
-    }
-    assert_eq!(sysfs("nr_rejected"), "0", "tasks were refused");
 }
 
 #[test]
@@ -365,7 +288,7 @@ fn our_constants_are_the_kernels() {
         .output()
         .expect("bpftool is installed");
     let kernel = constants::of_btf_dump(&String::from_utf8_lossy(&btf.stdout));
-    let ours = constants::of_header(include_str!("../../../bpf/vmlinux.h"));
+    let ours = constants::of_header(include_str!("../../../../bpf/vmlinux.h"));
     assert!(ours.len() > 10, "the header was not understood: {ours:?}");
     for (name, value) in ours {
         if let Some(theirs) = kernel.get(&name) {

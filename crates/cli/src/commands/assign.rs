@@ -1,0 +1,82 @@
+//! `metasched assign`.
+
+use metasched_base::Result;
+use metasched_control::keeper::{Answer, Order};
+use metasched_control::{Assigned, Change};
+use metasched_loader::LaneSpec;
+
+use super::lane::{Setting, ask_keeper, no_answer, settings};
+use crate::context::Context;
+
+/// Puts a cgroup on a lane of its own: under its own policy, with its own weight, beside
+/// all others, at once.
+///
+/// Cgroups below it go along unless they are assigned themselves. What is assigned to
+/// nothing is on the default lane. A scheduler of ours must be in force: 'metasched
+/// start vtime'. Assigning a cgroup again replaces its lane; no task waits twice for it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The cgroup: its path below /sys/fs/cgroup, or the name of a systemd unit
+    cgroup: String,
+    /// The policy, one of ours as 'metasched list' names them
+    policy: String,
+    /// Its share among lanes that want a CPU, 1 to 10000; cpu.weight of the cgroup if
+    /// not given
+    #[arg(long, value_name = "N")]
+    weight: Option<u32>,
+    /// An option of the policy: slice=5ms
+    #[arg(long = "set", value_name = "OPTION=VALUE")]
+    settings: Vec<Setting>,
+}
+
+/// Carries the command out; the value is the process's exit status.
+pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let lane = LaneSpec {
+        policy: args.policy.clone(),
+        weight: args.weight,
+        options: settings(&args.policy, &args.settings)?,
+    };
+    // Told here, where it costs no way to the keeper.
+    lane.check()?;
+    let order = Order::Assign { cgroup: args.cgroup.clone(), lane, brief: false };
+    match ask_keeper(&format!("assign '{}'", args.cgroup), &order)? {
+        Answer::Assigned(assigned) => context.print(&assigned, describe)?,
+        other => return Err(no_answer(&other)),
+    }
+    Ok(0)
+}
+
+/// An assignment in a sentence.
+pub(super) fn describe(assigned: &Assigned) -> String {
+    let Assigned { cgroup, lane, change, write_ns, .. } = assigned;
+    let weight = lane.weight.map_or("cpu.weight".to_owned(), |weight| weight.to_string());
+    let what = format!("'{cgroup}' is on a lane of '{}', weight {weight}", lane.policy);
+    let took = write_ns.map_or(String::new(), |ns| format!(" ({} us)", ns / 1000));
+    match change {
+        Change::Assigned => format!("{what}{took}"),
+        Change::Replaced => format!("{what}, in place of an earlier one{took}"),
+        Change::Adjusted => format!("{what}: the same lane, adjusted"),
+        Change::Unchanged => format!("{what} already"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changed_is_told() {
+        let lane = LaneSpec { policy: "fifo".into(), weight: None, options: Default::default() };
+        let mut assigned = Assigned {
+            cgroup: "a/b".into(),
+            app: 1,
+            lane,
+            change: Change::Assigned,
+            write_ns: Some(21_500),
+        };
+        let said = describe(&assigned);
+        assert_eq!(said, "'a/b' is on a lane of 'fifo', weight cpu.weight (21 us)");
+        (assigned.change, assigned.write_ns) = (Change::Unchanged, None);
+        assert!(describe(&assigned).ends_with("already"));
+    }
+}

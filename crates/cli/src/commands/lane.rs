@@ -1,0 +1,173 @@
+//! `metasched lane set`, and what the commands about lanes share.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::str::FromStr;
+
+use metasched_base::{Error, Kind, Result, parse_duration};
+use metasched_control::keeper::{Answer, KeeperStatus, Order, ask};
+use metasched_control::{RUN_DIR, lock_holder};
+use metasched_loader::{PolicyInfo, policies};
+
+use super::assign::describe;
+use crate::context::Context;
+
+/// Changes a lane in force.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Set(Set),
+}
+
+/// Changes the weight or options of a cgroup's lane, at once and in place.
+#[derive(Debug, clap::Args)]
+struct Set {
+    /// The cgroup: its path below /sys/fs/cgroup, or the name of a systemd unit
+    cgroup: String,
+    /// Its share among lanes that want a CPU, 1 to 10000
+    #[arg(long, value_name = "N", required_unless_present = "settings")]
+    weight: Option<u32>,
+    /// An option of its policy: slice=5ms
+    #[arg(long = "set", value_name = "OPTION=VALUE")]
+    settings: Vec<Setting>,
+}
+
+/// `name=value`, not yet checked against a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Setting {
+    name: String,
+    value: String,
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+                Ok(Self { name: name.to_owned(), value: value.to_owned() })
+            }
+            _ => Err("write it as OPTION=VALUE, such as slice=5ms".to_owned()),
+        }
+    }
+}
+
+/// Carries the command out; the value is the process's exit status.
+pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let Command::Set(set) = &args.command;
+    let attempt = format!("change the lane of '{}'", set.cgroup);
+    let options = match set.settings.as_slice() {
+        [] => BTreeMap::new(),
+        given => settings(&policy_of(&attempt, &set.cgroup)?, given)?,
+    };
+    let order = Order::Adjust { cgroup: set.cgroup.clone(), weight: set.weight, options };
+    match ask_keeper(&attempt, &order)? {
+        Answer::Assigned(assigned) => context.print(&assigned, describe)?,
+        other => return Err(no_answer(&other)),
+    }
+    Ok(0)
+}
+
+/// The policy of the lane that a cgroup has, by which its options are read.
+fn policy_of(attempt: &str, cgroup: &str) -> Result<String> {
+    let status = kept_status(attempt)?;
+    let wanted = metasched_host::cgroup::Cgroup::find(Path::new("/"), cgroup)?.name();
+    let found = status.apps.into_iter().find(|app| app.cgroups.contains_key(&wanted));
+    found.map(|app| app.lane.policy).ok_or_else(|| {
+        Error::new(Kind::BadInput, attempt, "it is not assigned")
+            .remedy(format!("assign it: metasched assign {cgroup} POLICY"))
+    })
+}
+
+/// Reads settings as options of a policy. A unit at the end of an option's name may be
+/// left out, and one of time may be given as 5ms.
+pub(super) fn settings(policy: &str, given: &[Setting]) -> Result<BTreeMap<String, u64>> {
+    let Some(info) = policies().iter().find(|info| info.name == policy) else {
+        // Whoever checks the lane names the policies that there are.
+        return Ok(BTreeMap::new());
+    };
+    given.iter().map(|setting| option(info, setting)).collect()
+}
+
+fn option(policy: &PolicyInfo, setting: &Setting) -> Result<(String, u64)> {
+    let attempt = || format!("set '{}={}'", setting.name, setting.value);
+    let found = policy.options.iter().find(|option| {
+        option.name == setting.name || option.name == format!("{}_{}", setting.name, option.unit)
+    });
+    let Some(option) = found else {
+        let known: Vec<&str> = policy.options.iter().map(|option| option.name).collect();
+        return Err(Error::new(
+            Kind::BadInput,
+            attempt(),
+            format!("the policy '{}' has no such option", policy.name),
+        )
+        .remedy(format!("it has {}", known.join(", "))));
+    };
+    let plain = setting.value.parse::<u64>().ok();
+    let time = || parse_duration(&setting.value).ok()?.as_nanos().try_into().ok();
+    let value = plain.or_else(|| if option.unit == "ns" { time() } else { None });
+    value.map(|value| (option.name.to_owned(), value)).ok_or_else(|| {
+        Error::new(Kind::BadInput, attempt(), "it is no number")
+            .remedy(format!("give {}: {}", option.unit, option.help))
+    })
+}
+
+/// Asks the keeper, which must be there.
+pub(super) fn ask_keeper(attempt: &str, order: &Order) -> Result<Answer> {
+    let run_dir = Path::new(RUN_DIR);
+    if let Some(answer) = ask(run_dir, order)? {
+        return Ok(answer);
+    }
+    Err(match lock_holder(run_dir) {
+        Some(owner) => Error::new(
+            Kind::Busy,
+            attempt,
+            format!("'{}' (process {}) is in charge", owner.command, owner.id.pid),
+        )
+        .remedy("wait for it to end, or stop it"),
+        None => Error::new(Kind::Failed, attempt, "metasched keeps no scheduler")
+            .remedy("start one that lanes can be in: metasched start vtime"),
+    })
+}
+
+/// What the keeper holds.
+pub(super) fn kept_status(attempt: &str) -> Result<KeeperStatus> {
+    match ask_keeper(attempt, &Order::Status)? {
+        Answer::Status(status) => Ok(*status),
+        other => Err(no_answer(&other)),
+    }
+}
+
+/// The failure that the keeper speaks of something else.
+pub(super) fn no_answer(said: &Answer) -> Error {
+    Error::new(Kind::Failed, "understand the keeper", format!("it answered {said:?}"))
+        .remedy("use the metasched of the same version as the keeper")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<BTreeMap<String, u64>> {
+        settings("fifo", &[text.parse().unwrap()])
+    }
+
+    #[test]
+    fn a_time_is_read_with_its_unit_and_without() {
+        for text in ["slice=5ms", "slice_ns=5000000", "slice=5000000"] {
+            assert_eq!(read(text).unwrap(), [("slice_ns".to_owned(), 5_000_000)].into(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_setting_is_refused_with_what_there_is() {
+        assert!("slice".parse::<Setting>().is_err());
+        assert!(read("quantum=1").unwrap_err().to_string().contains("slice_ns"));
+        assert!(read("slice=soon").unwrap_err().to_string().contains("no number"));
+    }
+}

@@ -1,0 +1,187 @@
+//! `metasched lanes`.
+
+use std::time::Duration;
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{ContentArrangement, Table};
+use metasched_base::{Result, parse_duration};
+use metasched_control::keeper::KeeperStatus;
+use metasched_loader::{LaneInfo, LaneState, Quarantine};
+use serde::Serialize;
+
+use super::lane::kept_status;
+use crate::context::Context;
+
+/// Shows the lanes: what is assigned, the shares that they should have and had, what is
+/// queued.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Over how long a time shares are measured
+    #[arg(long = "for", value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    duration: Duration,
+}
+
+#[derive(Debug, Serialize)]
+struct View {
+    lanes: Vec<Row>,
+    /// Lanes whose policies did not dispatch and were not asked any more.
+    quarantines: Vec<Quarantine>,
+}
+
+/// One lane over the time that was looked at.
+#[derive(Debug, Serialize)]
+struct Row {
+    /// The cgroups that are on it; none for the default lane.
+    cgroups: Vec<String>,
+    /// Its weight over those of all lanes that had work.
+    share_wanted: Option<f64>,
+    /// Its CPU time over that of all lanes; `None` where nothing was measured, as with
+    /// a lane that is alone.
+    share_got: Option<f64>,
+    #[serde(flatten)]
+    lane: LaneInfo,
+}
+
+/// Carries the command out; the value is the process's exit status.
+pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let attempt = "show the lanes";
+    let before = kept_status(attempt)?;
+    context.interrupt.sleep(args.duration);
+    context.interrupt.check(attempt)?;
+    let view = compare(&before, &kept_status(attempt)?);
+    context.print(&view, text)?;
+    Ok(0)
+}
+
+/// What happened between two looks.
+fn compare(before: &KeeperStatus, after: &KeeperStatus) -> View {
+    let ran = |lane: &LaneInfo| {
+        let earlier = before.lanes.iter().find(|l| l.generation == lane.generation);
+        lane.runtime_ns.saturating_sub(earlier.map_or(0, |l| l.runtime_ns))
+    };
+    let live = |lane: &&LaneInfo| matches!(lane.state, LaneState::Root | LaneState::App);
+    let has_work = |lane: &LaneInfo| ran(lane) > 0 || lane.nr_queued > 0;
+    let weights: u32 =
+        after.lanes.iter().filter(live).filter(|l| has_work(l)).map(|l| l.weight).sum();
+    let total: u64 = after.lanes.iter().map(ran).sum();
+    let rows = after.lanes.iter().map(|lane| Row {
+        cgroups: after
+            .apps
+            .iter()
+            .filter(|app| app.number == lane.app && lane.state == LaneState::App)
+            .flat_map(|app| app.cgroups.keys().cloned())
+            .collect(),
+        share_wanted: (live(&lane) && has_work(lane) && weights > 0)
+            .then(|| f64::from(lane.weight) / f64::from(weights)),
+        share_got: (total > 0).then(|| ran(lane) as f64 / total as f64),
+        lane: lane.clone(),
+    });
+    View { lanes: rows.collect(), quarantines: after.quarantines.clone() }
+}
+
+fn text(view: &View) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header([
+        "CGROUPS", "POLICY", "WEIGHT", "WANTED", "GOT", "QUEUED", "PREEMPTS", "UNSERVED", "STATE",
+    ]);
+    let percent =
+        |share: Option<f64>| share.map_or("-".to_owned(), |s| format!("{:.1} %", s * 100.0));
+    for row in &view.lanes {
+        let lane = &row.lane;
+        let cgroups = match lane.state {
+            LaneState::Root => "(everything else)".to_owned(),
+            _ if row.cgroups.is_empty() => "(none any more)".to_owned(),
+            _ => row.cgroups.join(" "),
+        };
+        table.add_row([
+            cgroups,
+            lane.policy.clone(),
+            lane.weight.to_string(),
+            percent(row.share_wanted),
+            percent(row.share_got),
+            lane.nr_queued.to_string(),
+            lane.kicks.to_string(),
+            format!("{} ms", lane.longest_unserved_ns / 1_000_000),
+            state(lane).to_owned(),
+        ]);
+    }
+    let mut out: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
+    for q in &view.quarantines {
+        out.push(format!(
+            "quarantine: the policy '{}' of application {} left {} queued tasks for {} ms, of which \
+             {} could have run; its cgroups went to the default lane",
+            q.policy,
+            q.app,
+            q.nr_queued,
+            q.unserved_ns / 1_000_000,
+            q.rescues
+        ));
+    }
+    out.join("\n")
+}
+
+fn state(lane: &LaneInfo) -> &'static str {
+    match lane.state {
+        _ if lane.quarantined => "quarantine",
+        LaneState::Root => "default",
+        LaneState::App => "in force",
+        LaneState::Draining => "draining",
+        LaneState::Retired => "retired",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metasched_control::{App, Candidate};
+    use metasched_loader::LaneSpec;
+
+    fn lane(app: u32, weight: u32, runtime_ns: u64) -> LaneInfo {
+        LaneInfo {
+            index: app,
+            policy: "fifo".to_owned(),
+            generation: u64::from(app) + 1,
+            state: if app == 0 { LaneState::Root } else { LaneState::App },
+            app,
+            weight,
+            nr_queued: 0,
+            runtime_ns,
+            kicks: 0,
+            longest_unserved_ns: 0,
+            quarantined: false,
+            in_force_ns: 1,
+            first_run_ns: None,
+            counters: Default::default(),
+        }
+    }
+
+    fn status(lanes: Vec<LaneInfo>) -> KeeperStatus {
+        let spec = LaneSpec { policy: "fifo".into(), weight: None, options: Default::default() };
+        KeeperStatus {
+            pid: 1,
+            scheduler: Candidate::eevdf(""),
+            since_unix_s: 0,
+            earlier: None,
+            lanes,
+            apps: vec![App { number: 1, lane: spec, cgroups: [("a/b".to_owned(), 7)].into() }],
+            quarantines: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn shares_are_of_what_ran_between_the_looks() {
+        let before = status(vec![lane(0, 100, 500), lane(1, 300, 100), lane(2, 100, 9)]);
+        let after = status(vec![lane(0, 100, 600), lane(1, 300, 400), lane(2, 100, 9)]);
+        let view = compare(&before, &after);
+        let shares: Vec<_> = view.lanes.iter().map(|r| (r.share_wanted, r.share_got)).collect();
+        assert_eq!(shares, [(Some(0.25), Some(0.25)), (Some(0.75), Some(0.75)), (None, Some(0.0))]);
+        let text = text(&view);
+        assert!(text.contains("(everything else)") && text.contains("a/b"), "{text}");
+    }
+
+    #[test]
+    fn a_lane_that_is_alone_is_not_measured() {
+        let view = compare(&status(vec![lane(0, 100, 0)]), &status(vec![lane(0, 100, 0)]));
+        assert_eq!(view.lanes[0].share_got, None);
+    }
+}

@@ -1,0 +1,341 @@
+//! Which cgroups are on which lanes: what users asked for, and what was written to
+//! the kernel's table for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use metasched_base::{Error, Kind, Result};
+use metasched_host::cgroup::Cgroup;
+use metasched_loader::{APPS, LaneSpec};
+use serde::{Deserialize, Serialize};
+
+use crate::program::LaneProgram;
+
+/// Weight of a cgroup whose `cpu.weight` cannot be read: what the kernel gives.
+const DEFAULT_WEIGHT: u32 = 100;
+
+/// An application: cgroups that share a lane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct App {
+    /// Its number in the kernel's table, from 1.
+    pub number: u32,
+    /// What its lane is to be.
+    pub lane: LaneSpec,
+    /// Its cgroups, by their path below the mount point, with their ids.
+    pub cgroups: BTreeMap<String, u64>,
+}
+
+/// What an assignment changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// The cgroup was not assigned before.
+    Assigned,
+    /// It was, and got a new lane in place of the old one.
+    Replaced,
+    /// Its lane has another weight or option now.
+    Adjusted,
+    /// It was so already.
+    Unchanged,
+}
+
+/// An assignment that was made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Assigned {
+    /// The cgroup's path below the mount point.
+    pub cgroup: String,
+    /// Its application's number.
+    pub app: u32,
+    /// What its lane is.
+    pub lane: LaneSpec,
+    /// What was changed.
+    pub change: Change,
+    /// How long the calls took that put a lane in force, nanoseconds; `None` where no
+    /// lane was made.
+    pub write_ns: Option<u64>,
+}
+
+/// The table as user space knows it. A method that fails leaves it, and the kernel's,
+/// as they were.
+#[derive(Debug)]
+pub struct Assignments {
+    root: PathBuf,
+    apps: BTreeMap<u32, App>,
+    /// Cgroups that were made for one command, and go with it.
+    brief: BTreeSet<String>,
+}
+
+impl Assignments {
+    /// An empty one, for the file system below `root`.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), apps: BTreeMap::new(), brief: BTreeSet::new() }
+    }
+
+    /// Every application that has a lane.
+    pub fn apps(&self) -> impl Iterator<Item = &App> {
+        self.apps.values()
+    }
+
+    /// Whether nothing is assigned.
+    pub fn is_empty(&self) -> bool {
+        self.apps.is_empty()
+    }
+
+    /// Puts a cgroup, named as [`Cgroup::find`] takes it, on a lane of its own.
+    ///
+    /// # Errors
+    /// `BadInput` for a cgroup or a lane that cannot be; `Busy` when there are too many.
+    pub fn assign(
+        &mut self,
+        program: &mut dyn LaneProgram,
+        cgroup: &str,
+        lane: &LaneSpec,
+    ) -> Result<Assigned> {
+        lane.check()?;
+        let group = Cgroup::find(&self.root, cgroup)?;
+        let (name, id) = (group.name(), group.id()?);
+        if name.is_empty() {
+            return Err(Error::new(
+                Kind::BadInput,
+                "assign the root of the hierarchy",
+                "what is assigned to nothing else is on the default lane anyway",
+            )
+            .remedy(format!("change that one: metasched switch {}", lane.policy)));
+        }
+        self.forget_what_vanished(program)?;
+        let weight = group.cpu_weight().unwrap_or(DEFAULT_WEIGHT);
+        let done = |app, change, write_ns| Assigned {
+            cgroup: name.clone(),
+            app,
+            lane: lane.clone(),
+            change,
+            write_ns,
+        };
+        if let Some(app) = self.apps.values_mut().find(|app| app.cgroups.contains_key(&name)) {
+            let number = app.number;
+            if app.lane == *lane {
+                return Ok(done(number, Change::Unchanged, None));
+            }
+            let same_but_weight = LaneSpec { weight: app.lane.weight, ..lane.clone() };
+            if same_but_weight == app.lane && lane.weight.is_some() {
+                program.set_lane(number, lane)?;
+                app.lane = lane.clone();
+                return Ok(done(number, Change::Adjusted, None));
+            }
+            let written = program.set_app(number, lane, weight)?;
+            app.lane = lane.clone();
+            return Ok(done(number, Change::Replaced, Some(written.write_ns)));
+        }
+        let number = self.free_number(&name)?;
+        let written = program.set_app(number, lane, weight)?;
+        if let Err(error) = program.assign(id, number) {
+            program.drop_app(number)?;
+            return Err(error);
+        }
+        let cgroups = [(name.clone(), id)].into();
+        self.apps.insert(number, App { number, lane: lane.clone(), cgroups });
+        Ok(done(number, Change::Assigned, Some(written.write_ns)))
+    }
+
+    fn free_number(&self, cgroup: &str) -> Result<u32> {
+        (1..=APPS).find(|number| !self.apps.contains_key(number)).ok_or_else(|| {
+            Error::new(
+                Kind::Busy,
+                format!("assign '{cgroup}'"),
+                format!("{APPS} applications have lanes, and there are no more"),
+            )
+            .remedy("assign a cgroup further up, or unassign one: metasched unassign")
+        })
+    }
+
+    /// Takes a cgroup off its lane; the lane goes when it was its last one.
+    ///
+    /// # Errors
+    /// `BadInput` if it is not assigned.
+    pub fn unassign(&mut self, program: &mut dyn LaneProgram, cgroup: &str) -> Result<App> {
+        // One that has vanished can still be named.
+        let name = Cgroup::find(&self.root, cgroup)
+            .map_or_else(|_| cgroup.trim_matches('/').to_owned(), |group| group.name());
+        let number = self.number_of(&name)?;
+        let before = self.apps[&number].clone();
+        self.remove(program, number, &name)?;
+        Ok(before)
+    }
+
+    /// Changes the lane of a cgroup in place: the weight, and those options that are named.
+    ///
+    /// # Errors
+    /// `BadInput` if it is not assigned, or for what no lane can be.
+    pub fn adjust(
+        &mut self,
+        program: &mut dyn LaneProgram,
+        cgroup: &str,
+        weight: Option<u32>,
+        options: &BTreeMap<String, u64>,
+    ) -> Result<Assigned> {
+        let name = Cgroup::find(&self.root, cgroup)?.name();
+        let number = self.number_of(&name)?;
+        let app = self.apps.get_mut(&number).expect("it was just found");
+        let change = LaneSpec { policy: app.lane.policy.clone(), weight, options: options.clone() };
+        change.check()?;
+        program.set_lane(number, &change)?;
+        app.lane.weight = weight.or(app.lane.weight);
+        app.lane.options.extend(change.options);
+        Ok(Assigned {
+            cgroup: name,
+            app: number,
+            lane: app.lane.clone(),
+            change: Change::Adjusted,
+            write_ns: None,
+        })
+    }
+
+    /// Has a cgroup removed as soon as nobody is in it any more: see
+    /// [`Assignments::forget_what_vanished`].
+    pub fn remove_when_empty(&mut self, cgroup: &str) {
+        self.brief.insert(cgroup.to_owned());
+    }
+
+    /// Forgets cgroups that were removed, and lanes that so have none left. The kernel
+    /// never gives the id of a removed cgroup to another one.
+    pub fn forget_what_vanished(&mut self, program: &mut dyn LaneProgram) -> Result<()> {
+        self.brief.retain(|name| {
+            let path = self.root.join("sys/fs/cgroup").join(name);
+            // The kernel refuses while anybody is in it.
+            path.is_dir() && std::fs::remove_dir(path).is_err()
+        });
+        let mut vanished = Vec::new();
+        for app in self.apps.values() {
+            for (name, id) in &app.cgroups {
+                let there = Cgroup::find(&self.root, &format!("/{name}/"));
+                if there.and_then(|group| group.id()).ok() != Some(*id) {
+                    vanished.push((app.number, name.clone()));
+                }
+            }
+        }
+        for (number, name) in vanished {
+            self.remove(program, number, &name)?;
+        }
+        Ok(())
+    }
+
+    fn number_of(&self, name: &str) -> Result<u32> {
+        let found = self.apps.values().find(|app| app.cgroups.contains_key(name));
+        found.map(|app| app.number).ok_or_else(|| {
+            Error::new(Kind::BadInput, format!("change the lane of '{name}'"), "it is not assigned")
+                .remedy("'metasched lanes' shows what is; a cgroup below one that is inherits")
+        })
+    }
+
+    fn remove(&mut self, program: &mut dyn LaneProgram, number: u32, name: &str) -> Result<()> {
+        let Some(app) = self.apps.get_mut(&number) else { return Ok(()) };
+        let Some(id) = app.cgroups.get(name).copied() else { return Ok(()) };
+        program.unassign(id)?;
+        app.cgroups.remove(name);
+        if app.cgroups.is_empty() {
+            self.apps.remove(&number);
+            program.drop_app(number)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Machine;
+    use std::fs;
+
+    /// A program of ours that pretends, and the cgroups `a` and `a/b`.
+    fn pretended(machine: &Machine) -> (Box<dyn LaneProgram>, Assignments) {
+        for name in ["", "a", "a/b"] {
+            let folder = machine.root.path().join("sys/fs/cgroup").join(name);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("cgroup.controllers"), "cpu\n").unwrap();
+        }
+        let program = machine.options().loader.load("fifo").unwrap();
+        (program, Assignments::new(machine.root.path()))
+    }
+
+    fn lane(policy: &str, weight: Option<u32>) -> LaneSpec {
+        LaneSpec { policy: policy.to_owned(), weight, options: BTreeMap::new() }
+    }
+
+    fn log(machine: &Machine) -> Vec<String> {
+        machine.program.lock().unwrap().log.drain(..).collect()
+    }
+
+    #[test]
+    fn a_cgroup_gets_a_lane_another_one_and_none() {
+        let machine = Machine::new();
+        let (mut program, mut table) = pretended(&machine);
+        let folder = machine.root.path().join("sys/fs/cgroup/a");
+        fs::write(folder.join("cpu.weight"), "250\n").unwrap();
+        log(&machine);
+        let said = table.assign(&mut *program, "a", &lane("vtime", None)).unwrap();
+        assert_eq!((said.app, said.change), (1, Change::Assigned));
+        let id = table.apps().next().unwrap().cgroups["a"];
+        assert_eq!(log(&machine), ["app 1: vtime 250".to_owned(), format!("assign {id} 1")]);
+
+        let said = table.assign(&mut *program, "a", &lane("vtime", None)).unwrap();
+        assert_eq!(said.change, Change::Unchanged);
+        let said = table.assign(&mut *program, "a", &lane("vtime", Some(300))).unwrap();
+        assert_eq!(said.change, Change::Adjusted);
+        let said = table.assign(&mut *program, "a", &lane("fifo", Some(300))).unwrap();
+        assert_eq!(said.change, Change::Replaced);
+        assert_eq!(log(&machine), ["set 1: vtime Some(300)", "app 1: fifo 250"]);
+
+        table.unassign(&mut *program, "a").unwrap();
+        assert_eq!(log(&machine), [format!("unassign {id}"), "drop 1".to_owned()]);
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn a_refusal_leaves_the_table_as_it_was() {
+        let machine = Machine::new();
+        let (mut program, mut table) = pretended(&machine);
+        log(&machine);
+        for (cgroup, lane) in [
+            ("nowhere", lane("fifo", None)),
+            ("a", lane("lavd", None)),
+            ("a", lane("fifo", Some(0))),
+            ("/", lane("fifo", None)),
+        ] {
+            let error = table.assign(&mut *program, cgroup, &lane).unwrap_err();
+            assert_eq!(error.kind, Kind::BadInput, "{error}");
+            assert!(!error.remedy.is_empty(), "{error}");
+        }
+        assert_eq!(table.unassign(&mut *program, "a").unwrap_err().kind, Kind::BadInput);
+        assert!(table.is_empty() && log(&machine).is_empty());
+    }
+
+    #[test]
+    fn a_cgroup_that_vanished_is_forgotten_with_its_lane() {
+        let machine = Machine::new();
+        let (mut program, mut table) = pretended(&machine);
+        table.assign(&mut *program, "a/b", &lane("fifo", None)).unwrap();
+        table.assign(&mut *program, "a", &lane("fifo", None)).unwrap();
+        fs::remove_dir_all(machine.root.path().join("sys/fs/cgroup/a/b")).unwrap();
+        log(&machine);
+        table.forget_what_vanished(&mut *program).unwrap();
+        assert_eq!(table.apps().map(|app| app.number).collect::<Vec<_>>(), [2]);
+        assert_eq!(log(&machine)[1], "drop 1");
+    }
+
+    #[test]
+    fn when_there_are_too_many_the_last_is_refused() {
+        let machine = Machine::new();
+        let (mut program, mut table) = pretended(&machine);
+        for i in 0..=APPS {
+            let folder = machine.root.path().join(format!("sys/fs/cgroup/c{i}"));
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("cgroup.controllers"), "").unwrap();
+            let said = table.assign(&mut *program, &format!("c{i}"), &lane("fifo", None));
+            if i < APPS {
+                said.unwrap();
+            } else {
+                assert_eq!(said.unwrap_err().kind, Kind::Busy);
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! A cgroup by what a user calls it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use metasched_base::{Error, Kind, Result};
+
+use super::Cgroup;
+
+/// Where cgroup v2 is mounted.
+const MOUNT: &str = "sys/fs/cgroup";
+/// Names of candidates that an error lists at most.
+const LISTED: usize = 5;
+
+impl Cgroup {
+    /// The cgroup that a user means: a path below `/sys/fs/cgroup`, with or without
+    /// that in front, or the last name of one if no other bears it, such as the name of
+    /// a systemd unit.
+    ///
+    /// # Errors
+    /// `BadInput` where there is none, or more than one; `Unsupported` where it is not
+    /// of cgroup v2.
+    pub fn find(root: &Path, name: &str) -> Result<Self> {
+        let attempt = || format!("find the cgroup '{name}'");
+        let mount = root.join(MOUNT);
+        let inside = name
+            .strip_prefix(&*mount.to_string_lossy())
+            .or_else(|| name.strip_prefix("/sys/fs/cgroup"))
+            .unwrap_or(name)
+            .trim_matches('/');
+        let plain = Path::new(inside)
+            .components()
+            .all(|part| matches!(part, std::path::Component::Normal(_)));
+        if !plain {
+            return Err(Error::new(Kind::BadInput, attempt(), "it leaves the hierarchy")
+                .remedy("write it like 'system.slice/nginx.service'"));
+        }
+        let mut path = mount.join(inside);
+        if !path.is_dir() && !inside.contains('/') {
+            let found = named(&mount, inside);
+            path = match found.as_slice() {
+                [only] => only.clone(),
+                [] => path,
+                many => {
+                    let list: Vec<String> =
+                        many.iter().take(LISTED).map(|path| relative(&mount, path)).collect();
+                    let cause = format!("{} cgroups have that name", many.len());
+                    return Err(Error::new(Kind::BadInput, attempt(), cause)
+                        .remedy(format!("say which: {}", list.join(", "))));
+                }
+            };
+        }
+        if !path.is_dir() {
+            return Err(Error::new(Kind::BadInput, attempt(), "there is none of that name")
+                .remedy("'systemd-cgls' shows what there is; names are below /sys/fs/cgroup"));
+        }
+        if !path.join("cgroup.controllers").exists() {
+            return Err(Error::new(
+                Kind::Unsupported,
+                attempt(),
+                format!("'{}' is not of cgroup v2", path.display()),
+            )
+            .remedy(
+                "lanes follow the unified hierarchy: boot with systemd.unified_cgroup_hierarchy=1",
+            ));
+        }
+        Ok(Self { root: root.to_owned(), path })
+    }
+
+    /// Its path below the mount point: `system.slice/nginx.service`; empty for the root.
+    pub fn name(&self) -> String {
+        relative(&self.root.join(MOUNT), &self.path)
+    }
+
+    /// Its `cpu.weight`; `None` where the cpu controller is not enabled for it.
+    pub fn cpu_weight(&self) -> Option<u32> {
+        fs::read_to_string(self.path.join("cpu.weight")).ok()?.trim().parse().ok()
+    }
+}
+
+fn relative(mount: &Path, path: &Path) -> String {
+    path.strip_prefix(mount).unwrap_or(path).display().to_string()
+}
+
+/// Every folder of that name.
+fn named(mount: &Path, name: &str) -> Vec<PathBuf> {
+    let (mut found, mut open) = (Vec::new(), vec![mount.to_owned()]);
+    while let Some(folder) = open.pop() {
+        // One that vanishes meanwhile has nothing to find.
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                if entry.file_name() == name {
+                    found.push(entry.path());
+                }
+                open.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(paths: &[&str]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for path in paths.iter().chain(&[""]) {
+            let folder = root.path().join(MOUNT).join(path);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("cgroup.controllers"), "cpu\n").unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn a_cgroup_is_found_by_its_path_however_it_is_written() {
+        let root = tree(&["system.slice", "system.slice/nginx.service"]);
+        for name in [
+            "system.slice/nginx.service",
+            "/system.slice/nginx.service/",
+            "/sys/fs/cgroup/system.slice/nginx.service",
+            "nginx.service",
+        ] {
+            let found = Cgroup::find(root.path(), name).unwrap();
+            assert_eq!(found.name(), "system.slice/nginx.service", "{name}");
+        }
+        assert_eq!(Cgroup::find(root.path(), "/").unwrap().name(), "");
+    }
+
+    #[test]
+    fn a_name_that_is_none_or_several_is_refused() {
+        let root = tree(&["a", "a/x", "b", "b/x"]);
+        let e = Cgroup::find(root.path(), "x").unwrap_err();
+        assert!(e.to_string().contains("a/x, b/x"), "{e}");
+        let e = Cgroup::find(root.path(), "y").unwrap_err();
+        assert_eq!(e.kind, Kind::BadInput);
+        assert_eq!(Cgroup::find(root.path(), "a/../..").unwrap_err().kind, Kind::BadInput);
+    }
+
+    #[test]
+    fn a_folder_of_cgroup_v1_is_named_as_such() {
+        let root = tree(&["a"]);
+        fs::create_dir_all(root.path().join(MOUNT).join("cpuacct")).unwrap();
+        let e = Cgroup::find(root.path(), "cpuacct").unwrap_err();
+        assert_eq!(e.kind, Kind::Unsupported);
+        assert!(e.to_string().contains("cgroup v2"), "{e}");
+    }
+
+    #[test]
+    fn a_weight_is_there_where_the_controller_is() {
+        let root = tree(&["a"]);
+        let cgroup = Cgroup::find(root.path(), "a").unwrap();
+        assert_eq!(cgroup.cpu_weight(), None);
+        fs::write(cgroup.path().join("cpu.weight"), "250\n").unwrap();
+        assert_eq!(cgroup.cpu_weight(), Some(250));
+    }
+}

@@ -1,0 +1,287 @@
+//! Lanes of applications: made, replaced, weighted, and cgroups assigned to them.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+
+use metasched_base::{Error, Kind, Result, ResultExt};
+use serde::{Deserialize, Serialize};
+
+use crate::policy::{self, PolicyInfo};
+use crate::program::{Program, Replacement};
+use crate::skel::metasched::types;
+use crate::syscalls::run_program;
+
+/// Applications that may have a lane of their own, numbered from 1: APPS_MAX of
+/// meta/types.h, without the one that stands for everything else.
+pub const APPS: u32 = 63;
+/// Cgroups that may be assigned: ASSIGNED_MAX of meta/types.h.
+pub const ASSIGNED_MAX: usize = 4096;
+/// Weights that a lane may have, as for `cpu.weight`.
+pub const WEIGHTS: std::ops::RangeInclusive<u32> = 1..=10_000;
+/// LANE_OPTIONS_MAX of bpf/lane.h.
+const OPTIONS_MAX: usize = 5;
+/// QUARANTINES_KEPT of meta/types.h.
+const QUARANTINES_KEPT: usize = 16;
+/// An option that keeps the policy's default.
+const DEFAULT: u64 = u64::MAX;
+
+/// What the lane of an application is to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaneSpec {
+    /// Its policy.
+    pub policy: String,
+    /// Its share among busy lanes; `None`: `cpu.weight` of its cgroup.
+    pub weight: Option<u32>,
+    /// Options of the policy that are not to have their default.
+    pub options: BTreeMap<String, u64>,
+}
+
+/// A lane that lost its application because its policy did not dispatch.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Quarantine {
+    /// The application.
+    pub app: u32,
+    /// The policy.
+    pub policy: String,
+    /// When, nanoseconds of `CLOCK_MONOTONIC`.
+    pub at_ns: u64,
+    /// For how long it had had work and given no CPU a task, nanoseconds.
+    pub unserved_ns: u64,
+    /// How many tasks were queued.
+    pub nr_queued: u32,
+    /// How many tasks level 1 could have run and did, that the policy left.
+    pub rescues: u32,
+}
+
+/// The programs that user space calls for applications.
+pub(crate) struct AppPrograms {
+    pub set_app: OwnedFd,
+    pub drop_app: OwnedFd,
+    pub assign: OwnedFd,
+    pub unassign: OwnedFd,
+    pub set_lane: OwnedFd,
+}
+
+impl LaneSpec {
+    /// Refuses what no lane can be: a policy or an option that there is not, a value out
+    /// of its range.
+    ///
+    /// # Errors
+    /// `BadInput`, with what there is.
+    pub fn check(&self) -> Result<()> {
+        let policy = self.policy()?;
+        if let Some(weight) = self.weight {
+            check_weight(weight)?;
+        }
+        for (name, value) in &self.options {
+            option_index(policy, name, *value)?;
+        }
+        Ok(())
+    }
+
+    fn policy(&self) -> Result<&'static PolicyInfo> {
+        let number = policy::number_of(&self.policy)?;
+        Ok(policy::by_number(number).expect("the number was just looked up"))
+    }
+
+    fn options(&self) -> Result<[u64; OPTIONS_MAX]> {
+        let policy = self.policy()?;
+        let mut values = [DEFAULT; OPTIONS_MAX];
+        for (name, value) in &self.options {
+            values[option_index(policy, name, *value)?] = *value;
+        }
+        Ok(values)
+    }
+}
+
+fn check_weight(weight: u32) -> Result<()> {
+    if WEIGHTS.contains(&weight) {
+        return Ok(());
+    }
+    let (least, most) = (WEIGHTS.start(), WEIGHTS.end());
+    Err(Error::new(Kind::BadInput, format!("give a lane the weight {weight}"), "out of range")
+        .remedy(format!("choose {least} to {most}; 100 is what a cgroup has by default")))
+}
+
+/// Where an option of a policy is.
+fn option_index(policy: &PolicyInfo, name: &str, value: u64) -> Result<usize> {
+    let attempt = || format!("set '{name}' of the policy '{}'", policy.name);
+    let found = policy.options.iter().position(|option| option.name == name);
+    let Some(index) = found else {
+        let known: Vec<&str> = policy.options.iter().map(|option| option.name).collect();
+        return Err(Error::new(Kind::BadInput, attempt(), "it has no such option")
+            .remedy(format!("it has {}", known.join(", "))));
+    };
+    let option = &policy.options[index];
+    if !(option.least..=option.most).contains(&value) {
+        return Err(Error::new(Kind::BadInput, attempt(), format!("{value} is out of range"))
+            .remedy(format!("choose {} to {} {}", option.least, option.most, option.unit)));
+    }
+    Ok(index)
+}
+
+impl Program {
+    /// Puts a new lane in force for an application (1 to [`APPS`]), its first or one in
+    /// place of an earlier one, which is served until it is empty. `weight` is what the
+    /// lane has where the spec leaves it to `cpu.weight`.
+    ///
+    /// # Errors
+    /// `BadInput` for what no lane can be; `Busy` while all slots are taken;
+    /// `SchedulerExit` if the program has left the kernel.
+    pub fn set_app(&mut self, app: u32, spec: &LaneSpec, weight: u32) -> Result<Replacement> {
+        spec.check()?;
+        let weight = spec.weight.unwrap_or(weight);
+        check_weight(weight)?;
+        let mut args = Vec::with_capacity(56);
+        for word in [app, policy::number_of(&spec.policy)?, weight, spec.weight.is_some().into()] {
+            args.extend(word.to_ne_bytes());
+        }
+        for value in spec.options()? {
+            args.extend(value.to_ne_bytes());
+        }
+        let attempt = || format!("give application {app} a lane of '{}'", spec.policy);
+        let program = self.apps.set_app.try_clone().attempt(Kind::Failed, attempt)?;
+        self.put_in_force(program.as_fd(), &mut args, attempt)
+    }
+
+    /// Takes an application's lane away: its tasks go to the root lane.
+    ///
+    /// # Errors
+    /// `BadInput` if it has none; `SchedulerExit` if the program has left the kernel.
+    pub fn drop_app(&mut self, app: u32) -> Result<()> {
+        let attempt = || format!("take the lane of application {app} away");
+        self.call(&self.apps.drop_app, &mut assign_args(0, app), attempt)?;
+        self.reaper.wake();
+        Ok(())
+    }
+
+    /// Assigns a cgroup, by its id, to an application that has a lane; everything below
+    /// it that is not assigned itself goes along.
+    ///
+    /// # Errors
+    /// `BadInput` if the application has no lane; `Busy` if too many cgroups are
+    /// assigned; `SchedulerExit` if the program has left the kernel.
+    pub fn assign(&mut self, cgroup: u64, app: u32) -> Result<()> {
+        let attempt = || format!("assign the cgroup {cgroup} to application {app}");
+        self.call(&self.apps.assign, &mut assign_args(cgroup, app), attempt)
+    }
+
+    /// Undoes the assignment of a cgroup, by its id.
+    ///
+    /// # Errors
+    /// `BadInput` if it is not assigned; `SchedulerExit` if the program has left.
+    pub fn unassign(&mut self, cgroup: u64) -> Result<()> {
+        let attempt = || format!("undo the assignment of the cgroup {cgroup}");
+        self.call(&self.apps.unassign, &mut assign_args(cgroup, 0), attempt)
+    }
+
+    /// Changes the lane that an application has, in force at once and without another
+    /// lane: its weight, or options of its policy. 0 stands for the root lane.
+    ///
+    /// # Errors
+    /// As [`Program::set_app`].
+    pub fn set_lane(&mut self, app: u32, spec: &LaneSpec) -> Result<()> {
+        spec.check()?;
+        let options = spec.options()?;
+        let changed = (0..OPTIONS_MAX).filter(|i| options[*i] != DEFAULT);
+        let none = [OPTIONS_MAX];
+        let weight = spec.weight.unwrap_or(0);
+        for option in none.into_iter().chain(changed) {
+            let value = options.get(option).copied().unwrap_or(0);
+            let mut args = Vec::with_capacity(24);
+            for word in [app, weight, u32::from(weight > 0), option as u32] {
+                args.extend(word.to_ne_bytes());
+            }
+            args.extend(value.to_ne_bytes());
+            let attempt = || format!("change the lane of application {app}");
+            self.call(&self.apps.set_lane, &mut args, attempt)?;
+        }
+        Ok(())
+    }
+
+    /// The latest lanes that were put in quarantine, oldest first, at most 16.
+    pub fn quarantines(&self) -> Vec<Quarantine> {
+        let mut found: Vec<Quarantine> = (0..QUARANTINES_KEPT)
+            .map(|at| self.variables().quarantine(at))
+            .filter(|q| q.at_ns != 0)
+            .map(|q: types::quarantine| Quarantine {
+                app: q.app,
+                policy: policy::by_number(q.policy).map_or("unknown", |p| p.name).to_owned(),
+                at_ns: q.at_ns,
+                unserved_ns: q.unserved_ns,
+                nr_queued: q.nr_queued,
+                rescues: q.rescues,
+            })
+            .collect();
+        found.sort_by_key(|q| q.at_ns);
+        found
+    }
+
+    /// Calls a program that changes what is assigned.
+    fn call(&self, program: &OwnedFd, args: &mut [u8], attempt: impl Fn() -> String) -> Result<()> {
+        let status = {
+            let _one_caller = self.lock.lock().unwrap_or_else(|e| e.into_inner());
+            run_program(program.as_fd(), args).attempt(Kind::Failed, &attempt)?
+        };
+        if status == 0 {
+            return Ok(());
+        }
+        if let Some(record) = self.exited() {
+            return Err(record.error(attempt()));
+        }
+        Err(match -status {
+            nix::libc::ENOENT => {
+                Error::new(Kind::BadInput, attempt(), "there is nothing to change")
+            }
+            nix::libc::EINVAL => {
+                Error::new(Kind::BadInput, attempt(), "there is no such application")
+            }
+            nix::libc::E2BIG => {
+                Error::new(Kind::Busy, attempt(), format!("{ASSIGNED_MAX} cgroups are assigned"))
+                    .remedy("assign a cgroup further up: those below it inherit")
+            }
+            errno => Error::new(Kind::Failed, attempt(), std::io::Error::from_raw_os_error(errno)),
+        })
+    }
+}
+
+/// `struct assign_args`.
+fn assign_args(cgroup: u64, app: u32) -> Vec<u8> {
+    let mut args = cgroup.to_ne_bytes().to_vec();
+    args.extend(app.to_ne_bytes());
+    args.extend([0; 4]);
+    args
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(policy: &str, weight: Option<u32>, options: &[(&str, u64)]) -> LaneSpec {
+        let options = options.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        LaneSpec { policy: policy.to_owned(), weight, options }
+    }
+
+    #[test]
+    fn what_no_lane_can_be_is_refused_with_what_there_is() {
+        spec("fifo", Some(10_000), &[("slice_ns", 5_000_000)]).check().unwrap();
+        for (bad, said) in [
+            (spec("lavd", None, &[]), "fifo, vtime"),
+            (spec("fifo", Some(0), &[]), "1 to 10000"),
+            (spec("fifo", Some(10_001), &[]), "1 to 10000"),
+            (spec("fifo", None, &[("slice", 1)]), "it has slice_ns"),
+            (spec("fifo", None, &[("slice_ns", 1)]), "100000 to 1000000000 ns"),
+        ] {
+            let error = bad.check().unwrap_err();
+            assert_eq!(error.kind, Kind::BadInput);
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn options_that_are_not_named_keep_their_default() {
+        let values = spec("fifo", None, &[("slice_ns", 5_000_000)]).options().unwrap();
+        assert_eq!(values[0], 5_000_000);
+        assert!(values[1..].iter().all(|value| *value == DEFAULT));
+    }
+}

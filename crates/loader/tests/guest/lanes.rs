@@ -1,0 +1,256 @@
+//! Lanes side by side on a real kernel: cgroups assigned, weighted, moved, and changed
+//! at any moment.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::load::{Hackbench, Hog};
+use crate::support::{Group, Offline, assert_alive, load, run_first, wait_until};
+use metasched_base::Kind;
+use metasched_loader::{LaneInfo, LaneSpec, LaneState, Program};
+
+fn lane(policy: &str, weight: Option<u32>) -> LaneSpec {
+    LaneSpec { policy: policy.to_owned(), weight, options: Default::default() }
+}
+
+/// The lane that an application has in force.
+fn lane_of(program: &Program, app: u32) -> LaneInfo {
+    let lanes = program.lanes().unwrap();
+    let found = lanes.iter().find(|l| l.app == app && l.state == LaneState::App);
+    found.unwrap_or_else(|| panic!("application {app} has no lane: {lanes:?}")).clone()
+}
+
+/// A cgroup that is assigned, with what runs in it.
+struct Assigned {
+    /// Before the group, which cannot go while they are in it.
+    hogs: Vec<Hog>,
+    group: Group,
+}
+
+impl Assigned {
+    fn new(program: &mut Program, app: u32, name: &str, spec: &LaneSpec, hogs: usize) -> Self {
+        let assigned =
+            Self { hogs: (0..hogs).map(|_| Hog::start(&[], 0)).collect(), group: Group::new(name) };
+        assigned.hogs.iter().for_each(|hog| assigned.group.take(hog));
+        program.set_app(app, spec, 100).unwrap();
+        program.assign(assigned.group.id(), app).unwrap();
+        assigned
+    }
+
+    /// CPU time of its hogs, by the kernel's own books.
+    fn ran(&self) -> f64 {
+        self.hogs.iter().map(|hog| hog.ran().as_secs_f64()).sum()
+    }
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn lanes_share_the_cpus_by_their_weights() {
+    let mut program = load("fifo");
+    let light = Assigned::new(&mut program, 1, "metasched-light", &lane("vtime", None), 2);
+    let heavy = Assigned::new(&mut program, 2, "metasched-heavy", &lane("fifo", Some(300)), 3);
+    std::thread::sleep(Duration::from_secs(1));
+    let before = (light.ran(), heavy.ran());
+    let books = |program: &Program| [1, 2].map(|app| lane_of(program, app).runtime_ns as f64);
+    let booked = books(&program);
+    // As in guest.rs: what a stalled host puts off is made up for later.
+    wait_until("CPU time by weight, 3 : 1", || {
+        std::thread::sleep(Duration::from_secs(2));
+        let ratio = (heavy.ran() - before.1) / (light.ran() - before.0);
+        println!("{ratio:.2} : 1");
+        (ratio / 3.0 - 1.0).abs() < 0.10
+    });
+    let now = books(&program);
+    let ratio = (now[1] - booked[1]) / (now[0] - booked[0]);
+    assert!((ratio / 3.0 - 1.0).abs() < 0.2, "by the lanes' own books {ratio:.2} : 1");
+    assert_alive(&program);
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn a_cgroups_weight_is_its_lanes_until_the_user_gives_one() {
+    let mut program = load("fifo");
+    let assigned = Assigned::new(&mut program, 1, "metasched-weighed", &lane("fifo", None), 0);
+    // Where the parent has no cpu controller there is no such file.
+    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
+    fs::write(assigned.group.file("cpu.weight"), "250").unwrap();
+    assert_eq!(lane_of(&program, 1).weight, 250);
+    program.set_lane(1, &lane("fifo", Some(70))).unwrap();
+    fs::write(assigned.group.file("cpu.weight"), "300").unwrap();
+    assert_eq!(lane_of(&program, 1).weight, 70);
+    assert_alive(&program);
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn tasks_follow_the_nearest_assigned_cgroup_also_when_they_move() {
+    let mut program = load("fifo");
+    let _outer = Assigned::new(&mut program, 1, "metasched-outer", &lane("vtime", None), 0);
+    let inner = Group::new("metasched-outer/a");
+    let deep = Group::new("metasched-outer/a/b");
+    let elsewhere = Group::new("metasched-elsewhere");
+    let hog = Hog::start(&[], 0);
+    let _others: Vec<Hog> = (0..3).map(|_| Hog::start(&[], 0)).collect();
+    deep.take(&hog);
+    let runs_on = |program: &Program, app: u32| {
+        let before = lane_of(program, app).runtime_ns;
+        wait_until(&format!("the hog on the lane of application {app}"), || {
+            lane_of(program, app).runtime_ns > before + 50_000_000
+        });
+    };
+    runs_on(&program, 1);
+    // A cgroup between them is nearer.
+    program.set_app(2, &lane("fifo", None), 100).unwrap();
+    program.assign(inner.id(), 2).unwrap();
+    runs_on(&program, 2);
+    program.unassign(inner.id()).unwrap();
+    runs_on(&program, 1);
+    // The cpu controller is not needed for a move to be seen.
+    program.assign(elsewhere.id(), 2).unwrap();
+    elsewhere.take(&hog);
+    runs_on(&program, 2);
+    assert_eq!(program.unassign(deep.id()).unwrap_err().kind, Kind::BadInput);
+    assert_alive(&program);
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn a_cgroup_is_reassigned_200_times_under_load_and_the_books_are_right() {
+    const CHANGES: u32 = 200;
+    let mut program = load("fifo");
+    let busy = Assigned::new(&mut program, 1, "metasched-busy", &lane("fifo", None), 4);
+    let hackbench = Hackbench::start_endless(2);
+    std::thread::sleep(Duration::from_millis(300));
+    let mut first_runs = 0;
+    for change in 0..CHANGES {
+        let policy = if change % 2 == 0 { "vtime" } else { "fifo" };
+        let replacement = program.set_app(1, &lane(policy, None), 100).unwrap();
+        std::thread::sleep(Duration::from_millis(10));
+        let now = lane_of(&program, 1);
+        assert_eq!((now.generation, now.policy.as_str()), (replacement.generation, policy));
+        first_runs += u32::from(program.first_run_ns(replacement.generation).is_some());
+        assert_alive(&program);
+    }
+    assert!(first_runs > CHANGES / 2, "only {first_runs} lanes had run a task after 10 ms");
+    wait_until("all old lanes freed", || program.lanes().unwrap().len() == 2);
+    let before: Vec<Duration> = busy.hogs.iter().map(Hog::ran).collect();
+    for (hog, before) in busy.hogs.iter().zip(before) {
+        wait_until("a hog runs on", || hog.ran() > before);
+    }
+    assert!(hackbench.is_running(), "the load has ended before the test");
+    // The last one goes: one lane alone, unwatched.
+    program.unassign(busy.group.id()).unwrap();
+    program.drop_app(1).unwrap();
+    wait_until("one lane alone", || program.lanes().unwrap().len() == 1);
+    assert_alive(&program);
+    program.unload().unwrap();
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let mut program = load("fifo");
+    for error in [
+        program.set_app(0, &lane("fifo", None), 100).unwrap_err(),
+        program.set_app(64, &lane("fifo", None), 100).unwrap_err(),
+        program.set_app(1, &lane("lavd", None), 100).unwrap_err(),
+        program.set_app(1, &lane("fifo", Some(0)), 100).unwrap_err(),
+        program.assign(1, 1).unwrap_err(),
+        program.unassign(1).unwrap_err(),
+        program.drop_app(1).unwrap_err(),
+        program.set_lane(1, &lane("fifo", Some(5))).unwrap_err(),
+    ] {
+        assert!(matches!(error.kind, Kind::BadInput | Kind::Failed), "{error}");
+    }
+    assert_eq!(program.lanes().unwrap().len(), 1);
+    // 63 beside the default one, and no more.
+    for app in 1..=63 {
+        program.set_app(app, &lane("fifo", None), 100).unwrap();
+    }
+    let error = program.set_app(1, &lane("vtime", None), 100).unwrap_err();
+    assert_eq!(error.kind, Kind::Busy, "{error}");
+    assert_alive(&program);
+}
+
+/// How long lanes are churned; METASCHED_SOAK_S gives another time in seconds.
+const CHURN: Duration = Duration::from_secs(20);
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn lanes_hold_while_everything_changes_at_random() {
+    let asked = std::env::var("METASCHED_SOAK_S").ok().and_then(|text| text.parse().ok());
+    let duration = asked.map_or(CHURN, Duration::from_secs);
+    let seed = std::env::var("METASCHED_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
+    println!("METASCHED_SEED={seed}");
+    let mut random = Random(seed | 1);
+    run_first();
+    let mut program = load("vtime");
+    // Those below first: that is the order in which they can go.
+    let names =
+        ["metasched-churn/a/b", "metasched-churn/a", "metasched-churn/c", "metasched-churn"];
+    let groups: Vec<Group> = names.iter().map(|name| Group::new(name)).collect();
+    let hackbench = Hackbench::start_endless(1);
+    let mut hogs: Vec<Hog> = (0..6).map(|_| Hog::start(&[], 0)).collect();
+    let policies = ["fifo", "vtime"];
+    let start = Instant::now();
+    let mut changes = 0u32;
+    while start.elapsed() < duration {
+        let app = 1 + random.below(4) as u32;
+        let policy = policies[random.below(2)];
+        let group = &groups[random.below(groups.len())];
+        let place = random.below(hogs.len());
+        match random.below(12) {
+            0..=2 => {
+                program.set_app(app, &lane(policy, None), 20 + random.below(400) as u32).unwrap();
+                program.assign(group.id(), app).unwrap();
+            }
+            // There may be nothing to take away; that is told, and no harm.
+            3 => drop(program.drop_app(app)),
+            4 => drop(program.unassign(group.id())),
+            5 => drop(program.set_lane(app, &lane(policy, Some(1 + random.below(10_000) as u32)))),
+            6 => drop(program.replace_root(policy).unwrap()),
+            7 => group.take(&hogs[place]),
+            8 => hogs[place] = Hog::start(&[random.below(2)], random.below(10) as i32),
+            9 => {
+                // A cgroup comes and goes, assigned, with a task in it for a moment.
+                let brief = Group::new("metasched-churn/brief");
+                if program.assign(brief.id(), app).is_ok() {
+                    program.unassign(brief.id()).unwrap();
+                }
+                brief.take(&hogs[place]);
+                groups[0].take(&hogs[place]);
+            }
+            10 => drop(Offline::cpu1()),
+            _ => std::thread::sleep(Duration::from_millis(random.below(60) as u64)),
+        }
+        changes += 1;
+        assert_alive(&program);
+    }
+    println!("{changes} changes in {:?}", start.elapsed());
+    // Everything has come to rest: everybody runs, and nothing is left over.
+    for hog in &hogs {
+        let before = hog.ran();
+        wait_until("a hog runs", || hog.ran() > before);
+    }
+    assert!(hackbench.is_running(), "the load has ended before the test");
+    assert!(program.quarantines().is_empty(), "{:?}", program.quarantines());
+    for app in 1..=4 {
+        let _ = program.drop_app(app);
+    }
+    wait_until("one lane alone", || program.lanes().unwrap().len() == 1);
+    assert_alive(&program);
+    program.unload().unwrap();
+}
+
+/// Chance from a seed, so that a run can be had again: xorshift64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % n as u64) as usize
+    }
+}

@@ -1,0 +1,101 @@
+//! What the tests of the kernel program share: the program, its cgroups, and patience.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use metasched_loader::{LoadOptions, Program};
+
+use crate::load::Hog;
+
+pub fn sysfs(name: &str) -> String {
+    let path = Path::new("/sys/kernel/sched_ext").join(name);
+    fs::read_to_string(&path).map(|text| text.trim().to_string()).unwrap_or_default()
+}
+
+pub fn load(policy: &str) -> Program {
+    let program = Program::load(&LoadOptions::policy(policy)).unwrap();
+    assert_eq!(sysfs("state"), "enabled");
+    assert_eq!(sysfs("root/ops"), "metasched");
+    program
+}
+
+/// Polls until it holds; panics with `what` if that takes longer than a minute,
+/// which even an overloaded emulated machine does not.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}: not in 60 s");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// CPU 1 is off line as long as this lives.
+pub struct Offline;
+
+impl Offline {
+    const SWITCH: &str = "/sys/devices/system/cpu/cpu1/online";
+
+    pub fn cpu1() -> Self {
+        fs::write(Self::SWITCH, "0").unwrap();
+        Self
+    }
+}
+
+impl Drop for Offline {
+    fn drop(&mut self) {
+        // Not unwrapped, for it may be dropped by a failing test.
+        let _ = fs::write(Self::SWITCH, "1");
+    }
+}
+
+/// A cgroup, removed when this is dropped.
+pub struct Group(PathBuf);
+
+impl Group {
+    pub fn new(name: &str) -> Self {
+        let path = Path::new("/sys/fs/cgroup").join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub fn id(&self) -> u64 {
+        std::os::unix::fs::MetadataExt::ino(&fs::metadata(&self.0).unwrap())
+    }
+
+    pub fn take(&self, hog: &Hog) {
+        fs::write(self.0.join("cgroup.procs"), hog.pid().to_string()).unwrap();
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A process that has just ended holds its cgroup for a moment.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Puts this thread before all ordinary ones, so that it does not queue behind the load
+/// that it changes lanes under. Children do not inherit it.
+pub fn run_first() {
+    let param = nix::libc::sched_param { sched_priority: 1 };
+    let policy = nix::libc::SCHED_FIFO | nix::libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the call reads the parameter and nothing else.
+    assert_eq!(unsafe { nix::libc::sched_setscheduler(0, policy, &param) }, 0);
+}
+
+pub fn assert_alive(program: &Program) {
+    if let Some(record) = program.exited() {
+        panic!("the kernel ended the program: {record:?}");
+    }
+    assert_eq!(sysfs("nr_rejected"), "0", "tasks were refused");
+}

@@ -1,0 +1,84 @@
+//! The cgroup hierarchy, as far as a policy sees it: ids, levels and ancestors.
+
+use crate::abi::{Cgroup, CssSet, KernfsNode, MAX_CGROUP_DEPTH};
+use std::collections::BTreeMap;
+use std::ptr;
+
+/// The kernel gives the root of the hierarchy the inode 1.
+const ROOT_ID: u64 = 1;
+
+/// All cgroups of a run, by path; the root's is the empty one. Each stays where it is
+/// in memory until the run ends, since programs hold pointers into it.
+pub(crate) struct Cgroups {
+    by_path: BTreeMap<String, *mut CssSet>,
+    ids: u64,
+}
+
+impl Cgroups {
+    pub(crate) fn new() -> Self {
+        let mut cgroups = Cgroups { by_path: BTreeMap::new(), ids: ROOT_ID };
+        cgroups.make("", ptr::null_mut());
+        cgroups
+    }
+
+    /// The cgroup of that path, `a/b/c`; it and those above it are made if missing.
+    ///
+    /// # Panics
+    /// When it lies deeper than is modelled.
+    pub(crate) fn at(&mut self, path: &str) -> *mut CssSet {
+        if let Some(found) = self.by_path.get(path) {
+            return *found;
+        }
+        let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+        let parent = self.at(above);
+        self.make(path, parent)
+    }
+
+    fn make(&mut self, path: &str, parent: *mut CssSet) -> *mut CssSet {
+        let kn = Box::into_raw(Box::new(KernfsNode { id: self.ids }));
+        self.ids += 1;
+        let mut ancestors = [ptr::null_mut(); MAX_CGROUP_DEPTH];
+        let mut level = 0;
+        if !parent.is_null() {
+            let parent = unsafe { &*(*parent).dfl_cgrp };
+            ancestors = parent.ancestors;
+            level = parent.level as usize + 1;
+            assert!(level < MAX_CGROUP_DEPTH, "'{path}' lies too deep");
+        }
+        let cgroup = Box::into_raw(Box::new(Cgroup { kn, level: level as i32, ancestors }));
+        unsafe { (*cgroup).ancestors[level] = cgroup };
+        let css_set = Box::into_raw(Box::new(CssSet { dfl_cgrp: cgroup }));
+        self.by_path.insert(path.to_owned(), css_set);
+        css_set
+    }
+}
+
+impl Drop for Cgroups {
+    fn drop(&mut self) {
+        for css_set in self.by_path.values() {
+            unsafe {
+                let css_set = Box::from_raw(*css_set);
+                let cgroup = Box::from_raw(css_set.dfl_cgrp);
+                drop(Box::from_raw(cgroup.kn));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgroup_knows_those_above_it() {
+        let mut cgroups = Cgroups::new();
+        let leaf = unsafe { &*(*cgroups.at("a/b")).dfl_cgrp };
+        let middle = unsafe { (*cgroups.at("a")).dfl_cgrp };
+        let root = unsafe { (*cgroups.at("")).dfl_cgrp };
+        assert_eq!(leaf.level, 2);
+        assert_eq!(leaf.ancestors[..2], [root, middle]);
+        assert!(ptr::eq(leaf.ancestors[2], leaf));
+        assert_eq!(unsafe { (*(*root).kn).id }, ROOT_ID);
+        assert_ne!(unsafe { (*(*middle).kn).id }, unsafe { (*leaf.kn).id });
+    }
+}

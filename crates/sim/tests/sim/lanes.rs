@@ -1,0 +1,334 @@
+//! Lanes side by side: applications have lanes of their own, and each of the
+//! invariants of such lanes holds.
+
+use crate::level1::{any_policy, any_task, any_weight, change_any_task, expect};
+use metasched_sim::metasched::{
+    LAZY, LaneInfo, LaneState, POLICIES, assign, drop_app, faulty_scenario, lanes, quarantined,
+    reap, replace_root, scenario, set_app, set_weight, unassign,
+};
+use metasched_sim::random::Random;
+use metasched_sim::{Outcome, Scenario, TaskSpec, between, ms, seeds, us};
+
+/// Hogs in a cgroup.
+fn hogs(run: Scenario, n: usize, cgroup: &'static str) -> Scenario {
+    run.tasks(n, move |i| TaskSpec::hog(format!("{cgroup} {i}")).in_cgroup(cgroup))
+}
+
+/// What all tasks whose names begin so have run, ns.
+fn ran(outcome: &Outcome, name: &str) -> u64 {
+    outcome.all().filter(|(who, _)| who.starts_with(name)).map(|(_, f)| f.ran_ns).sum()
+}
+
+fn near(outcome: &Outcome, name: &str, share: f64, tolerance: f64) {
+    let total: u64 = outcome.all().map(|(_, f)| f.ran_ns).sum();
+    let got = ran(outcome, name) as f64 / total as f64;
+    assert!((got - share).abs() <= tolerance, "'{name}' had {got:.3} of the time, not {share:.3}");
+}
+
+fn app_lane(kernel: &mut metasched_sim::kernel::Kernel, app: u32) -> Option<LaneInfo> {
+    lanes(kernel).into_iter().find(|l| l.state == LaneState::App && l.app == app)
+}
+
+#[test]
+fn lanes_share_cpus_by_their_weights_whatever_their_policies() {
+    for first in POLICIES {
+        for second in POLICIES {
+            let run = scenario(format!("{first} 1 : 3 {second}"), "fifo").cpus(2);
+            let run = hogs(hogs(run, 2, "a"), 5, "b").at(0, move |kernel| {
+                set_app(kernel, 1, first, 100);
+                set_app(kernel, 2, second, 300);
+                assign(kernel, "a", 1);
+                assign(kernel, "b", 2);
+            });
+            let outcome = run.run_for(ms(2_000)).pass();
+            near(&outcome, "a", 0.25, 0.02);
+            near(&outcome, "b", 0.75, 0.02);
+        }
+    }
+}
+
+#[test]
+fn the_default_lane_has_its_share_beside_the_others() {
+    let run =
+        hogs(hogs(scenario("one application beside the rest", "vtime").cpus(2), 4, "a"), 4, "");
+    let outcome = run
+        .at(ms(1), |kernel| {
+            set_app(kernel, 1, "fifo", 100);
+            assign(kernel, "a", 1);
+        })
+        .run_for(ms(2_000))
+        .pass();
+    near(&outcome, "a", 0.5, 0.02);
+}
+
+#[test]
+fn a_weight_that_is_changed_takes_effect_without_another_lane() {
+    let run = hogs(hogs(scenario("weights change", "fifo").cpus(1), 2, "a"), 2, "b");
+    let outcome = run
+        .at(0, |kernel| {
+            for (app, cgroup) in [(1, "a"), (2, "b")] {
+                set_app(kernel, app, "vtime", 100);
+                assign(kernel, cgroup, app);
+            }
+        })
+        .at(ms(1_000), |kernel| {
+            let before = app_lane(kernel, 1).map(|l| l.generation);
+            set_weight(kernel, 1, 300);
+            let after = app_lane(kernel, 1);
+            expect(kernel, after.map(|l| l.generation) == before, "another lane");
+            expect(kernel, after.is_some_and(|l| l.weight == 300), "not that weight");
+        })
+        .run_for(ms(2_000))
+        .pass();
+    // Half of the first second, three quarters of the next.
+    near(&outcome, "a", 0.625, 0.02);
+}
+
+#[test]
+fn a_cgroups_own_weight_is_its_lanes_until_the_user_gives_one() {
+    scenario("cpu.weight", "fifo")
+        .at(ms(1), |kernel| {
+            set_app(kernel, 1, "fifo", 100);
+            assign(kernel, "a", 1);
+            kernel.set_cgroup_weight("a", 700);
+            kernel.set_cgroup_weight("b", 900);
+            let lane = app_lane(kernel, 1);
+            expect(kernel, lane.is_some_and(|l| l.weight == 700), "not the cgroup's weight");
+            set_weight(kernel, 1, 50);
+            kernel.set_cgroup_weight("a", 800);
+            let lane = app_lane(kernel, 1);
+            expect(kernel, lane.is_some_and(|l| l.weight == 50), "not the user's weight");
+        })
+        .run_for(ms(2))
+        .pass();
+}
+
+#[test]
+fn the_nearest_assigned_cgroup_counts_and_the_rest_inherit() {
+    let run = scenario("nested", "fifo").cpus(1);
+    let run = hogs(hogs(hogs(run, 1, "a/x/y"), 1, "a/b/c/d"), 2, "other");
+    let outcome = run
+        .at(0, |kernel| {
+            set_app(kernel, 1, "fifo", 100);
+            set_app(kernel, 2, "vtime", 200);
+            assign(kernel, "a", 1);
+            assign(kernel, "a/b", 2);
+        })
+        .run_for(ms(2_000))
+        .pass();
+    near(&outcome, "a/x/y", 0.25, 0.02);
+    near(&outcome, "a/b/c/d", 0.5, 0.02);
+    near(&outcome, "other", 0.25, 0.02);
+}
+
+#[test]
+fn a_task_that_moves_changes_lanes_with_its_cgroup() {
+    let run = hogs(hogs(scenario("a task moves", "fifo").cpus(1), 2, "a"), 1, "b");
+    let outcome = run
+        .at(0, |kernel| {
+            for (app, cgroup) in [(1, "a"), (2, "b")] {
+                set_app(kernel, app, "fifo", 100);
+                assign(kernel, cgroup, app);
+            }
+        })
+        .at(ms(1_000), |kernel| {
+            let task = kernel.task_named("a 0");
+            kernel.move_to_cgroup(task, "b");
+        })
+        .run_for(ms(2_000))
+        .pass();
+    // A quarter before, a quarter after; the one that stays behind goes from 1/4 to 1/2.
+    near(&outcome, "a 0", 0.25, 0.02);
+    near(&outcome, "a 1", 0.375, 0.02);
+    near(&outcome, "b 0", 0.375, 0.02);
+}
+
+#[test]
+fn a_lane_that_mostly_sleeps_is_served_soon_beside_one_of_hogs() {
+    let run = hogs(scenario("sleeper beside hogs", "fifo").cpus(2), 8, "batch");
+    let outcome = run
+        .task(
+            TaskSpec::named("service")
+                .in_cgroup("service")
+                .run(between(us(50), us(200)))
+                .sleep(between(ms(2), ms(8)))
+                .for_ever(),
+        )
+        .at(0, |kernel| {
+            for (app, cgroup) in [(1, "batch"), (2, "service")] {
+                set_app(kernel, app, "fifo", 100);
+                assign(kernel, cgroup, app);
+            }
+        })
+        .run_for(ms(4_000))
+        .pass();
+    let service = outcome.task("service");
+    let mean = service.waited_ns / service.waits.max(1);
+    // An interrupt's time, most of the time; a tick and a capped slice at the worst.
+    assert!(mean < us(100), "it waits {} us in the mean", mean / 1_000);
+    assert!(service.longest_wait_ns < ms(7), "{} us", service.longest_wait_ns / 1_000);
+}
+
+#[test]
+fn a_lane_of_least_weight_is_served_within_the_bound() {
+    let run = scenario("weight 1 beside 10000", "fifo").cpus(1);
+    let outcome = hogs(hogs(run, 1, "small"), 3, "large")
+        .at(0, |kernel| {
+            set_app(kernel, 1, "fifo", 1);
+            set_app(kernel, 2, "fifo", 10_000);
+            assign(kernel, "small", 1);
+            assign(kernel, "large", 2);
+        })
+        .run_for(ms(2_000))
+        .pass();
+    // A sweep that finds it unserved, eight more until it is urgent, and two ticks: one
+    // in which the running task's slice ends, one by which that may be late.
+    let longest = outcome.task("small 0").longest_wait_ns;
+    assert!(longest <= ms((1 + 8) * 4 + 2 * 4), "it waited {} us", longest / 1_000);
+}
+
+#[test]
+fn when_no_application_has_a_lane_any_more_one_is_in_force_alone() {
+    hogs(scenario("back to one lane", "fifo").cpus(2), 4, "a")
+        .at(ms(10), |kernel| {
+            set_app(kernel, 1, "vtime", 100);
+            assign(kernel, "a", 1);
+        })
+        .at(ms(100), |kernel| {
+            unassign(kernel, "a");
+            drop_app(kernel, 1);
+        })
+        .at(ms(400), |kernel| {
+            for _ in 0..3 {
+                reap(kernel);
+            }
+            let states: Vec<_> = lanes(kernel).iter().map(|l| l.state).collect();
+            expect(kernel, states == [LaneState::Root], "lanes are left");
+            let word = unsafe { *kernel.image().required("root_word").unwrap().cast::<u32>() };
+            expect(kernel, word & !63 == 0, &format!("the fast path is off: {word:#x}"));
+        })
+        .run_for(ms(500))
+        .pass();
+}
+
+#[test]
+fn an_idle_lane_is_not_looked_at_any_more() {
+    hogs(scenario("idle lanes", "fifo").cpus(1), 2, "a")
+        .at(0, |kernel| {
+            for app in 1..=20 {
+                set_app(kernel, app, "fifo", 100);
+            }
+            assign(kernel, "a", 1);
+        })
+        .at(ms(50), |kernel| {
+            let at = kernel.image().required("busy").unwrap().cast::<u64>();
+            let (lanes, lingering) = unsafe { (*at, *at.add(1)) };
+            let seen = (lanes | lingering).count_ones();
+            expect(kernel, seen <= 1, &format!("{seen} lanes are looked at"));
+        })
+        .run_for(ms(60))
+        .pass();
+}
+
+#[test]
+fn a_policy_that_does_not_dispatch_loses_its_application() {
+    let run = faulty_scenario("quarantine", "fifo").cpus(2);
+    let outcome = hogs(hogs(run, 3, "victim"), 2, "other")
+        .at(ms(100), |kernel| {
+            set_app(kernel, 1, LAZY, 100);
+            assign(kernel, "victim", 1);
+        })
+        .at(ms(900), |kernel| {
+            let none = quarantined(kernel);
+            expect(kernel, none == 0, "too soon");
+        })
+        .at(ms(1_400), |kernel| {
+            let one = quarantined(kernel);
+            expect(kernel, one == 1, &format!("{one} lanes in quarantine"));
+            // Its user space moves it on like any lane that was replaced.
+            for _ in 0..3 {
+                reap(kernel);
+            }
+        })
+        // Level 1 takes its tasks meanwhile: each waits for some 32 ms and a few sweeps.
+        .waits_at_most(ms(200))
+        .run_for(ms(3_000))
+        .pass();
+    for (name, figures) in outcome.all() {
+        assert!(figures.ran_ns > ms(500), "{name} ran for {} ms only", figures.ran_ns / ms(1));
+    }
+}
+
+/// Until when assignments, lanes, weights and affinities change.
+const CHANGES: u64 = ms(300);
+/// As in `level1.rs`; a lane of little weight takes longer to come to its tasks.
+const LONGEST_WAIT: u64 = ms(2_500);
+const CGROUPS: [&str; 6] = ["", "a", "a/b", "a/b/c", "d", "d/e"];
+
+/// Any machine, any tasks in any cgroups, and any change at any moment: lanes made,
+/// replaced and dropped, cgroups assigned and not, tasks moved. Then nothing changes
+/// any more, and everybody must come to run.
+fn anything(seed: u64) -> Scenario {
+    let mut random = Random::new(seed ^ 0x1a9e5);
+    let cpus = random.within(1, 16) as usize;
+    let mut run = scenario("lanes at random", any_policy(&mut random)).cpus(cpus);
+    for i in 0..random.within(1, 4 * cpus as u64) as usize {
+        let cgroup = CGROUPS[random.within(0, 5) as usize];
+        let task = any_task(&mut random, cpus, &format!("task {i}"), true);
+        run = run.task(task.in_cgroup(cgroup));
+    }
+    for _ in 0..random.within(1, 40) {
+        let (what, app) = (random.within(0, 6), random.within(1, 4) as u32);
+        let (which, bits) = (random.bits(), random.bits());
+        let cgroup = CGROUPS[random.within(1, 5) as usize];
+        let (policy, weight) = (any_policy(&mut random), any_weight(&mut random));
+        run = run.at(random.within(0, CHANGES), move |kernel| match what {
+            0..=2 => {
+                set_app(kernel, app, policy, weight);
+                assign(kernel, cgroup, app);
+            }
+            3 if app_lane(kernel, app).is_some() => drop_app(kernel, app),
+            4 => replace_root(kernel, policy),
+            5 => {
+                if let Some(task) = kernel.any_task(which) {
+                    kernel.move_to_cgroup(task, cgroup);
+                }
+            }
+            _ => change_any_task(kernel, which, bits, weight),
+        });
+        run = run.at(random.within(0, CHANGES), |kernel| {
+            reap(kernel);
+        });
+    }
+    run.at(CHANGES + ms(1), |kernel| {
+        let none = quarantined(kernel);
+        expect(kernel, none == 0, &format!("{none} lanes in quarantine"));
+    })
+    .seed(seed)
+    .waits_at_most(LONGEST_WAIT)
+    .run_for(CHANGES + LONGEST_WAIT + ms(1))
+}
+
+#[test]
+fn lanes_may_come_go_and_change_at_any_moment() {
+    for seed in seeds(200) {
+        anything(seed).pass();
+    }
+}
+
+#[test]
+fn a_task_alone_on_its_cpu_changes_lanes_too() {
+    scenario("a hog alone", "fifo")
+        .task(TaskSpec::hog("hog").in_cgroup("a"))
+        .at(ms(100), |kernel| {
+            set_app(kernel, 1, "fifo", 100);
+            assign(kernel, "a", 1);
+        })
+        .at(ms(200), |kernel| {
+            let lane = app_lane(kernel, 1);
+            let charged = lane.map_or(0, |l| l.runtime_ns);
+            expect(kernel, charged > ms(60), &format!("its lane was charged {charged} ns"));
+        })
+        .run_for(ms(210))
+        .pass();
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Level 1, the side of the CPUs: which lane a CPU serves next.
+ *
+ * The lane with work that lags most comes first. Lanes that drain count as one,
+ * the oldest first, so that tasks leave them in the order in which they came to
+ * different ones. A root lane that is new comes first once, and pays for it
+ * afterwards; unless it is in debt already, as it is if lanes are replaced faster
+ * than they can be served. A lane that waited too long comes before all others.
+ *
+ * The task that ran here counts as one more of its lane's, else a lane with one
+ * task per CPU would never be seen to be busy; its run so far is charged first.
+ * It is kept if its lane lags and has nobody else, unless the lane drains.
+ */
+#ifndef METASCHED_DISPATCH_BPF_H
+#define METASCHED_DISPATCH_BPF_H
+
+#include <level1.bpf.h>
+
+/* Where the lowest bit of a u64 is, by the product of that bit with LOWEST_BIT_KEY. */
+#define LOWEST_BIT_KEY 0x0218a392cd3d5dbfULL
+const u8 lowest_bit_at[64] = {
+	0,  1,	2,  7,	3,  13, 8,  19, 4,  25, 14, 28, 9,  34, 20, 40, 5,  17, 26, 38, 15, 46,
+	29, 48, 10, 31, 35, 54, 21, 50, 41, 57, 63, 6,	12, 18, 24, 27, 33, 39, 16, 37, 45, 47,
+	30, 53, 49, 56, 62, 11, 23, 32, 36, 44, 52, 55, 61, 22, 43, 51, 60, 42, 59, 58,
+};
+
+/* The lowest slot in a set that is not empty. */
+static __always_inline u32 lowest_slot(u64 slots)
+{
+	u32 slot = lowest_bit_at[((slots & -slots) * LOWEST_BIT_KEY) >> 58];
+
+	/* The compiler knows what the table holds and drops masks; the verifier needs them. */
+	barrier_var(slot);
+	return slot;
+}
+
+/*
+ * Level 1 takes a task of the lane to this CPU without its policy: whichever may
+ * run here, in the order of the lane's queues.
+ */
+static __noinline bool lane_move_any(struct meta_lane *l)
+{
+	u32 queue;
+
+	bpf_for(queue, 0, l->queues) {
+		if (scx_bpf_dsq_move_to_local(lane_dsq(&l->lane, queue)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Lets the lane's policy give this CPU a task. The task that ran here is put to
+ * the policy too if it is the lane's, unless the lane drains: then the task has
+ * to come through the new lane.
+ */
+static __always_inline bool lane_dispatch(struct meta_lane *l, s32 cpu, struct task_struct *prev,
+					  struct cpu_ctx *here)
+{
+	struct task_ctx *t;
+
+	if (unlikely(l->quarantined))
+		return lane_move_any(l);
+	if (policy_keeps_tasks(l->lane.policy) && l->state != LANE_DRAINING && here && prev &&
+	    (prev->scx.flags & SCX_TASK_QUEUED) && lane_running(here, prev) == l) {
+		t = task_ctx_find(prev);
+		if (t && t->generation == l->lane.generation)
+			return policy_dispatch_task(&l->lane, cpu, prev, &t->policy,
+						    prev->se.sum_exec_runtime - here->ran_from_ns);
+	}
+	return policy_dispatch_task(&l->lane, cpu, NULL, NULL, 0);
+}
+
+/* One lane is in force, and its policy keeps state per task. */
+static __noinline void dispatch_alone(struct meta_lane *l, s32 cpu, struct task_struct *prev)
+{
+	lane_dispatch(l, cpu, prev, cpu_ctx_here());
+}
+
+/* Serves one of several lanes. */
+static __noinline bool lane_serve(struct meta_lane *l, s32 cpu, struct task_struct *prev,
+				  struct cpu_ctx *here)
+{
+	u64 bit = slot_bit(l->lane.slot);
+
+	if (!lane_dispatch(l, cpu, prev, here)) {
+		/* What the policy leaves though it could run here speaks against it. */
+		if (likely(!(READ_ONCE(busy.urgent) & bit)) || !lane_move_any(l))
+			return false;
+		l->rescues++;
+		return true;
+	}
+	l->serves++;
+	if (unlikely(READ_ONCE(busy.urgent) & bit))
+		__sync_fetch_and_and(&busy.urgent, ~bit);
+	return true;
+}
+
+/* The vtime by which a lane that does not drain is compared; a new one comes first once. */
+static __always_inline u64 lane_position(struct meta_lane *l)
+{
+	return l->first_run_ns ? l->vtime : l->vtime - LANE_CREDIT_NS;
+}
+
+/* Of lanes that drain, the one that was replaced first. */
+static __noinline u32 oldest_lane(u64 set)
+{
+	u32 i, slot, oldest = LANES_MAX;
+	u64 generation, lowest = 0;
+
+	bpf_for(i, 0, LANES_MAX) {
+		if (!set)
+			break;
+		slot = lowest_slot(set);
+		set &= set - 1;
+		generation = lane_at(slot)->lane.generation;
+		if (oldest == LANES_MAX || generation < lowest) {
+			oldest = slot;
+			lowest = generation;
+		}
+	}
+	return oldest;
+}
+
+/* The lane of a set that is to be served first; LANES_MAX if the set is empty. */
+static __noinline u32 first_lane(u64 set)
+{
+	u64 urgent = READ_ONCE(busy.urgent) & set;
+	u64 drains = READ_ONCE(draining) & set;
+	u64 position, lowest = 0;
+	u32 i, slot, best = LANES_MAX;
+
+	if (unlikely(urgent))
+		return lowest_slot(urgent);
+	set &= ~drains;
+	bpf_for(i, 0, LANES_MAX) {
+		if (!set)
+			break;
+		slot = lowest_slot(set);
+		set &= set - 1;
+		position = lane_position(lane_at(slot));
+		if (best == LANES_MAX || vtime_before(position, lowest)) {
+			best = slot;
+			lowest = position;
+		}
+	}
+	if (unlikely(drains) && (best == LANES_MAX || vtime_before(level1.drain_vtime, lowest)))
+		best = oldest_lane(drains);
+	return best;
+}
+
+/* Remembers how far level 1 has come, when a lane is served in its turn. */
+static __always_inline void level1_advance(u64 vtime)
+{
+	if (vtime_before(level1.vtime_now, vtime))
+		level1.vtime_now = vtime;
+}
+
+/* Several lanes are served: tries them in their order until one gives a task. */
+static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 root)
+{
+	struct cpu_ctx *here = cpu_ctx_here();
+	bool goes_on = prev && (prev->scx.flags & SCX_TASK_QUEUED);
+	bool in_turn = true, drains = false;
+	u32 i, best, prev_slot = LANES_MAX;
+	u64 left = candidate_lanes(root);
+	struct meta_lane *l;
+	u64 vtime;
+
+	if (here && prev && goes_on) {
+		l = lane_running(here, prev);
+		if (l)
+			charge_running(l, here, prev);
+		if (root & ROOT_LANES && (!l || here->app_seq != READ_ONCE(assign_seq) ||
+					  here->cgroup != cgroup_of(prev)))
+			l = change_lane(l, here, prev, root);
+		if (l && l->state != LANE_DRAINING) {
+			prev_slot = l->lane.slot;
+			left |= slot_bit(prev_slot);
+		}
+	}
+	bpf_for(i, 0, LANES_MAX) {
+		best = first_lane(left);
+		if (best == LANES_MAX)
+			break;
+		left &= ~slot_bit(best);
+		l = lane_at(best);
+		vtime = l->vtime;
+		if (lane_serve(l, cpu, prev, here)) {
+			if (l->state == LANE_DRAINING)
+				vtime = level1.drain_vtime;
+			/* What drained is empty: that leaves no claim for lanes that will. */
+			else if (!drains && vtime_before(level1.drain_vtime, vtime))
+				level1.drain_vtime = vtime;
+			if (in_turn)
+				level1_advance(vtime);
+			return;
+		}
+		if (prev && best == prev_slot) {
+			scx_bpf_task_set_slice(prev, SHARED_SLICE_NS);
+			if (in_turn)
+				level1_advance(vtime);
+			return;
+		}
+		/* It has nobody, or only tasks that may not run here: then those after it are early. */
+		if (lane_has_queued(l)) {
+			in_turn = false;
+			drains |= l->state == LANE_DRAINING;
+		}
+	}
+	/* Its lane was replaced, and nobody else wants this CPU. */
+	if (here && prev && goes_on && root & ROOT_LANES) {
+		change_lane(NULL, here, prev, root);
+		scx_bpf_task_set_slice(prev, SHARED_SLICE_NS);
+	}
+}
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The table of lanes, the one word that says what is in force, and the accounts
+ * by which level 1 shares CPUs between lanes.
+ */
+#ifndef METASCHED_LANES_BPF_H
+#define METASCHED_LANES_BPF_H
+
+#include <sched.bpf.h>
+#include <types.h>
+#include <tasks.bpf.h>
+
+#define ENOENT 2
+#define ENODEV 19
+#define EINVAL 22
+#define ENOSPC 28
+
+#define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
+#define WRITE_ONCE(x, v) (*(volatile __typeof__(x) *)&(x) = (v))
+
+/*
+ * The longest slice while other lanes have work: how long a lane that lags may
+ * have to wait for a CPU.
+ */
+#define SHARED_SLICE_NS (2ULL * 1000 * 1000)
+/*
+ * The most vtime by which a lane that had nothing to run may lag behind, and by
+ * which a new root lane may be ahead and still have its first run.
+ */
+#define LANE_CREDIT_NS (20ULL * 1000 * 1000)
+/*
+ * How much more than another lane the lanes that drain get, together. Their tasks
+ * came first: at even shares, whoever was queued when the lane was replaced would
+ * wait twice as long as without a change, at 8 : 1 an eighth longer.
+ */
+#define DRAIN_SHARE 8
+/*
+ * By how much the lane of a task that wakes must lag behind the one that has the
+ * CPU to take it away. A preemption costs a switch there and one back, 2 to 5 us
+ * on current machines; what the lane has lagged it runs before it can do that
+ * again, so at 500 us at most one hundredth of the CPU goes into preemptions.
+ */
+#define WAKE_LAG_NS (500ULL * 1000)
+
+/*
+ * What is in force, in one word so that one write changes it.
+ *
+ *	 31           10 9         8          7          6 5      0
+ *	+----------------+---------+----------+----------+--------+
+ *	|        0       | LANES 9 | TRACKED 8| TASKS 7  |  slot  |
+ *	+----------------+---------+----------+----------+--------+
+ */
+#define ROOT_SLOT (LANES_MAX - 1) /* mask: the slot of the root lane */
+#define ROOT_TASKS (1U << 7) /* the root lane's policy keeps state per task */
+#define ROOT_TRACKED (1U << 8) /* an earlier root lane drains, or the first run is awaited */
+#define ROOT_LANES (1U << 9) /* applications have lanes of their own */
+#define ROOT_SHARED (ROOT_TRACKED | ROOT_LANES)
+#define ROOT_WATCHED (ROOT_TASKS | ROOT_SHARED)
+
+/* Written by what user space calls, one caller at a time. */
+u32 root_word;
+/* Slots of lanes whose queues exist: the root's, applications', and those that drain. */
+u64 served;
+/* Those of them that drain. */
+u64 draining;
+/* dsq of the root lane that was in force when sharing last began. */
+u64 predecessor;
+/* Counts the times that watching began: what is older is not to be trusted. */
+u64 watch_episode;
+/* Generations given out. */
+u64 generations;
+
+struct meta_lane lanes[LANES_MAX];
+
+/* Written while several lanes are served; on a cache line of its own. */
+struct {
+	u64 vtime_now; /* the highest vtime of a lane that was served in its turn */
+	u64 drain_vtime; /* of all lanes that drain, together */
+} level1 __attribute__((aligned(64)));
+
+/*
+ * Which lanes may have tasks queued, so that idle ones cost nothing. A callback
+ * sets its lane's bit before it inserts; only the sweep clears, and remembers for
+ * one sweep more what it cleared, for inserts that were on their way.
+ */
+struct {
+	u64 lanes;
+	u64 lingering;
+	u64 urgent; /* have waited too long: to be served before all others */
+} busy __attribute__((aligned(64)));
+
+static __always_inline struct meta_lane *lane_at(u32 slot)
+{
+	return &lanes[slot & ROOT_SLOT];
+}
+
+static __always_inline u64 slot_bit(u32 slot)
+{
+	return 1ULL << (slot & ROOT_SLOT);
+}
+
+/* The lane of that slot if it is still the one of that generation, or NULL. */
+static __always_inline struct meta_lane *lane_if_current(u32 slot, u64 generation)
+{
+	struct meta_lane *l = lane_at(slot);
+
+	return generation && l->lane.generation == generation ? l : NULL;
+}
+
+/*
+ * Lanes that a CPU which chooses has to consider. Only those that are served: the
+ * sweep may still say something about a lane that was retired meanwhile.
+ */
+static __always_inline u64 candidate_lanes(u32 root)
+{
+	u64 set = READ_ONCE(served);
+
+	if (!(root & ROOT_LANES))
+		return set;
+	return set & (READ_ONCE(busy.lanes) | READ_ONCE(busy.lingering) | READ_ONCE(draining));
+}
+
+/* Says that the lane has work; false if that was known. */
+static __always_inline bool lane_set_busy(struct meta_lane *l)
+{
+	u64 bit = slot_bit(l->lane.slot);
+
+	if (likely(READ_ONCE(busy.lanes) & bit))
+		return false;
+	__sync_fetch_and_or(&busy.lanes, bit);
+	return true;
+}
+
+/*
+ * Charges a lane for what one of its tasks ran. Only while several are served,
+ * so that a lane alone pays for no atomics. Lanes that drain share one account:
+ * however often lanes are replaced, their successors have their share.
+ */
+static __always_inline void lane_charge(struct meta_lane *l, u64 ran_ns)
+{
+	u64 vtime_ns = weighted_ns(ran_ns, l->weight);
+
+	if (l->state == LANE_DRAINING)
+		__sync_fetch_and_add(&level1.drain_vtime, vtime_ns / DRAIN_SHARE);
+	else
+		__sync_fetch_and_add(&l->vtime, vtime_ns);
+	__sync_fetch_and_add(&l->runtime_ns, ran_ns);
+}
+
+/*
+ * A lane that had nothing to run comes back at most LANE_CREDIT_NS behind.
+ *
+ * The write may undo what another CPU charges to the lane at this moment: one
+ * run, a slice at most, is then not charged. The lane was idle, so that is rare.
+ */
+static __always_inline void lane_limit_credit(struct meta_lane *l)
+{
+	u64 floor = READ_ONCE(level1.vtime_now) - LANE_CREDIT_NS;
+
+	if (vtime_before(l->vtime, floor))
+		l->vtime = floor;
+}
+
+static __noinline bool lane_has_queued(struct meta_lane *l)
+{
+	u32 queue;
+
+	bpf_for(queue, 0, l->queues) {
+		if (scx_bpf_dsq_nr_queued(lane_dsq(&l->lane, queue)) > 0)
+			return true;
+	}
+	return false;
+}
+
+#endif

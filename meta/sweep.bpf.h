@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What level 1 does now and then while applications have lanes, rather than with
+ * every task: it finds lanes that have become idle, lanes that have waited too
+ * long, and policies that do not dispatch.
+ */
+#ifndef METASCHED_SWEEP_BPF_H
+#define METASCHED_SWEEP_BPF_H
+
+#include <lanes.bpf.h>
+#include <apps.bpf.h>
+
+/* How often. A task that a sweep overlooked waits for the next one at most. */
+#define SWEEP_NS (4ULL * 1000 * 1000)
+/*
+ * After so many sweeps in which a lane had work and was not served, it is served
+ * before all others, whatever the weights: 32 ms, within which a lane of weight
+ * 100 beside one of 1500 has its turn of SHARED_SLICE_NS anyway.
+ */
+#define URGENT_SWEEPS 8
+/*
+ * After so many, 1 s, a lane whose policy left tasks that could have run loses its
+ * application. The kernel's watchdog would end us all after 10 to 30 s.
+ */
+#define QUARANTINE_SWEEPS 250
+
+struct quarantine quarantines[QUARANTINES_KEPT];
+u64 quarantined; /* how many there were */
+
+static __noinline void quarantine_lane(struct meta_lane *l, u64 now)
+{
+	struct quarantine *q = &quarantines[quarantined % QUARANTINES_KEPT];
+	u32 queue;
+	s32 nr;
+
+	l->quarantined = 1;
+	q->at_ns = 0;
+	q->unserved_ns = l->unserved_sweeps * SWEEP_NS;
+	q->generation = l->lane.generation;
+	q->app = l->app;
+	q->policy = l->lane.policy;
+	q->rescues = l->rescues;
+	q->nr_queued = 0;
+	bpf_for(queue, 0, l->queues) {
+		nr = scx_bpf_dsq_nr_queued(lane_dsq(&l->lane, queue));
+		if (nr > 0)
+			q->nr_queued += nr;
+	}
+	quarantined++;
+	WRITE_ONCE(q->at_ns, now);
+	/* Unless user space has replaced it at this moment, its tasks go to the root lane. */
+	if (l->state == LANE_APP)
+		__sync_val_compare_and_swap(&app_at(l->app)->lane, l->lane.slot + 1, 0);
+}
+
+static __always_inline void sweep_lane(struct meta_lane *l, u64 now, u64 *cleared)
+{
+	u64 bit = slot_bit(l->lane.slot);
+
+	if (!lane_has_queued(l)) {
+		l->unserved_sweeps = 0;
+		if (busy.lanes & bit) {
+			__sync_fetch_and_and(&busy.lanes, ~bit);
+			*cleared |= bit;
+		}
+		return;
+	}
+	lane_set_busy(l);
+	if (l->serves != l->serves_seen || l->quarantined) {
+		l->serves_seen = l->serves;
+		l->unserved_sweeps = 0;
+		return;
+	}
+	l->unserved_sweeps++;
+	if (l->unserved_sweeps * SWEEP_NS > l->longest_unserved_ns)
+		l->longest_unserved_ns = l->unserved_sweeps * SWEEP_NS;
+	if (l->unserved_sweeps >= URGENT_SWEEPS)
+		__sync_fetch_and_or(&busy.urgent, bit);
+	if (l->unserved_sweeps >= QUARANTINE_SWEEPS && l->rescues)
+		quarantine_lane(l, now);
+}
+
+/* Looks at every lane that is served. By one caller at a time: the timer. */
+static void sweep(void)
+{
+	u64 now = bpf_ktime_get_ns();
+	u64 left = READ_ONCE(served);
+	struct meta_lane *l;
+	u64 cleared = 0;
+	u32 i;
+
+	bpf_for(i, 0, LANES_MAX) {
+		if (!(left & slot_bit(i)))
+			continue;
+		l = lane_at(i);
+		sweep_lane(l, now, &cleared);
+	}
+	WRITE_ONCE(busy.lingering, cleared);
+}
+
+#endif
