@@ -182,6 +182,14 @@ struct scx_exit_info {
 	char *dump;
 };
 
+/* What cgroup_init is told; members by name, as in the kernel. */
+struct scx_cgroup_init_args {
+	u32 weight;
+	u64 bw_period_us;
+	u64 bw_quota_us;
+	u64 bw_burst_us;
+};
+
 /* The arguments of __scx_bpf_dsq_insert_vtime(): see compat.bpf.h. */
 struct scx_bpf_dsq_insert_vtime_args {
 	u64 dsq_id;
@@ -200,7 +208,11 @@ struct sched_ext_ops {
 	void (*running)(struct task_struct *p);
 	void (*stopping)(struct task_struct *p, bool runnable);
 	void (*tick)(struct task_struct *p);
+	s32 (*cgroup_init)(struct cgroup *cgrp, struct scx_cgroup_init_args *args);
+	void (*cgroup_exit)(struct cgroup *cgrp);
 	void (*cgroup_set_weight)(struct cgroup *cgrp, u32 weight);
+	void (*cgroup_set_bandwidth)(struct cgroup *cgrp, u64 period_us, u64 quota_us,
+				     u64 burst_us);
 	void (*cpu_online)(s32 cpu);
 	void (*cpu_offline)(s32 cpu);
 	s32 (*init)(void);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which lane a task belongs to: a cgroup is assigned to an application, those
+ * What a task's cgroup says: its application, and by that its lane, and its limit.
+ * A cgroup is assigned to an application, those
  * below it inherit, the nearest assigned one counts, and each application has a
  * lane. So replacing an application's lane is one write, however many cgroups it
  * has, and a cgroup that is made below an assigned one needs none.
@@ -9,11 +10,10 @@
 #define METASCHED_APPS_BPF_H
 
 #include <lanes.bpf.h>
+#include <limits.bpf.h>
 #include <ancestors.bpf.h>
 
 struct app apps[APPS_MAX];
-/* Counts changes of which cgroup is assigned to what: what is older is looked up anew. */
-u64 assign_seq;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -23,44 +23,51 @@ struct {
 	__type(value, u32); /* application */
 } cgroup_apps SEC(".maps");
 
-/* The application of the nearest cgroup that is assigned, from @cgrp upwards; 0 if none is. */
-static __noinline u32 app_of_cgroup(struct cgroup *cgrp)
-{
-	s32 up, level = cgrp->level;
-	u32 *app;
-	u64 id;
-
-	bpf_for(up, 0, level + 1) {
-		id = ancestor_id(cgrp, level - up);
-		app = bpf_map_lookup_elem(&cgroup_apps, &id);
-		if (app)
-			return *app;
-	}
-	return 0;
-}
-
 /* The cgroup of a task in the unified hierarchy, by its id. */
 static __always_inline u64 cgroup_of(struct task_struct *p)
 {
 	return p->cgroups->dfl_cgrp->kn->id;
 }
 
+/* Looks up what the task's cgroup and those above it say, from the root down. */
+static __noinline void place_task(struct task_struct *p, struct task_ctx *t)
+{
+	struct cgroup *cgrp = p->cgroups->dfl_cgrp;
+	s32 at, level = cgrp->level;
+	u32 *number;
+	u64 id;
+
+	t->app = 0;
+	t->limit = 0;
+	bpf_for(at, 0, level + 1) {
+		id = ancestor_id(cgrp, at);
+		number = bpf_map_lookup_elem(&cgroup_apps, &id);
+		if (number)
+			t->app = *number;
+		number = bpf_map_lookup_elem(&cgroup_limits, &id);
+		if (number) {
+			limit_at(*number)->parent = t->limit;
+			t->limit = *number;
+		}
+	}
+}
+
 /*
- * The application of a task. It is remembered until assignments change or the
- * task is in another cgroup, which is compared by its id: the kernel tells of a
- * move only where the cpu controller is enabled.
+ * Sees to it that the task's application and limit are known. They are remembered
+ * until assignments or limits change or the task is in another cgroup, which is
+ * compared by its id: the kernel tells of a move only where the cpu controller is
+ * enabled.
  */
-static __always_inline u32 app_of(struct task_struct *p, struct task_ctx *t)
+static __always_inline void task_placed(struct task_struct *p, struct task_ctx *t)
 {
 	u64 seq = READ_ONCE(assign_seq);
 	u64 id = cgroup_of(p);
 
-	if (unlikely(t->app_seq != seq || t->cgroup != id)) {
-		t->app = app_of_cgroup(p->cgroups->dfl_cgrp);
+	if (unlikely(t->placed_seq != seq || t->cgroup != id)) {
+		place_task(p, t);
 		t->cgroup = id;
-		t->app_seq = seq;
+		t->placed_seq = seq;
 	}
-	return t->app;
 }
 
 static __always_inline struct app *app_at(u32 app)
@@ -76,7 +83,8 @@ static __always_inline struct meta_lane *lane_for(struct task_struct *p, struct 
 
 	if (!(root & ROOT_LANES))
 		return lane_at(root);
-	app = app_of(p, t);
+	task_placed(p, t);
+	app = t->app;
 	if (!app)
 		return lane_at(root);
 	lane = READ_ONCE(app_at(app)->lane);

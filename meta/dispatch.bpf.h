@@ -73,9 +73,9 @@ static __always_inline bool lane_dispatch(struct meta_lane *l, s32 cpu, struct t
 }
 
 /* One lane is in force, and its policy keeps state per task. */
-static __noinline void dispatch_alone(struct meta_lane *l, s32 cpu, struct task_struct *prev)
+static __noinline bool dispatch_alone(struct meta_lane *l, s32 cpu, struct task_struct *prev)
 {
-	lane_dispatch(l, cpu, prev, cpu_ctx_here());
+	return lane_dispatch(l, cpu, prev, cpu_ctx_here());
 }
 
 /* Serves one of several lanes. */
@@ -172,7 +172,7 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 		l = lane_running(here, prev);
 		if (l)
 			charge_running(l, here, prev);
-		if (root & ROOT_LANES && (!l || here->app_seq != READ_ONCE(assign_seq) ||
+		if (root & ROOT_LANES && (!l || here->placed_seq != READ_ONCE(assign_seq) ||
 					  here->cgroup != cgroup_of(prev)))
 			l = change_lane(l, here, prev, root);
 		if (l && l->state != LANE_DRAINING) {
@@ -209,9 +209,10 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 			drains |= l->state == LANE_DRAINING;
 		}
 	}
-	/* Its lane was replaced, and nobody else wants this CPU. */
-	if (here && prev && goes_on && root & ROOT_LANES) {
-		change_lane(NULL, here, prev, root);
+	/* Nobody else wants this CPU; if its lane is known, that one was replaced. */
+	if (prev && goes_on) {
+		if (here && root & ROOT_LANES)
+			change_lane(NULL, here, prev, root);
 		scx_bpf_task_set_slice(prev, SHARED_SLICE_NS);
 	}
 }

@@ -45,20 +45,24 @@
 /*
  * What is in force, in one word so that one write changes it.
  *
- *	 31           10 9         8          7          6 5      0
- *	+----------------+---------+----------+----------+--------+
- *	|        0       | LANES 9 | TRACKED 8| TASKS 7  |  slot  |
- *	+----------------+---------+----------+----------+--------+
+ *	 31        11 10         9         8           7         6 5      0
+ *	+-------------+----------+---------+-----------+---------+--------+
+ *	|      0      | LIMITS 10| LANES 9 | TRACKED 8 | TASKS 7 |  slot  |
+ *	+-------------+----------+---------+-----------+---------+--------+
  */
 #define ROOT_SLOT (LANES_MAX - 1) /* mask: the slot of the root lane */
 #define ROOT_TASKS (1U << 7) /* the root lane's policy keeps state per task */
 #define ROOT_TRACKED (1U << 8) /* an earlier root lane drains, or the first run is awaited */
 #define ROOT_LANES (1U << 9) /* applications have lanes of their own */
+#define ROOT_LIMITS (1U << 10) /* cgroups have limits in cpu.max */
 #define ROOT_SHARED (ROOT_TRACKED | ROOT_LANES)
 #define ROOT_WATCHED (ROOT_TASKS | ROOT_SHARED)
+#define ROOT_SWEPT (ROOT_LANES | ROOT_LIMITS) /* the sweep has something to do */
 
-/* Written by what user space calls, one caller at a time. */
+/* Written by set_root_word() only. */
 u32 root_word;
+/* Counts changes of cgroups' assignments and limits: what is older is looked up anew. */
+u64 assign_seq;
 /* Slots of lanes whose queues exist: the root's, applications', and those that drain. */
 u64 served;
 /* Those of them that drain. */
@@ -88,6 +92,21 @@ struct {
 	u64 lingering;
 	u64 urgent; /* have waited too long: to be served before all others */
 } busy __attribute__((aligned(64)));
+
+/*
+ * Changes what is in force: clears bits, then sets others. What user space calls and
+ * the callbacks about cgroups may do so at the same time.
+ */
+static __noinline void set_root_word(u32 clear, u32 set)
+{
+	u32 i, was;
+
+	bpf_for(i, 0, 1000) {
+		was = READ_ONCE(root_word);
+		if (__sync_val_compare_and_swap(&root_word, was, (was & ~clear) | set) == was)
+			break;
+	}
+}
 
 static __always_inline struct meta_lane *lane_at(u32 slot)
 {

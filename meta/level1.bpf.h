@@ -167,7 +167,7 @@ static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
 	cpu->charged_from_ns = cpu->ran_from_ns;
 	if (root & ROOT_LANES) {
 		cpu->cgroup = cgroup_of(p);
-		cpu->app_seq = READ_ONCE(assign_seq);
+		cpu->placed_seq = READ_ONCE(assign_seq);
 	}
 }
 
@@ -269,6 +269,73 @@ static __noinline void stopping_watched(struct task_struct *p, u32 root, bool ru
 		}
 	}
 	cpu->task = 0;
+}
+
+/* Charges the limit of what runs on this CPU, if it has one. */
+static __always_inline void charge_limit(struct cpu_ctx *cpu, struct task_struct *p)
+{
+	u64 ran_until_ns = p->se.sum_exec_runtime;
+
+	if (cpu->limited_task != (u64)(unsigned long)p)
+		return;
+	limit_charge((u32)cpu->limit, ran_until_ns - cpu->limited_from_ns);
+	cpu->limited_from_ns = ran_until_ns;
+}
+
+static __noinline void running_limited(struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_make(p);
+	struct cpu_ctx *cpu = cpu_ctx_here();
+
+	if (!cpu)
+		return;
+	cpu->limited_task = 0;
+	if (!t)
+		return;
+	task_placed(p, t);
+	if (!t->limit)
+		return;
+	cpu->limited_task = (u64)(unsigned long)p;
+	cpu->limit = t->limit;
+	cpu->limited_from_ns = p->se.sum_exec_runtime;
+}
+
+static __noinline void stopping_limited(struct task_struct *p)
+{
+	struct cpu_ctx *cpu = cpu_ctx_here();
+
+	if (!cpu)
+		return;
+	charge_limit(cpu, p);
+	cpu->limited_task = 0;
+}
+
+/* Ends the run of a task whose cgroup has used up what it was granted. */
+static __noinline void tick_limited(struct task_struct *p)
+{
+	struct cpu_ctx *cpu = cpu_ctx_here();
+
+	if (!cpu)
+		return;
+	charge_limit(cpu, p);
+	/* Its limit may be new, or another one since it moved. */
+	running_limited(p);
+	if (cpu->limited_task == (u64)(unsigned long)p && limit_exhausted((u32)cpu->limit))
+		scx_bpf_task_set_slice(p, 0);
+}
+
+/* Whether the task has to wait for its cgroup's next period. */
+static __noinline bool task_exhausted(struct task_struct *p)
+{
+	struct task_ctx *t;
+
+	if (p->flags & (PF_KTHREAD | PF_EXITING))
+		return false;
+	t = task_ctx_make(p);
+	if (!t)
+		return false;
+	task_placed(p, t);
+	return t->limit && limit_exhausted(t->limit);
 }
 
 #endif

@@ -114,10 +114,10 @@ static int lifecycle_start(u32 policy)
 	served = slot_bit(slot);
 	predecessor = l->lane.dsq;
 	watch_episode = 1;
-	/* 0 is what a task's record holds that was never looked up. */
-	assign_seq = 1;
-	root_word = root_word_of(l);
-	return sweep_timer_make();
+	/* 0 is what a task's record holds that was never looked up; limits may be there. */
+	assign_seq++;
+	set_root_word(0, root_word_of(l));
+	return 0;
 }
 
 /*
@@ -148,6 +148,15 @@ static void kick_lane(u32 slot)
 		if (there && there->task && there->slot == slot)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
+}
+
+/* Limits are enforced from now on; for what runs at this moment, from its next tick. */
+static void begin_limits(void)
+{
+	if (root_word & ROOT_LIMITS || !limits_live)
+		return;
+	set_root_word(0, ROOT_LIMITS);
+	sweep_timer_start();
 }
 
 /* A lane that was replaced is served until it is empty. */
@@ -194,7 +203,7 @@ static int lifecycle_replace(u32 policy, u32 weight)
 	l->state = LANE_ROOT;
 	tell_replaced(l);
 	__sync_fetch_and_or(&served, slot_bit(slot));
-	WRITE_ONCE(root_word, root_word_of(l) | (root & ROOT_LANES));
+	set_root_word(ROOT_SLOT | ROOT_TASKS, root_word_of(l));
 	lane_drain(old);
 	if (root & ROOT_LANES)
 		kick_lane(old->lane.slot);
@@ -238,7 +247,7 @@ static int lifecycle_set_app(struct app_args *args)
 		lane_at(root)->vtime = level1.vtime_now;
 		/* Who has work is not known yet: the sweep finds out. */
 		busy.lanes = served;
-		WRITE_ONCE(root_word, root | ROOT_LANES);
+		set_root_word(0, ROOT_LANES);
 		sweep_timer_start();
 	}
 	app->weight_fixed = args->weight_fixed;
@@ -378,12 +387,12 @@ static int lifecycle_reap(u64 drained, u64 retired)
 		return walk.left;
 	if (root_word & ROOT_TRACKED) {
 		if (lane_at(root_word)->first_run_ns)
-			WRITE_ONCE(root_word, root_word & ~ROOT_TRACKED);
+			set_root_word(ROOT_TRACKED, 0);
 		else
 			walk.left++;
 	}
 	if (root_word & ROOT_LANES && !walk.apps)
-		WRITE_ONCE(root_word, root_word & ~ROOT_LANES);
+		set_root_word(ROOT_LANES, 0);
 	return walk.left;
 }
 

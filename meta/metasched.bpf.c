@@ -29,6 +29,9 @@ s32 BPF_PROG(metasched_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	u32 root = READ_ONCE(root_word);
 	struct meta_lane *l = lane_at(root);
 
+	/* Not on an idle CPU, past the queues, when it has to be parked. */
+	if (unlikely(root & ROOT_LIMITS) && task_exhausted(p))
+		return prev_cpu;
 	if (unlikely(root & ROOT_SHARED))
 		l = lane_waking(p, root);
 	return policy_select_cpu(&l->lane, p, prev_cpu, wake_flags);
@@ -71,6 +74,16 @@ void BPF_PROG(metasched_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, enq_flags);
 		return;
 	}
+	if (unlikely(root & ROOT_LIMITS) && task_exhausted(p)) {
+		scx_bpf_dsq_insert(p, PARKED_DSQ, SCX_SLICE_DFL, enq_flags);
+		return;
+	}
+	if (unlikely(enq_flags & SCX_ENQ_LAST)) {
+		/* It had used up its grant, and has got another meanwhile. */
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SHARED_SLICE_NS, enq_flags);
+		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), 0);
+		return;
+	}
 	if (unlikely(root & ROOT_WATCHED))
 		enqueue_watched(p, root, enq_flags);
 	else
@@ -82,13 +95,23 @@ SEC("struct_ops/metasched_dispatch")
 void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
 {
 	u32 root = READ_ONCE(root_word);
+	bool given;
 
-	if (unlikely(root & ROOT_SHARED))
+	/* It may not go on, whoever is asked: the kernel has it enqueued, and it is parked. */
+	if (unlikely(root & ROOT_LIMITS) && prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
+	    task_exhausted(prev))
+		prev = NULL;
+	if (unlikely(root & ROOT_SHARED)) {
 		dispatch_shared(cpu, prev, root);
-	else if (unlikely(root & ROOT_TASKS))
-		dispatch_alone(lane_at(root), cpu, prev);
+		return;
+	}
+	if (unlikely(root & ROOT_TASKS))
+		given = dispatch_alone(lane_at(root), cpu, prev);
 	else
-		policy_dispatch(&lane_at(root)->lane, cpu);
+		given = policy_dispatch(&lane_at(root)->lane, cpu);
+	/* Nobody else wants this CPU: the task that ran here goes on. */
+	if (!given && prev && (prev->scx.flags & SCX_TASK_QUEUED))
+		scx_bpf_task_set_slice(prev, SCX_SLICE_DFL);
 }
 
 SEC("struct_ops/metasched_running")
@@ -98,6 +121,8 @@ void BPF_PROG(metasched_running, struct task_struct *p)
 
 	if (unlikely(root & ROOT_WATCHED))
 		running_watched(p, root);
+	if (unlikely(root & ROOT_LIMITS))
+		running_limited(p);
 }
 
 SEC("struct_ops/metasched_stopping")
@@ -107,6 +132,8 @@ void BPF_PROG(metasched_stopping, struct task_struct *p, bool runnable)
 
 	if (unlikely(root & ROOT_WATCHED))
 		stopping_watched(p, root, runnable);
+	if (unlikely(root & ROOT_LIMITS))
+		stopping_limited(p);
 }
 
 SEC("struct_ops/metasched_tick")
@@ -116,6 +143,31 @@ void BPF_PROG(metasched_tick, struct task_struct *p)
 
 	if (unlikely(root & ROOT_LANES))
 		tick_shared(p, root);
+	if (unlikely(root & ROOT_LIMITS))
+		tick_limited(p);
+}
+
+/* Called for every cgroup that is there when we are loaded, then for every new one. */
+SEC("struct_ops.s/metasched_cgroup_init")
+s32 BPF_PROG(metasched_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+{
+	limit_set(cgrp->kn->id, args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
+	begin_limits();
+	return 0;
+}
+
+SEC("struct_ops.s/metasched_cgroup_exit")
+void BPF_PROG(metasched_cgroup_exit, struct cgroup *cgrp)
+{
+	limit_remove(cgrp->kn->id);
+}
+
+SEC("struct_ops/metasched_cgroup_set_bandwidth")
+void BPF_PROG(metasched_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us,
+	      u64 burst_us)
+{
+	limit_set(cgrp->kn->id, period_us, quota_us, burst_us);
+	begin_limits();
 }
 
 /* The weight of a cgroup that is assigned is its lane's, unless the user gave one. */
@@ -163,6 +215,13 @@ void BPF_PROG(metasched_cpu_offline, s32 cpu)
 SEC("struct_ops.s/metasched_init")
 s32 BPF_PROG(metasched_init)
 {
+	int err = scx_bpf_create_dsq(PARKED_DSQ, -1);
+
+	if (err)
+		return err;
+	err = sweep_timer_make();
+	if (err)
+		return err;
 	return lifecycle_start(initial_policy);
 }
 
@@ -248,10 +307,8 @@ int count_queued(void *unused)
 
 /*
  * Exiting and migration-disabled tasks come to enqueue like all others, so that
- * level 1 sees them. SCX_OPS_ENQ_LAST is not set: a task that is alone on its CPU
- * just goes on, with a slice from the kernel; it belongs to the lane it came
- * through until it is enqueued again, and is measured for that lane only as long
- * as that lane is there. Being asked about it would cost every such slice.
+ * level 1 sees them. A task that is alone on its CPU comes there only if dispatch did
+ * not let it go on, which is when its cgroup has used up what cpu.max grants.
  */
 SEC(".struct_ops.link")
 struct sched_ext_ops metasched_ops = {
@@ -261,12 +318,15 @@ struct sched_ext_ops metasched_ops = {
 	.running = (void *)metasched_running,
 	.stopping = (void *)metasched_stopping,
 	.tick = (void *)metasched_tick,
+	.cgroup_init = (void *)metasched_cgroup_init,
+	.cgroup_exit = (void *)metasched_cgroup_exit,
 	.cgroup_set_weight = (void *)metasched_cgroup_set_weight,
+	.cgroup_set_bandwidth = (void *)metasched_cgroup_set_bandwidth,
 	.cpu_online = (void *)metasched_cpu_online,
 	.cpu_offline = (void *)metasched_cpu_offline,
 	.init = (void *)metasched_init,
 	.exit = (void *)metasched_exit,
-	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED | SCX_OPS_ENQ_LAST,
 	.timeout_ms = 30000,
 	.exit_dump_len = EXIT_DUMP_LEN,
 	.name = "metasched",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What level 1 does now and then while applications have lanes, rather than with
- * every task: it finds lanes that have become idle, lanes that have waited too
- * long, and policies that do not dispatch.
+ * What level 1 does now and then rather than with every task. While applications have
+ * lanes it finds lanes that have become idle, lanes that have waited too long, and
+ * policies that do not dispatch; while cgroups have limits it fills up their accounts.
  */
 #ifndef METASCHED_SWEEP_BPF_H
 #define METASCHED_SWEEP_BPF_H
@@ -80,8 +80,8 @@ static __always_inline void sweep_lane(struct meta_lane *l, u64 now, u64 *cleare
 		quarantine_lane(l, now);
 }
 
-/* Looks at every lane that is served. By one caller at a time: the timer. */
-static void sweep(void)
+/* Looks at every lane that is served. */
+static __noinline void sweep_lanes(void)
 {
 	u64 now = bpf_ktime_get_ns();
 	u64 left = READ_ONCE(served);
@@ -96,6 +96,17 @@ static void sweep(void)
 		sweep_lane(l, now, &cleared);
 	}
 	WRITE_ONCE(busy.lingering, cleared);
+}
+
+/* By one caller at a time: the timer. */
+static void sweep(void)
+{
+	u32 root = READ_ONCE(root_word);
+
+	if (root & ROOT_LANES)
+		sweep_lanes();
+	if (root & ROOT_LIMITS)
+		limits_refill();
 }
 
 #endif

@@ -16,10 +16,12 @@
 struct task_ctx {
 	u64 generation; /* of its lane; 0: none */
 	u32 slot;
-	/* Its application, as of that cgroup and assign_seq; see apps.bpf.h. */
+	/* Its application and its limit, as of that cgroup and assign_seq; see apps.bpf.h. */
 	u32 app;
+	u32 limit;
+	u32 pad;
 	u64 cgroup;
-	u64 app_seq; /* 0: never looked up */
+	u64 placed_seq; /* 0: never looked up */
 	struct lane_task policy; /* its policy's own */
 };
 
@@ -31,9 +33,13 @@ struct cpu_ctx {
 	u64 slot;
 	/* The task's cgroup, and assign_seq, when it started to run. */
 	u64 cgroup;
-	u64 app_seq;
+	u64 placed_seq;
 	u64 ran_from_ns; /* sum_exec_runtime when it started to run */
 	u64 charged_from_ns; /* sum_exec_runtime up to which its lane is charged */
+	/* The task whose cgroup has a limit, which may be known when its lane is not. */
+	u64 limited_task;
+	u64 limit;
+	u64 limited_from_ns; /* sum_exec_runtime up to which the limit is charged */
 	struct lane_task spare; /* state for a task that memory could not be had for */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The timer that calls the sweep while applications have lanes.
+ * The timer that calls the sweep while there is anything to sweep.
  *
  * The simulator puts a header of this name in front of this one: there, the
  * engine calls it.
@@ -26,7 +26,7 @@ struct {
 static int sweep_due(void *map, u32 *key, struct sweep_timer *due)
 {
 	sweep();
-	if (READ_ONCE(root_word) & ROOT_LANES)
+	if (READ_ONCE(root_word) & ROOT_SWEPT)
 		bpf_timer_start(&due->timer, SWEEP_NS, 0);
 	return 0;
 }

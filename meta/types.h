@@ -108,6 +108,26 @@ struct lane_args {
 
 _Static_assert(sizeof(struct lane_args) == 24, "laid out by hand in user space");
 
+/* Cgroups with a limit in cpu.max. */
+#define LIMITS_MAX 4096
+
+/* The account of a cgroup with a limit, see limits.bpf.h. */
+struct limit {
+	u64 cgroup; /* its id; 0: free */
+	u64 quota_ns; /* granted each period */
+	u64 period_ns;
+	u64 burst_ns; /* what may be saved up beyond a quota */
+	u64 period_ends_ns; /* CLOCK_MONOTONIC */
+	u64 granted_ns; /* so far; it is throttled when as much was used */
+	u64 used_ns;
+	u32 parent; /* the nearest limit above it, its place plus one; 0: none */
+	u32 throttled;
+	u64 nr_periods;
+	u64 nr_throttled;
+	u64 throttled_ns;
+	u64 throttled_from_ns;
+};
+
 /* A lane that lost its application because its policy did not dispatch. */
 struct quarantine {
 	u64 at_ns; /* CLOCK_MONOTONIC; written last, 0: no entry */

@@ -31,6 +31,7 @@ struct seam_host {
 	s32 (*create_dsq)(void *k, u64 dsq_id, s32 node);
 	void (*destroy_dsq)(void *k, u64 dsq_id);
 	struct task_struct *(*peek)(void *k, u64 dsq_id);
+	void (*reenq)(void *k, u64 dsq_id, u64 flags);
 	s32 (*select_cpu_dfl)(void *k, struct task_struct *p, s32 prev_cpu, u64 wake_flags,
 			      bool *is_idle);
 	bool (*test_and_clear_cpu_idle)(void *k, s32 cpu);
@@ -72,6 +73,7 @@ const u64 seam_layout[] = {
 	offsetof(struct task_struct, comm),
 	sizeof(struct sched_ext_entity),
 	sizeof(struct scx_init_task_args),
+	sizeof(struct scx_cgroup_init_args),
 	sizeof(struct scx_exit_info),
 	sizeof(struct sched_ext_ops),
 	offsetof(struct sched_ext_ops, dispatch_max_batch),
@@ -82,7 +84,7 @@ const u64 seam_layout[] = {
 /* Callbacks nest: ops.dequeue is called from within ops.dispatch. */
 static jmp_buf *innermost;
 
-u64 seam_call(u64 (*fn)(u64, u64, u64), u64 a, u64 b, u64 c)
+u64 seam_call(u64 (*fn)(u64, u64, u64, u64), u64 a, u64 b, u64 c, u64 d)
 {
 	jmp_buf *outer = innermost;
 	jmp_buf here;
@@ -90,7 +92,7 @@ u64 seam_call(u64 (*fn)(u64, u64, u64), u64 a, u64 b, u64 c)
 
 	innermost = &here;
 	if (!_setjmp(here))
-		result = fn(a, b, c);
+		result = fn(a, b, c, d);
 	innermost = outer;
 	return result;
 }
@@ -175,6 +177,11 @@ void scx_bpf_destroy_dsq(u64 dsq_id)
 struct task_struct *scx_bpf_dsq_peek(u64 dsq_id)
 {
 	return HOST(peek, dsq_id);
+}
+
+void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags)
+{
+	HOST(reenq, dsq_id, reenq_flags);
 }
 
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle)

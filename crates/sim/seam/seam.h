@@ -17,6 +17,7 @@ s32 scx_bpf_dsq_nr_queued(u64 dsq_id);
 s32 scx_bpf_create_dsq(u64 dsq_id, s32 node);
 void scx_bpf_destroy_dsq(u64 dsq_id);
 struct task_struct *scx_bpf_dsq_peek(u64 dsq_id);
+void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags);
 
 /* CPUs. */
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle);

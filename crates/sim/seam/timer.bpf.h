@@ -23,7 +23,7 @@ int sim_sweep(void)
 {
 	if (sweep_timer_armed) {
 		sweep();
-		sweep_timer_armed = root_word & ROOT_LANES;
+		sweep_timer_armed = root_word & ROOT_SWEPT;
 	}
 	return 0;
 }

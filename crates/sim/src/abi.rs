@@ -190,6 +190,22 @@ pub struct InitTaskArgs {
     pub cgroup: *mut Cgroup,
 }
 
+/// `struct scx_cgroup_init_args`.
+#[repr(C)]
+pub struct CgroupInitArgs {
+    /// `cpu.weight`.
+    pub weight: u32,
+    /// `cpu.max`: the period, us.
+    pub bw_period_us: u64,
+    /// `cpu.max`: the quota, us; [`NO_QUOTA`] for none.
+    pub bw_quota_us: u64,
+    /// `cpu.max.burst`, us.
+    pub bw_burst_us: u64,
+}
+
+/// A quota of "max".
+pub const NO_QUOTA: u64 = u64::MAX;
+
 /// `struct scx_exit_info`.
 #[repr(C)]
 pub struct ExitInfo {
@@ -235,9 +251,12 @@ pub struct Ops {
     pub enable: Callback,
     pub disable: Callback,
     pub dump: [Callback; 3],
-    pub cgroup_life: [Callback; 5],
+    pub cgroup_init: Callback,
+    pub cgroup_exit: Callback,
+    pub cgroup_moves: [Callback; 3],
     pub cgroup_set_weight: Callback,
-    pub cgroup_limits: [Callback; 2],
+    pub cgroup_set_bandwidth: Callback,
+    pub cgroup_set_idle: Callback,
     pub sub: [Callback; 2],
     pub hotplug: [Callback; 2],
     pub init: Callback,
@@ -254,7 +273,7 @@ pub struct Ops {
 }
 
 /// What `seam_layout` in `seam.c` must say, in its order.
-pub const LAYOUT: [usize; 16] = [
+pub const LAYOUT: [usize; 17] = [
     size_of::<CpuMask>(),
     size_of::<Cgroup>(),
     size_of::<TaskStruct>(),
@@ -267,6 +286,7 @@ pub const LAYOUT: [usize; 16] = [
     offset_of!(TaskStruct, comm),
     size_of::<ScxEntity>(),
     size_of::<InitTaskArgs>(),
+    size_of::<CgroupInitArgs>(),
     size_of::<ExitInfo>(),
     size_of::<Ops>(),
     offset_of!(Ops, dispatch_max_batch),
@@ -290,6 +310,7 @@ pub mod scx {
     pub const ENQ_CPU_SELECTED: u64 = 1 << 20;
     pub const ENQ_PREEMPT: u64 = 1 << 32;
     pub const ENQ_IMMED: u64 = 1 << 33;
+    pub const ENQ_REENQ: u64 = 1 << 40;
     pub const ENQ_LAST: u64 = 1 << 41;
     pub const ENQ_INTERNAL_MASK: u64 = 0xff << 56;
 

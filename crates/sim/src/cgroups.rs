@@ -12,11 +12,13 @@ const ROOT_ID: u64 = 1;
 pub(crate) struct Cgroups {
     by_path: BTreeMap<String, *mut CssSet>,
     ids: u64,
+    /// Those that the program has not heard of yet.
+    new: Vec<*mut Cgroup>,
 }
 
 impl Cgroups {
     pub(crate) fn new() -> Self {
-        let mut cgroups = Cgroups { by_path: BTreeMap::new(), ids: ROOT_ID };
+        let mut cgroups = Cgroups { by_path: BTreeMap::new(), ids: ROOT_ID, new: Vec::new() };
         cgroups.make("", ptr::null_mut());
         cgroups
     }
@@ -49,7 +51,13 @@ impl Cgroups {
         unsafe { (*cgroup).ancestors[level] = cgroup };
         let css_set = Box::into_raw(Box::new(CssSet { dfl_cgrp: cgroup }));
         self.by_path.insert(path.to_owned(), css_set);
+        self.new.push(cgroup);
         css_set
+    }
+
+    /// Those that were made since this was asked last.
+    pub(crate) fn take_new(&mut self) -> Vec<*mut Cgroup> {
+        std::mem::take(&mut self.new)
     }
 }
 

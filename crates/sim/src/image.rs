@@ -36,7 +36,7 @@ pub fn faulty() -> &'static [u8] {
 }
 
 /// The signature through which every callback is called; see `seam_call()`.
-pub type Trampoline = unsafe extern "C" fn(*const c_void, u64, u64, u64) -> u64;
+pub type Trampoline = unsafe extern "C" fn(*const c_void, u64, u64, u64, u64) -> u64;
 
 /// One loaded copy.
 pub struct Image {
@@ -145,6 +145,6 @@ impl Drop for Image {
     }
 }
 
-unsafe extern "C" fn unconnected(_: *const c_void, _: u64, _: u64, _: u64) -> u64 {
+unsafe extern "C" fn unconnected(_: *const c_void, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unreachable!("replaced before open() returns")
 }

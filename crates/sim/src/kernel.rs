@@ -2,7 +2,7 @@
 //! class does with them is in `waking.rs`, `enqueue.rs` and `schedule.rs`, what
 //! policies may call in `kfuncs.rs`.
 
-use crate::abi::{CpuMask, ExitInfo, InitTaskArgs, Ops, scx};
+use crate::abi::{CgroupInitArgs, CpuMask, CssSet, ExitInfo, InitTaskArgs, NO_QUOTA, Ops, scx};
 use crate::cgroups::Cgroups;
 use crate::checkers::Checker;
 use crate::dsq::Dsq;
@@ -200,18 +200,19 @@ impl Kernel {
         if result != 0 {
             kernel.fail("init", format!("ops.init returned {result}"));
         }
+        kernel.tell_of_cgroups();
         Ok(kernel)
     }
 
     fn refuse_unmodelled_callbacks(&self) -> Result<()> {
-        let mut unmodelled = self.ops.cgroup_life.iter().chain(&self.ops.cgroup_limits);
+        let mut unmodelled = self.ops.cgroup_moves.iter().chain([&self.ops.cgroup_set_idle]);
         if unmodelled.all(|callback| callback.is_null()) {
             return Ok(());
         }
         Err(metasched_base::Error::new(
             metasched_base::Kind::Unsupported,
             "attach the policy",
-            "it has cgroup callbacks other than cgroup_set_weight, which are not modelled",
+            "it has cgroup callbacks for moves or cpu.idle, which are not modelled",
         ))
     }
 
@@ -274,14 +275,16 @@ impl Kernel {
 
     /// Calls into the policy, if it has that callback. Nothing is called after a
     /// fault: the kernel bypasses a scheduler that it is about to eject.
-    pub(crate) fn call(
+    pub(crate) fn call<const N: usize>(
         &mut self,
         callback: *const c_void,
         name: &'static str,
         cpu: usize,
         may: May,
-        args: [u64; 3],
+        args: [u64; N],
     ) -> u64 {
+        // No callback has more than four; those that it has not are not looked at.
+        let arg = |place: usize| args.get(place).copied().unwrap_or(0);
         if callback.is_null() || self.fault.is_some() {
             return 0;
         }
@@ -290,7 +293,7 @@ impl Kernel {
         // Calls nest (dispatch moves a task, which calls dequeue), so what was
         // there is put back.
         let outer_kernel = unsafe { (*host).enter(self) };
-        let result = unsafe { trampoline(callback, args[0], args[1], args[2]) };
+        let result = unsafe { trampoline(callback, arg(0), arg(1), arg(2), arg(3)) };
         unsafe { (*host).leave(outer_kernel) };
         self.context = outer;
         result
@@ -402,7 +405,7 @@ impl Kernel {
             self.fail("scenario", format!("'{}' may run on no CPU of this machine", spec.name));
         }
         let (weight, now) = (spec.weight, self.now);
-        let css_set = self.cgroups.at(&spec.cgroup);
+        let css_set = self.css_set(&spec.cgroup);
         self.tasks.push(Task::new(id, spec, allowed, now, css_set));
         self.tasks[id.0].cpu = cpu;
         let raw = &self.tasks[id.0].raw;
@@ -498,20 +501,51 @@ impl Kernel {
 impl Kernel {
     /// The id of the cgroup of that path, which is made if there is none.
     pub fn cgroup_id(&mut self, path: &str) -> u64 {
-        unsafe { (*(*(*self.cgroups.at(path)).dfl_cgrp).kn).id }
+        unsafe { (*(*(*self.css_set(path)).dfl_cgrp).kn).id }
+    }
+
+    /// The cgroup of that path; what is made for it the program hears of.
+    fn css_set(&mut self, path: &str) -> *mut CssSet {
+        let css_set = self.cgroups.at(path);
+        self.tell_of_cgroups();
+        css_set
+    }
+
+    fn tell_of_cgroups(&mut self) {
+        for cgroup in self.cgroups.take_new() {
+            let mut args = CgroupInitArgs {
+                weight: 100,
+                bw_period_us: 100_000,
+                bw_quota_us: NO_QUOTA,
+                bw_burst_us: 0,
+            };
+            let args = [cgroup as u64, std::ptr::from_mut(&mut args) as u64, 0];
+            let said = self.call(self.ops.cgroup_init, "cgroup_init", 0, May::Sleep, args) as i32;
+            if said != 0 {
+                self.fail("cgroup_init", format!("ops.cgroup_init returned {said}"));
+            }
+        }
+    }
+
+    /// Writes `cpu.max` of a cgroup, and `cpu.max.burst`; no quota means "max".
+    pub fn set_cgroup_max(&mut self, path: &str, period_us: u64, quota_us: u64, burst_us: u64) {
+        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
+        let callback = self.ops.cgroup_set_bandwidth;
+        let args = [cgroup, period_us, quota_us, burst_us];
+        self.call(callback, "cgroup_set_bandwidth", 0, May::Look, args);
     }
 
     /// Moves a task to another cgroup. No callback tells of it, as where the cpu
     /// controller is not enabled.
     pub fn move_to_cgroup(&mut self, task: TaskId, path: &str) {
         self.note(&format!("task {} moves to cgroup '{path}'", task.0));
-        let css_set = self.cgroups.at(path);
+        let css_set = self.css_set(path);
         self.tasks[task.0].c_mut().cgroups = css_set;
     }
 
     /// Writes `cpu.weight` of a cgroup.
     pub fn set_cgroup_weight(&mut self, path: &str, weight: u32) {
-        let cgroup = unsafe { (*self.cgroups.at(path)).dfl_cgrp } as u64;
+        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
         let callback = self.ops.cgroup_set_weight;
         self.call(callback, "cgroup_set_weight", 0, May::Look, [cgroup, weight.into(), 0]);
     }

@@ -35,6 +35,7 @@ pub struct Host {
     create_dsq: extern "C" fn(K, u64, i32) -> i32,
     destroy_dsq: extern "C" fn(K, u64),
     peek: extern "C" fn(K, u64) -> P,
+    reenq: extern "C" fn(K, u64, u64),
     select_cpu_dfl: extern "C" fn(K, P, i32, u64, *mut bool) -> i32,
     test_and_clear_cpu_idle: extern "C" fn(K, i32) -> bool,
     pick_cpu: extern "C" fn(K, *const CpuMask, u64, bool) -> i32,
@@ -92,6 +93,7 @@ const TABLE: Host = Host {
     create_dsq,
     destroy_dsq,
     peek,
+    reenq,
     select_cpu_dfl,
     test_and_clear_cpu_idle,
     pick_cpu,
@@ -290,6 +292,24 @@ extern "C" fn peek(k: K, dsq_id: u64) -> P {
         return ptr::null_mut();
     }
     kernel.user[&dsq_id].first().map_or(ptr::null_mut(), |id| kernel.tasks[id.0].raw.pointer())
+}
+
+/// In the kernel this is put off until the run queue is unlocked; here no callback that
+/// calls it has one locked.
+extern "C" fn reenq(k: K, dsq_id: u64, flags: u64) {
+    let kernel = kernel(k);
+    if flags != 0 {
+        kernel.fail("refused", format!("scx_bpf_dsq_reenq: flags {flags:#x} are not modelled"));
+        return;
+    }
+    let Some(dsq) = kernel.user.get(&dsq_id) else {
+        kernel.scx_error(format!("invalid DSQ ID {dsq_id:#018x}"));
+        return;
+    };
+    for id in dsq.tasks().collect::<Vec<_>>() {
+        kernel.dispatch_dequeue(id);
+        kernel.do_enqueue_task(id, scx::ENQ_REENQ, None);
+    }
 }
 
 extern "C" fn select_cpu_dfl(k: K, p: P, previous: i32, wake_flags: u64, idle: *mut bool) -> i32 {

@@ -172,6 +172,54 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     assert_alive(&program);
 }
 
+/// Waits until what the hogs of a cgroup run is so much of a CPU, within a twentieth.
+fn runs_by_its_quota(under: &str, hogs: &[&Hog], quota: f64) {
+    let ran = || hogs.iter().map(|hog| hog.ran().as_secs_f64()).sum::<f64>();
+    let (start, before) = (Instant::now(), ran());
+    // At least ten periods; what a stalled host puts off is made up for later.
+    wait_until(&format!("the quota under {under}"), || {
+        std::thread::sleep(Duration::from_secs(1));
+        let share = (ran() - before) / start.elapsed().as_secs_f64();
+        println!("{under}: {share:.3} of a CPU, {quota} granted");
+        (share / quota - 1.0).abs() < 0.05
+    });
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn cpu_max_holds_as_under_the_default_scheduler() {
+    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
+    let outer = Group::new("metasched-limited");
+    fs::write(outer.file("cgroup.subtree_control"), "+cpu").unwrap();
+    let inner = Group::new("metasched-limited/inner");
+    let hogs = [Hog::start(&[], 0), Hog::start(&[], 0), Hog::start(&[], 0)];
+    hogs.iter().for_each(|hog| inner.take(hog));
+    let all: Vec<&Hog> = hogs.iter().collect();
+    fs::write(outer.file("cpu.max"), "40000 100000").unwrap();
+    run_first();
+    runs_by_its_quota("EEVDF", &all, 0.4);
+    // One that is there when the program is loaded, and one that comes later.
+    let mut program = load("fifo");
+    runs_by_its_quota("fifo, found", &all, 0.4);
+    fs::write(inner.file("cpu.max"), "20000 100000").unwrap();
+    runs_by_its_quota("fifo, nested", &all, 0.2);
+    program.replace_root("vtime").unwrap();
+    runs_by_its_quota("vtime", &all, 0.2);
+    program.set_app(1, &lane("fifo", None), 100).unwrap();
+    program.assign(inner.id(), 1).unwrap();
+    runs_by_its_quota("a lane of its own", &all, 0.2);
+    // Without the inner one, a single hog on its CPU is stopped too.
+    fs::write(inner.file("cpu.max"), "max 100000").unwrap();
+    runs_by_its_quota("a lane, the outer one alone", &all, 0.4);
+    drop(hogs);
+    let lone = Hog::start(&[], 0);
+    inner.take(&lone);
+    runs_by_its_quota("a hog alone", &[&lone], 0.4);
+    fs::write(outer.file("cpu.max"), "max 100000").unwrap();
+    runs_by_its_quota("a hog without a limit", &[&lone], 1.0);
+    assert_alive(&program);
+}
+
 /// How long lanes are churned; METASCHED_SOAK_S gives another time in seconds.
 const CHURN: Duration = Duration::from_secs(20);
 
@@ -190,6 +238,9 @@ fn lanes_hold_while_everything_changes_at_random() {
     let names =
         ["metasched-churn/a/b", "metasched-churn/a", "metasched-churn/c", "metasched-churn"];
     let groups: Vec<Group> = names.iter().map(|name| Group::new(name)).collect();
+    // Further down, processes could then be in leaves only.
+    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
+    let limit = groups[3].file("cpu.max");
     let hackbench = Hackbench::start_endless(1);
     let mut hogs: Vec<Hog> = (0..6).map(|_| Hog::start(&[], 0)).collect();
     let policies = ["fifo", "vtime"];
@@ -200,7 +251,7 @@ fn lanes_hold_while_everything_changes_at_random() {
         let policy = policies[random.below(2)];
         let group = &groups[random.below(groups.len())];
         let place = random.below(hogs.len());
-        match random.below(12) {
+        match random.below(13) {
             0..=2 => {
                 program.set_app(app, &lane(policy, None), 20 + random.below(400) as u32).unwrap();
                 program.assign(group.id(), app).unwrap();
@@ -222,12 +273,17 @@ fn lanes_hold_while_everything_changes_at_random() {
                 groups[0].take(&hogs[place]);
             }
             10 => drop(Offline::cpu1()),
+            11 => {
+                let quota = ["max", "10000", "50000"][random.below(3)];
+                fs::write(&limit, format!("{quota} 20000")).unwrap();
+            }
             _ => std::thread::sleep(Duration::from_millis(random.below(60) as u64)),
         }
         changes += 1;
         assert_alive(&program);
     }
     println!("{changes} changes in {:?}", start.elapsed());
+    fs::write(&limit, "max 20000").unwrap();
     // Everything has come to rest: everybody runs, and nothing is left over.
     for hog in &hogs {
         let before = hog.ran();

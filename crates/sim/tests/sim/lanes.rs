@@ -2,6 +2,7 @@
 //! invariants of such lanes holds.
 
 use crate::level1::{any_policy, any_task, any_weight, change_any_task, expect};
+use metasched_sim::abi::NO_QUOTA;
 use metasched_sim::metasched::{
     LAZY, LaneInfo, LaneState, POLICIES, assign, drop_app, faulty_scenario, lanes, quarantined,
     reap, replace_root, scenario, set_app, set_weight, unassign,
@@ -278,7 +279,7 @@ fn anything(seed: u64) -> Scenario {
         run = run.task(task.in_cgroup(cgroup));
     }
     for _ in 0..random.within(1, 40) {
-        let (what, app) = (random.within(0, 6), random.within(1, 4) as u32);
+        let (what, app) = (random.within(0, 7), random.within(1, 4) as u32);
         let (which, bits) = (random.bits(), random.bits());
         let cgroup = CGROUPS[random.within(1, 5) as usize];
         let (policy, weight) = (any_policy(&mut random), any_weight(&mut random));
@@ -294,17 +295,27 @@ fn anything(seed: u64) -> Scenario {
                     kernel.move_to_cgroup(task, cgroup);
                 }
             }
+            // Never so little that waiting for it would be waiting too long.
+            6 => kernel.set_cgroup_max(cgroup, 20_000, 10_000 + bits % 40_000, which % 20_000),
             _ => change_any_task(kernel, which, bits, weight),
         });
         run = run.at(random.within(0, CHANGES), |kernel| {
             reap(kernel);
         });
     }
-    run.at(CHANGES + ms(1), |kernel| {
+    run.at(CHANGES, |kernel| {
+        for cgroup in CGROUPS {
+            kernel.set_cgroup_max(cgroup, 20_000, NO_QUOTA, 0);
+        }
+    })
+    .at(CHANGES + ms(1), |kernel| {
         let none = quarantined(kernel);
         expect(kernel, none == 0, &format!("{none} lanes in quarantine"));
     })
     .seed(seed)
+    // CPUs are idle beside tasks whose cgroups are throttled: 16 CPUs may run a tick each
+    // too long, which a quota of 10 ms in 20 makes up for in 128 ms.
+    .idle_at_most(ms(300))
     .waits_at_most(LONGEST_WAIT)
     .run_for(CHANGES + LONGEST_WAIT + ms(1))
 }

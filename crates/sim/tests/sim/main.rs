@@ -4,6 +4,7 @@
 mod faults;
 mod lanes;
 mod level1;
+mod limits;
 mod model;
 mod runs;
 
