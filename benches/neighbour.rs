@@ -19,7 +19,7 @@ use metasched_control::{
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn};
 use metasched_loader::LaneSpec;
-use metasched_stats::{Interval, paired_ratio, percentile};
+use metasched_stats::{Interval, median, paired_ratio, percentile};
 use serde::{Deserialize, Serialize};
 
 /// Measures a service beside a neighbour that wants all of the machine.
@@ -101,6 +101,9 @@ struct Figures {
     hog_ratio: Option<f64>,
     /// By neighbour and scheduler, over EEVDF.
     over_eevdf: BTreeMap<&'static str, BTreeMap<&'static str, Ratios>>,
+    /// By neighbour and scheduler: the median over the rounds of the service's p99 response,
+    /// microseconds. Of an emulated machine's absolute times only the order is of interest.
+    response_p99_us: BTreeMap<&'static str, BTreeMap<&'static str, Option<f64>>>,
     rounds: u64,
     seed: u64,
 }
@@ -327,6 +330,14 @@ fn figures(args: &Args, subjects: &[Subject], runs: &[Vec<Vec<Run>>]) -> Figures
         "neighbour's throughput",
     ]);
     let mut over_eevdf: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+    let mut response_p99_us: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+    for ((neighbour, _), of_neighbour) in NEIGHBOURS.iter().zip(runs) {
+        for (subject, rounds) in subjects.iter().zip(of_neighbour) {
+            let p99s: Vec<f64> = rounds.iter().map(|run| run.seen.response_p99_us).collect();
+            let of_subject = response_p99_us.entry(*neighbour).or_default();
+            of_subject.insert(subject.name, median(&p99s));
+        }
+    }
     for (n, (neighbour, _)) in NEIGHBOURS.iter().enumerate() {
         for (s, subject) in subjects.iter().enumerate().skip(1) {
             let ratio = |of: fn(&Run) -> f64| {
@@ -355,6 +366,7 @@ fn figures(args: &Args, subjects: &[Subject], runs: &[Vec<Vec<Run>>]) -> Figures
         p99_ratio: lanes.and_then(|r| r.response_p99).map(|i| i.estimate),
         hog_ratio: lanes.and_then(|r| r.neighbour_throughput).map(|i| i.estimate),
         over_eevdf,
+        response_p99_us,
         rounds: args.rounds,
         seed: args.seed,
     }

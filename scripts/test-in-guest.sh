@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Runs in the guest, called by test.sh: the test programs listed in OUT/programs from
-# number FIRST on; leaves OUT/N.log, and OUT/N.status when program N has ended. One that
-# leaves a scheduler in force has failed, and the next one does not find it.
+# Runs in the guest, called by test.sh: those test programs listed in OUT/programs whose
+# numbers are given; leaves OUT/N.log, and OUT/N.status when program N has ended. One
+# that leaves a scheduler in force has failed, and the next one does not find it.
 set -u
-out=$1 first=$2
+out=$1
+shift
 # One that hangs must not take the others' time.
 readonly PROGRAM_TIMEOUT_S=600
 
@@ -20,11 +21,9 @@ default_is_in_force() {
 	return 1
 }
 
-n=0
-while IFS=$'\t' read -r program folder; do
-	n=$((n + 1))
-	[ "$n" -ge "$first" ] || continue
-	echo "guest: $(basename "$folder")/$(basename "$program" | sed 's/-[0-9a-f]*$//')"
+for n in "$@"; do
+	IFS=$'\t' read -r program folder < <(sed -n "${n}p" "$out/programs")
+	echo "$(basename "$folder")/$(basename "$program" | sed 's/-[0-9a-f]*$//')"
 	cd "$folder" || exit 1
 	timeout --kill-after=10 "$PROGRAM_TIMEOUT_S" "$program" --ignored --test-threads=1 \
 		</dev/null 2>&1 | tee "$out/$n.log" | grep -v -E '^$|^running '
@@ -37,4 +36,4 @@ while IFS=$'\t' read -r program folder; do
 	echo "$status" >"$out/$n.status"
 	# The guest may die in the next program: what is finished stays.
 	sync
-done <"$out/programs"
+done

@@ -16,6 +16,8 @@ set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 readonly LOGS=$PWD/.cache/test
+# Of the test programs for the guest; as long as all the others together.
+readonly LONGEST_IN_GUEST=crates/loader
 mkdir -p "$LOGS" || exit 1
 passed=0 failed=0
 failures=()
@@ -101,30 +103,57 @@ guest() {
 		fail guest "the tests do not build; see $LOGS/build.log"
 		return
 	fi
-	local total next=1 program
+	local total worker
 	total=$(wc -l <"$out/programs")
 	if [ "$total" = 0 ]; then
 		fail guest "there is no test for the guest"
 		return
 	fi
-	# A guest that dies takes one program with it, so this ends.
-	while [ "$next" -le "$total" ]; do
+	# Two guests, since emulation takes one CPU each: the longest program, and the others.
+	local numbers
+	numbers=$(seq "$total")
+	local longest
+	longest=$(grep -n "$LONGEST_IN_GUEST" "$out/programs" | head -n 1 | cut -d: -f1)
+	set -m
+	local pids=()
+	for worker in 1 2; do
+		if [ "$worker" = 1 ]; then
+			in_a_guest 1 ${longest:-1} &
+		else
+			in_a_guest 2 $(grep -v -x "${longest:-1}" <<<"$numbers") &
+		fi
+		pids+=($!)
+	done
+	trap 'kill -INT -- "-${pids[0]}" "-${pids[1]}" 2>/dev/null; wait; exit 130' INT TERM
+	wait "${pids[@]}"
+	trap - INT TERM
+	set +m
+	local next
+	for next in $numbers; do
+		if [ -e "$out/$next.status" ]; then
+			guest_result "$next"
+			continue
+		fi
+		fail "$(program_name "$next")" "the guest ended while it ran; see $out/$next.log and $out/console-*.log"
+		[ ! -e "$out/$next.log" ] || tail -n 20 "$out/$next.log"
+	done
+}
+
+# Runs test programs in a guest. One that dies takes one program with it; the others go
+# on in a new guest, so this ends.
+in_a_guest() { # WORKER INDEX...
+	local worker=$1 out=$LOGS/guest first
+	shift
+	while [ $# -gt 0 ]; do
+		first=$1
 		target/release/metasched vm --cpus 2 --memory 3G --thread single \
 			--timeout "${GUEST_TIMEOUT:-900s}" ${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} \
-			--console "$out/console-$next.log" --rw "$out" -- \
-			scripts/test-in-guest.sh "$out" "$next" </dev/null
-		local status=$?
-		[ "$status" != 130 ] || exit 130
-		while [ -e "$out/$next.status" ]; do
-			guest_result "$next"
-			next=$((next + 1))
-		done
-		if [ "$next" -le "$total" ]; then
-			program=$(program_name "$next")
-			fail "$program" "the guest ended (status $status) while it ran; see $out/$next.log and $out/console-*.log"
-			[ ! -e "$out/$next.log" ] || tail -n 20 "$out/$next.log"
-			next=$((next + 1))
-		fi
+			--console "$out/console-$worker-$first.log" --rw "$out" -- \
+			scripts/test-in-guest.sh "$out" "$@" </dev/null | sed -u "s/^/$worker: /" ||
+			[ $? != 130 ] || exit 130
+		while [ $# -gt 0 ] && [ -e "$out/$1.status" ]; do shift; done
+		# What has no status is the one that the guest died in.
+		[ $# = 0 ] || shift
 	done
 }
 

@@ -223,6 +223,65 @@ fn a_scheduler_is_started_shown_switched_and_stopped() {
 
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
+fn cgroups_are_assigned_shown_and_unassigned() {
+    let _machine = Machine::take();
+    let command = |arguments: &[&str]| Run::start(arguments).finish();
+    let ok = |arguments: &[&str]| {
+        let (code, said) = command(arguments);
+        assert_eq!(code, Some(0), "{arguments:?}: {said}");
+        said
+    };
+    let bad_input = Some(i32::from(Kind::BadInput.exit_code()));
+    let (code, said) = command(&["assign", "metasched-test/a", "fifo"]);
+    assert_eq!(code, Some(i32::from(Kind::Failed.exit_code())), "{said}");
+    assert!(said.contains("metasched start"), "{said}");
+
+    let cgroup = Cgroup::create("metasched-test/a").unwrap();
+    let mut hog = Spawn::new(["sh", "-c", "while :; do :; done"]).cgroup(&cgroup).start().unwrap();
+    ok(&["start", "vtime"]);
+    ok(&["assign", "metasched-test/a", "fifo", "--weight", "300", "--set", "slice=5ms"]);
+    let view: serde_json::Value =
+        serde_json::from_str(&ok(&["--json", "lanes", "--for", "2s"])).unwrap();
+    let lanes = view["lanes"].as_array().unwrap();
+    let own = lanes.iter().find(|l| l["cgroups"][0] == "metasched-test/a").unwrap();
+    assert_eq!((&own["policy"], &own["weight"]), (&"fifo".into(), &300.into()), "{own}");
+    assert!(own["share_got"].as_f64().unwrap() > 0.3, "{own}");
+
+    ok(&["lane", "set", "metasched-test/a", "--weight", "50"]);
+    // What would take the lanes out is refused, and so is what cannot be.
+    let (code, said) = command(&["switch", "eevdf"]);
+    assert_eq!(code, Some(i32::from(Kind::Busy.exit_code())), "{said}");
+    for wrong in [["nowhere", "fifo"], ["metasched-test/a", "lavd"], ["/", "fifo"]] {
+        let (code, said) = command(&["assign", wrong[0], wrong[1]]);
+        assert_eq!(code, bad_input, "{said}");
+    }
+    // A command in a cgroup of its own keeps its exit status, and its cgroup goes with it.
+    let (code, said) =
+        command(&["run", "--policy", "fifo", "--", "sh", "-c", "cat /proc/self/cgroup; exit 7"]);
+    assert_eq!(code, Some(7), "{said}");
+    assert!(said.contains("/metasched/run/sh-"), "{said}");
+    let runs = Path::new("/sys/fs/cgroup/metasched/run");
+    eventually("its cgroup is gone", || {
+        let mut entries = std::fs::read_dir(runs).unwrap().flatten();
+        !entries.any(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+    });
+    // A cgroup that is removed takes its lane along.
+    hog.signal(Signal::SIGKILL);
+    hog.wait(Duration::from_secs(30)).unwrap().unwrap();
+    cgroup.remove().unwrap();
+    eventually("one lane is left", || {
+        let view: serde_json::Value =
+            serde_json::from_str(&ok(&["--json", "lanes", "--for", "10ms"])).unwrap();
+        view["lanes"].as_array().unwrap().len() == 1
+    });
+    assert!(ok(&["unassign", "--all"]).contains("no cgroup is assigned"));
+    ok(&["stop"]);
+    assert!(status().is_default());
+    Cgroup::open(Path::new("/sys/fs/cgroup/metasched-test")).unwrap().remove().unwrap();
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn an_operators_sysrq_ends_the_keeper_and_is_not_fought() {
     let _machine = Machine::take();
     let (code, said) = Run::start(&["start", "fifo"]).finish();
