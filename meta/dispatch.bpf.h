@@ -164,7 +164,7 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 	bool goes_on = prev && (prev->scx.flags & SCX_TASK_QUEUED);
 	bool in_turn = true, drains = false;
 	u32 i, best, prev_slot = LANES_MAX;
-	u64 left = candidate_lanes(root);
+	u64 left = candidate_lanes(root), late;
 	struct meta_lane *l;
 	u64 vtime;
 
@@ -180,8 +180,10 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 			left |= slot_bit(prev_slot);
 		}
 	}
+	late = READ_ONCE(busy.lingering) & ~READ_ONCE(busy.lanes) & ~READ_ONCE(draining);
 	bpf_for(i, 0, LANES_MAX) {
-		best = first_lane(left);
+		/* Those that the sweep found empty are most likely still so. */
+		best = first_lane(left & ~late ? left & ~late : left);
 		if (best == LANES_MAX)
 			break;
 		left &= ~slot_bit(best);

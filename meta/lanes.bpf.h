@@ -139,6 +139,12 @@ static __always_inline u64 candidate_lanes(u32 root)
 	return set & (READ_ONCE(busy.lanes) | READ_ONCE(busy.lingering) | READ_ONCE(draining));
 }
 
+/* Whether any lane but this one may have work that is queued, or runs and may be again. */
+static __always_inline bool others_have_work(struct meta_lane *l, u32 root)
+{
+	return candidate_lanes(root) & ~slot_bit(l->lane.slot);
+}
+
 /* Says that the lane has work; false if that was known. */
 static __always_inline bool lane_set_busy(struct meta_lane *l)
 {

@@ -108,7 +108,7 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 		policy_enqueue_task(&l->lane, p, spare, enq_flags);
 	}
 	announce_first(l, p);
-	if (root & ROOT_LANES && enq_flags & SCX_ENQ_WAKEUP)
+	if (root & ROOT_LANES && enq_flags & SCX_ENQ_WAKEUP && others_have_work(l, root))
 		preempt_if_lagging(l, p);
 }
 
@@ -151,7 +151,7 @@ static __always_inline void stamp_first_run(struct meta_lane *l, struct task_ctx
 /* While other lanes have work, none may keep a CPU for long. */
 static __always_inline void cap_slice(struct meta_lane *l, struct task_struct *p, u32 root)
 {
-	if (p->scx.slice > SHARED_SLICE_NS && candidate_lanes(root) & ~slot_bit(l->lane.slot))
+	if (p->scx.slice > SHARED_SLICE_NS && others_have_work(l, root))
 		scx_bpf_task_set_slice(p, SHARED_SLICE_NS);
 }
 

@@ -137,6 +137,37 @@ impl Assignments {
         Ok(done(number, Change::Assigned, Some(written.write_ns)))
     }
 
+    /// Puts cgroups on one lane that they share: the first as [`Assignments::assign`] does,
+    /// the others beside it.
+    ///
+    /// # Errors
+    /// As there. What was assigned before one failed stays.
+    pub fn assign_all(
+        &mut self,
+        program: &mut dyn LaneProgram,
+        cgroups: &[String],
+        lane: &LaneSpec,
+    ) -> Result<Vec<Assigned>> {
+        let mut done: Vec<Assigned> = Vec::new();
+        for cgroup in cgroups {
+            let Some(first) = done.first().cloned() else {
+                done.push(self.assign(program, cgroup, lane)?);
+                continue;
+            };
+            let group = Cgroup::find(&self.root, cgroup)?;
+            let (name, id) = (group.name(), group.id()?);
+            if let Ok(number) = self.number_of(&name) {
+                self.remove(program, number, &name)?;
+            }
+            program.assign(id, first.app)?;
+            if let Some(app) = self.apps.get_mut(&first.app) {
+                app.cgroups.insert(name.clone(), id);
+            }
+            done.push(Assigned { cgroup: name, write_ns: None, ..first });
+        }
+        Ok(done)
+    }
+
     fn free_number(&self, cgroup: &str) -> Result<u32> {
         (1..=APPS).find(|number| !self.apps.contains_key(number)).ok_or_else(|| {
             Error::new(
@@ -320,6 +351,20 @@ mod tests {
         table.forget_what_vanished(&mut *program).unwrap();
         assert_eq!(table.apps().map(|app| app.number).collect::<Vec<_>>(), [2]);
         assert_eq!(log(&machine)[1], "drop 1");
+    }
+
+    #[test]
+    fn cgroups_may_share_a_lane_which_goes_with_the_last_of_them() {
+        let machine = Machine::new();
+        let (mut program, mut table) = pretended(&machine);
+        let names = ["a".to_owned(), "a/b".to_owned()];
+        let said = table.assign_all(&mut *program, &names, &lane("fifo", None)).unwrap();
+        assert_eq!(said.iter().map(|s| s.app).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!(table.apps().next().unwrap().cgroups.len(), 2);
+        table.unassign(&mut *program, "a").unwrap();
+        assert!(!table.is_empty());
+        table.unassign(&mut *program, "a/b").unwrap();
+        assert!(table.is_empty());
     }
 
     #[test]

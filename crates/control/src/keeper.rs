@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
 use metasched_loader::{LaneInfo, LaneSpec, Quarantine};
@@ -27,7 +27,7 @@ use crate::switcher::Switcher;
 const SOCKET: &str = "control.sock";
 
 /// How often the keeper looks whether its scheduler is still there.
-const LOOK_MS: u16 = 1000;
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How long a connected client may keep the others waiting.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(2);
@@ -201,18 +201,30 @@ impl Keeper {
         Ok(Self { switcher, assignments, listener, since_unix_s: unix_now_s() })
     }
 
-    /// Holds the scheduler and serves orders until it is told to stop, or a signal
-    /// comes; an error when the scheduler left the kernel on its own account.
-    pub fn run(mut self, interrupt: &Interrupt) -> Result<()> {
-        while !interrupt.is_raised() {
+    /// Puts cgroups on a lane that they share.
+    ///
+    /// # Errors
+    /// As [`Assignments::assign`]; what was assigned before one failed stays.
+    pub fn assign(&mut self, cgroups: &[String], lane: &LaneSpec) -> Result<Vec<Assigned>> {
+        let program = ours(&mut self.switcher)?;
+        self.assignments.assign_all(program, cgroups, lane)
+    }
+
+    /// Holds the scheduler and serves orders until it is told to stop, a signal
+    /// comes, or the time is over; an error when the scheduler left the kernel on its own account.
+    pub fn run(mut self, interrupt: &Interrupt, until: Option<Instant>) -> Result<()> {
+        let over = || until.is_some_and(|until| Instant::now() >= until);
+        while !interrupt.is_raised() && !over() {
             self.switcher.check_alive()?;
             if let (false, Some(program)) = (self.assignments.is_empty(), self.switcher.program()) {
                 self.assignments.forget_what_vanished(program)?;
             }
             let mut ready = [self.listener.as_fd(), interrupt.as_fd()]
                 .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+            let left = until.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
+            let look = LOOK.min(left + Duration::from_millis(1)).as_millis() as u16;
             // Interrupted by a signal counts as nobody there.
-            if poll(&mut ready, LOOK_MS).unwrap_or(0) == 0 || interrupt.is_raised() {
+            if poll(&mut ready, look).unwrap_or(0) == 0 || interrupt.is_raised() {
                 continue;
             }
             if let Ok((stream, _)) = self.listener.accept()

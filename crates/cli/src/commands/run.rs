@@ -1,5 +1,6 @@
 //! `metasched run`: the metascheduler itself.
 
+mod lanes;
 mod live;
 mod scope;
 mod turns;
@@ -27,10 +28,24 @@ use turns::{Plan, TurnSpec};
 /// scheduler in force for n * BASE_SLICE * WEIGHT_i, again and again, until Ctrl-C or
 /// the end of --for. What was in force before is put back at the end.
 ///
+/// With --mode lanes nobody waits for a turn: each application's cgroups are on a lane of
+/// the policy that it prefers, with its share as weight, all at the same time; 'metasched
+/// lanes' shows them meanwhile.
+///
 /// With --policy it runs a command in a new cgroup on a lane of that policy, beside
 /// everything else, as 'metasched assign' does for a cgroup that is there.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// How applications get their schedulers: 'turns' (one after the other, the whole
+    /// machine) or 'lanes' (all at the same time, each in its cgroups; our policies only)
+    #[arg(long, value_name = "NAME", default_value = "turns")]
+    mode: Mode,
+    /// With --mode lanes: a cgroup of an application of the plan; once for each cgroup
+    #[arg(long = "cgroup", value_name = "APP=CGROUP")]
+    cgroups: Vec<lanes::AppCgroup>,
+    /// With --mode lanes: the policy of everything that is in none of those cgroups
+    #[arg(long, value_name = "POLICY", default_value = "vtime")]
+    default: String,
     /// How the time is shared: round-robin, delta, benefit, delta-benefit. The default
     /// is the one that was best when published
     #[arg(long, value_name = "NAME", default_value = "delta")]
@@ -61,6 +76,13 @@ pub struct Args {
     take_over: bool,
     #[command(flatten)]
     scope: scope::Args,
+}
+
+/// How applications get their schedulers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Mode {
+    Turns,
+    Lanes,
 }
 
 /// The last line of the JSON output.
@@ -125,10 +147,22 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     }
     let plan = Plan::read(args.plan.as_deref(), &args.source, &args.turns, args.strategy)?;
     let table = candidates(&CandidateEnv::system())?;
+    let options = SwitcherOptions::new("metasched run").take_over(args.take_over);
+    if args.mode == Mode::Lanes {
+        if args.mechanism.is_some() {
+            return Err(Error::new(Kind::Usage, "use lanes", "'--mechanism' is about turns")
+                .remedy("leave it out: with --mode lanes nothing is changed any more"));
+        }
+        let Args { cgroups, default, duration, .. } = args;
+        return lanes::run(&plan, cgroups, default, &table, options, *duration, context);
+    }
+    if !args.cgroups.is_empty() {
+        return Err(Error::new(Kind::Usage, "take turns", "'--cgroup' is about lanes")
+            .remedy("add --mode lanes"));
+    }
     let turns = plan.turns(&table, |weights| timeslices(args.base_slice, weights))?;
     let mechanism = args.mechanism.unwrap_or_else(|| default_mechanism(&turns));
 
-    let options = SwitcherOptions::new("metasched run").take_over(args.take_over);
     let mut switcher = Switcher::new(options)?;
     let back = switcher.earlier().unwrap_or(EEVDF).to_owned();
     let mut live = Live::new(context, args.duration);

@@ -88,7 +88,7 @@ pub(super) fn hold(
     let keeper =
         metasched_control::keeper::Keeper::start(Switcher::new(options)?, candidate, &run_dir)?;
     in_force()?;
-    keeper.run(&context.interrupt)
+    keeper.run(&context.interrupt, None)
 }
 
 /// Starts the keeper's process and waits for its first word.

@@ -10,7 +10,7 @@ fn keeper(
     let switcher = Switcher::new(machine.options()).unwrap();
     let keeper = Keeper::start(switcher, candidate, &machine.run_dir()).unwrap();
     let interrupt = interrupt.clone();
-    std::thread::spawn(move || keeper.run(&interrupt))
+    std::thread::spawn(move || keeper.run(&interrupt, None))
 }
 
 fn status(machine: &Machine) -> KeeperStatus {

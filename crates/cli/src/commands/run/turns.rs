@@ -86,6 +86,11 @@ impl Plan {
         }
     }
 
+    /// Every application with its scheduler and its share of 1.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&str, &str, f64)> {
+        self.0.iter().map(|(app, scheduler, share)| (app.as_str(), scheduler.as_str(), *share))
+    }
+
     /// The turns, with the lengths that `slices` makes of the weights.
     pub(super) fn turns(
         &self,
