@@ -137,15 +137,18 @@ static void kick_all(u32 but)
 	}
 }
 
-/* The same for the CPUs that run tasks of one lane. */
-static void kick_lane(u32 slot)
+/*
+ * The same for the CPUs that run tasks of an application: of its lane in force, or of
+ * one that drains, which is where most of its tasks come from if lanes change fast.
+ */
+static void kick_app(u32 app)
 {
 	struct cpu_ctx *there;
 	u32 cpu;
 
 	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
 		there = cpu_ctx_of(cpu);
-		if (there && there->task && there->slot == slot)
+		if (there && there->task && lane_at(there->slot)->app == app)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 }
@@ -206,7 +209,7 @@ static int lifecycle_replace(u32 policy, u32 weight)
 	set_root_word(ROOT_SLOT | ROOT_TASKS, root_word_of(l));
 	lane_drain(old);
 	if (root & ROOT_LANES)
-		kick_lane(old->lane.slot);
+		kick_app(0);
 	else
 		kick_all(LANES_MAX);
 	return 0;
@@ -250,11 +253,14 @@ static int lifecycle_set_app(struct app_args *args)
 		set_root_word(0, ROOT_LANES);
 		sweep_timer_start();
 	}
+	/* Its first task comes before everybody's, unless the application is in debt. */
+	if (!vtime_before(level1.vtime_now + LANE_CREDIT_NS, l->vtime))
+		__sync_fetch_and_or(&busy.urgent, slot_bit(slot));
 	app->weight_fixed = args->weight_fixed;
 	old = __sync_lock_test_and_set(&app->lane, slot + 1);
 	if (old) {
 		lane_drain(lane_at(old - 1));
-		kick_lane(old - 1);
+		kick_app(args->app);
 	}
 	return 0;
 }
@@ -271,7 +277,7 @@ static int lifecycle_drop_app(u32 number)
 	if (!old)
 		return -ENOENT;
 	lane_drain(lane_at(old - 1));
-	kick_lane(old - 1);
+	kick_app(number);
 	return 0;
 }
 
@@ -296,15 +302,14 @@ static int lifecycle_assign(u64 cgroup, u32 number)
 
 static int lifecycle_unassign(u64 cgroup)
 {
-	u32 *number = bpf_map_lookup_elem(&cgroup_apps, &cgroup), lane;
+	u32 *found = bpf_map_lookup_elem(&cgroup_apps, &cgroup), number;
 
-	if (!number)
+	if (!found)
 		return -ENOENT;
-	lane = app_at(*number)->lane;
+	number = *found;
 	bpf_map_delete_elem(&cgroup_apps, &cgroup);
 	__sync_fetch_and_add(&assign_seq, 1);
-	if (lane)
-		kick_lane(lane - 1);
+	kick_app(number);
 	return 0;
 }
 
