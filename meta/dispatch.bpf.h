@@ -35,6 +35,14 @@ static __always_inline u32 lowest_slot(u64 slots)
 	return slot;
 }
 
+/* The slot after that one in a set that is not empty, round and round. */
+static __always_inline u32 next_slot(u64 slots, u32 slot)
+{
+	u64 after = slots & ~((2ULL << (slot & ROOT_SLOT)) - 1);
+
+	return lowest_slot(after ? after : slots);
+}
+
 /*
  * Level 1 takes a task of the lane to this CPU without its policy: whichever may
  * run here, in the order of the lane's queues.
@@ -179,6 +187,13 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 			prev_slot = l->lane.slot;
 			left |= slot_bit(prev_slot);
 		}
+	}
+	if (here && left && ++here->dispatches % ROTATION == 0) {
+		best = next_slot(left, (u32)here->turn);
+		here->turn = best;
+		/* Out of its turn, so that it tells nothing about how far level 1 has come. */
+		if (best != prev_slot && lane_serve(lane_at(best), cpu, prev, here))
+			return;
 	}
 	late = READ_ONCE(busy.lingering) & ~READ_ONCE(busy.lanes) & ~READ_ONCE(draining);
 	bpf_for(i, 0, LANES_MAX) {

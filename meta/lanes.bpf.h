@@ -43,6 +43,14 @@
 #define WAKE_LAG_NS (500ULL * 1000)
 
 /*
+ * One of so many choices of a CPU goes to the next lane in order of slots instead of
+ * the one that lags most. A lane's share may come from other CPUs, and tasks of it that
+ * may run on this one only would wait for ever beside lanes that have no other CPU. At
+ * a choice each 4 ms a lane has its turn here after 64 ms times the number of lanes.
+ */
+#define ROTATION 16
+
+/*
  * What is in force, in one word so that one write changes it.
  *
  *	 31        11 10         9         8           7         6 5      0

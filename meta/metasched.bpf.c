@@ -39,11 +39,13 @@ s32 BPF_PROG(metasched_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 
 /*
  * A kernel thread that is bound to its CPU serves that CPU, whatever lane's
- * tasks run there: level 1 dispatches it itself.
+ * tasks run there: level 1 dispatches it itself. With lanes side by side that goes
+ * for all kernel threads: they serve all lanes, and on the default one they would
+ * starve beside a heavy one. RCU did, for half a minute, with weights of 100 and 8895.
  */
-static __always_inline bool is_bound_kthread(struct task_struct *p)
+static __always_inline bool is_level1s(struct task_struct *p, u32 root)
 {
-	return p->nr_cpus_allowed == 1 && (p->flags & PF_KTHREAD);
+	return p->flags & PF_KTHREAD && (p->nr_cpus_allowed == 1 || root & ROOT_LANES);
 }
 
 /*
@@ -68,10 +70,11 @@ void BPF_PROG(metasched_enqueue, struct task_struct *p, u64 enq_flags)
 	u32 root = READ_ONCE(root_word);
 	struct meta_lane *l = lane_at(root);
 
-	if (unlikely(is_bound_kthread(p))) {
+	if (unlikely(is_level1s(p, root))) {
 		if (root & ROOT_WATCHED)
 			leave_lane(p);
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, enq_flags);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL,
+				   root & ROOT_LANES ? SHARED_SLICE_NS : SCX_SLICE_DFL, enq_flags);
 		return;
 	}
 	if (unlikely(root & ROOT_LIMITS) && task_exhausted(p)) {

@@ -40,6 +40,8 @@ struct cpu_ctx {
 	u64 limited_task;
 	u64 limit;
 	u64 limited_from_ns; /* sum_exec_runtime up to which the limit is charged */
+	u64 dispatches; /* among several lanes */
+	u64 turn; /* the slot that was served last out of its turn */
 	struct lane_task spare; /* state for a task that memory could not be had for */
 };
 

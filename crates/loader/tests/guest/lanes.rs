@@ -259,7 +259,7 @@ fn lanes_hold_while_everything_changes_at_random() {
             // There may be nothing to take away; that is told, and no harm.
             3 => drop(program.drop_app(app)),
             4 => drop(program.unassign(group.id())),
-            5 => drop(program.set_lane(app, &lane(policy, Some(1 + random.below(10_000) as u32)))),
+            5 => drop(program.set_lane(app, &lane(policy, Some(20 + random.below(400) as u32)))),
             6 => drop(program.replace_root(policy).unwrap()),
             7 => group.take(&hogs[place]),
             8 => hogs[place] = Hog::start(&[random.below(2)], random.below(10) as i32),
@@ -289,6 +289,7 @@ fn lanes_hold_while_everything_changes_at_random() {
         let before = hog.ran();
         wait_until("a hog runs", || hog.ran() > before);
     }
+    assert_alive(&program);
     assert!(hackbench.is_running(), "the load has ended before the test");
     assert!(program.quarantines().is_empty(), "{:?}", program.quarantines());
     for app in 1..=4 {

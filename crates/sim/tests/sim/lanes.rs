@@ -189,6 +189,25 @@ fn a_lane_of_least_weight_is_served_within_the_bound() {
 }
 
 #[test]
+fn a_task_that_only_one_cpu_may_run_is_not_starved_by_lanes_that_have_no_other() {
+    let outcome = scenario("shares from elsewhere", "fifo")
+        .cpus(2)
+        .tasks(3, |i| TaskSpec::hog(format!("narrow {i}")).in_cgroup("narrow").only_on([0]))
+        .tasks(4, |i| TaskSpec::hog(format!("wide {i}")).in_cgroup("wide"))
+        .task(TaskSpec::hog("pinned").in_cgroup("wide").only_on([0]))
+        .at(0, |kernel| {
+            for (app, cgroup) in [(1, "narrow"), (2, "wide")] {
+                set_app(kernel, app, "vtime", 100);
+                assign(kernel, cgroup, app);
+            }
+        })
+        .waits_at_most(ms(1_000))
+        .run_for(ms(5_000))
+        .pass();
+    assert!(outcome.task("pinned").ran_ns > ms(50));
+}
+
+#[test]
 fn when_no_application_has_a_lane_any_more_one_is_in_force_alone() {
     hogs(scenario("back to one lane", "fifo").cpus(2), 4, "a")
         .at(ms(10), |kernel| {
