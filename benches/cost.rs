@@ -16,7 +16,7 @@ use metasched_control::{
     Candidate, CandidateEnv, CandidateKind, Mechanism, Switcher, SwitcherOptions,
 };
 use metasched_host::cgroup::Cgroup;
-use metasched_loader::LaneSpec;
+use metasched_loader::{DEFAULT_WEIGHT, LaneSpec};
 use metasched_stats::{Interval, geometric_mean, paired_ratio};
 use serde::Serialize;
 
@@ -54,8 +54,6 @@ struct Subject {
 
 /// How many lanes of applications there are beside the default one.
 const LANES: [u32; 4] = [1, 2, 8, 32];
-/// The weight of every lane: that of a cgroup nobody has touched.
-const WEIGHT: u32 = 100;
 
 #[derive(Serialize)]
 struct Figures {
@@ -136,7 +134,7 @@ fn start(switcher: &mut Switcher, subject: &Subject, cgroup: &Cgroup) -> Result<
     let lane =
         LaneSpec { policy: subject.candidate.name.clone(), weight: None, options: BTreeMap::new() };
     for app in 1..=subject.lanes {
-        program.set_app(app, &lane, WEIGHT)?;
+        program.set_app(app, &lane, DEFAULT_WEIGHT)?;
     }
     program.assign(cgroup.id()?, 1)
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use comfy_table::Table;
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_host::cgroup::Cgroup;
-use metasched_host::process::{Child, Output, Spawn};
+use metasched_host::process::{Child, Output, Spawn, run_first};
 use metasched_stats::Interval;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -28,25 +28,10 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(180);
 /// before sched_ext and before EEVDF alike, so that what is timed is the scheduler
 /// and not how long the timing process itself waited for a CPU.
 pub fn realtime() -> Result<()> {
-    let param = nix::libc::sched_param { sched_priority: 10 };
-    // SAFETY: the call reads the parameter, which lives until it returns.
-    let result = unsafe {
-        nix::libc::sched_setscheduler(
-            0,
-            // Children are the load: they must not inherit the priority.
-            nix::libc::SCHED_FIFO | nix::libc::SCHED_RESET_ON_FORK,
-            &param,
-        )
-    };
-    if result != 0 {
-        return Err(Error::new(
-            Kind::Denied,
-            "take real-time priority for the benchmark",
-            std::io::Error::last_os_error(),
-        )
-        .remedy("run it as root"));
-    }
-    Ok(())
+    run_first(10).map_err(|error| {
+        Error::new(Kind::Denied, "take real-time priority for the benchmark", error)
+            .remedy("run it as root")
+    })
 }
 
 /// Hackbench in the background, until dropped. It ends by itself after ten minutes.

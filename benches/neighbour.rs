@@ -18,7 +18,7 @@ use metasched_control::{
 };
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn};
-use metasched_loader::LaneSpec;
+use metasched_loader::{DEFAULT_WEIGHT, LaneSpec};
 use metasched_stats::{Interval, median, paired_ratio, percentile};
 use serde::{Deserialize, Serialize};
 
@@ -268,9 +268,8 @@ impl Groups {
         for ((cgroup, policy), app) in
             [&self.service, &self.neighbour].iter().zip(policies).zip(1..)
         {
-            let lane =
-                LaneSpec { policy: policy.to_owned(), weight: None, options: BTreeMap::new() };
-            program.set_app(app, &lane, cgroup.cpu_weight().unwrap_or(100))?;
+            let weight = cgroup.cpu_weight().unwrap_or(DEFAULT_WEIGHT);
+            program.set_app(app, &LaneSpec::of(policy), weight)?;
             program.assign(cgroup.id()?, app)?;
         }
         Ok(())

@@ -19,7 +19,7 @@ use metasched_control::{
     Candidate, CandidateEnv, CandidateKind, Mechanism, Switcher, SwitcherOptions,
 };
 use metasched_host::cgroup::Cgroup;
-use metasched_loader::{LaneSpec, LoadOptions, Program, Replacement, WaitTracer};
+use metasched_loader::{DEFAULT_WEIGHT, LaneSpec, LoadOptions, Program, Replacement, WaitTracer};
 use metasched_stats::{median, percentile};
 use serde::Serialize;
 
@@ -50,8 +50,6 @@ const POLICIES: [&str; 2] = ["fifo", "vtime"];
 
 /// The application whose lane is replaced, where it is not the root lane.
 const APP: u32 = 1;
-/// The weight of its lane: that of a cgroup nobody has touched.
-const WEIGHT: u32 = 100;
 
 /// The distribution of some times, in microseconds.
 #[derive(Clone, Debug, Serialize)]
@@ -159,16 +157,12 @@ fn bench(args: &Args) -> Result<Figures> {
         &mut |program, policy| program.replace_root(policy),
     )?;
     let cgroup = Cgroup::create("metasched/bench-switch")?;
-    let mut lane = LaneSpec { policy: String::new(), weight: None, options: BTreeMap::new() };
     let reassigned = replacements(
         "cgroup reassignment, hackbench",
         args,
         &interrupt,
         Some(&cgroup),
-        &mut |program, policy| {
-            lane.policy = policy.to_owned();
-            program.set_app(APP, &lane, WEIGHT)
-        },
+        &mut |program, policy| program.set_app(APP, &LaneSpec::of(policy), DEFAULT_WEIGHT),
     )?;
     cgroup.remove()?;
 

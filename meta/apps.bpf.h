@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What a task's cgroup says: its application, and by that its lane, and its limit.
- * A cgroup is assigned to an application, those
- * below it inherit, the nearest assigned one counts, and each application has a
- * lane. So replacing an application's lane is one write, however many cgroups it
- * has, and a cgroup that is made below an assigned one needs none.
+ *
+ * A cgroup is assigned to an application, those below it inherit, the nearest
+ * assigned one counts, and each application has a lane. So replacing an application's
+ * lane is one write, however many cgroups it has, and a cgroup that is made below an
+ * assigned one needs none.
  */
 #ifndef METASCHED_APPS_BPF_H
 #define METASCHED_APPS_BPF_H

@@ -4,9 +4,10 @@
  *
  * The lane with work that lags most comes first. Lanes that drain count as one,
  * the oldest first, so that tasks leave them in the order in which they came to
- * different ones. A root lane that is new comes first once, and pays for it
- * afterwards; unless it is in debt already, as it is if lanes are replaced faster
- * than they can be served. A lane that waited too long comes before all others.
+ * different ones. A lane that is new comes first once, and pays for it afterwards;
+ * unless it is in debt already, as it is if lanes are replaced faster than they can
+ * be served. A lane that waited too long comes before all others, and now and then
+ * the next one in order does, see ROTATION.
  *
  * The task that ran here counts as one more of its lane's, else a lane with one
  * task per CPU would never be seen to be busy; its run so far is charged first.

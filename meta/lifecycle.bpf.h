@@ -25,7 +25,6 @@ struct {
 	u32 left;
 	u32 undrained;
 	u32 apps;
-	u32 sum;
 } walk; /* not static: clang would split it, and its BTF would be wrong */
 
 /* Creates the lane's queues; all of them or none. */
@@ -121,8 +120,8 @@ static int lifecycle_start(u32 policy)
 }
 
 /*
- * Has every CPU but those that run tasks of the lane in @but choose anew, so that
- * what runs comes through its new lane now and not when its slice ends.
+ * Has every CPU but those that run tasks of the lane in @but (LANES_MAX: none) choose
+ * anew, so that what runs comes through its new lane now and not when its slice ends.
  */
 static void kick_all(u32 but)
 {
@@ -131,7 +130,7 @@ static void kick_all(u32 but)
 
 	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
 		there = cpu_ctx_of(cpu);
-		if (there && there->task && there->slot == but && but < LANES_MAX)
+		if (there && there->task && there->slot == but)
 			continue;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
@@ -401,22 +400,13 @@ static int lifecycle_reap(u64 drained, u64 retired)
 	return walk.left;
 }
 
-/* Brings nr_queued of every lane that is served up to date. */
+/* Brings nr_queued of every lane up to date. */
 static void lifecycle_count_queued(void)
 {
-	struct meta_lane *l;
-	u32 i, queue;
-	s32 nr;
+	u32 i;
 
 	bpf_for(i, 0, LANES_MAX) {
-		l = lane_at(i);
-		walk.sum = 0;
-		bpf_for(queue, 0, l->queues) {
-			nr = scx_bpf_dsq_nr_queued(lane_dsq(&l->lane, queue));
-			if (nr > 0)
-				walk.sum += nr;
-		}
-		l->nr_queued = walk.sum;
+		lane_count_queued(lane_at(i));
 	}
 }
 

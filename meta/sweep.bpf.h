@@ -30,8 +30,6 @@ u64 quarantined; /* how many there were */
 static __noinline void quarantine_lane(struct meta_lane *l, u64 now)
 {
 	struct quarantine *q = &quarantines[quarantined % QUARANTINES_KEPT];
-	u32 queue;
-	s32 nr;
 
 	l->quarantined = 1;
 	q->at_ns = 0;
@@ -40,12 +38,8 @@ static __noinline void quarantine_lane(struct meta_lane *l, u64 now)
 	q->app = l->app;
 	q->policy = l->lane.policy;
 	q->rescues = l->rescues;
-	q->nr_queued = 0;
-	bpf_for(queue, 0, l->queues) {
-		nr = scx_bpf_dsq_nr_queued(lane_dsq(&l->lane, queue));
-		if (nr > 0)
-			q->nr_queued += nr;
-	}
+	lane_count_queued(l);
+	q->nr_queued = l->nr_queued;
 	quarantined++;
 	WRITE_ONCE(q->at_ns, now);
 	/* Unless user space has replaced it at this moment, its tasks go to the root lane. */

@@ -103,27 +103,22 @@ guest() {
 		fail guest "the tests do not build; see $LOGS/build.log"
 		return
 	fi
-	local total worker
+	local total
 	total=$(wc -l <"$out/programs")
 	if [ "$total" = 0 ]; then
 		fail guest "there is no test for the guest"
 		return
 	fi
 	# Two guests, since emulation takes one CPU each: the longest program, and the others.
-	local numbers
+	local numbers longest pids
 	numbers=$(seq "$total")
-	local longest
 	longest=$(grep -n "$LONGEST_IN_GUEST" "$out/programs" | head -n 1 | cut -d: -f1)
+	longest=${longest:-1}
 	set -m
-	local pids=()
-	for worker in 1 2; do
-		if [ "$worker" = 1 ]; then
-			in_a_guest 1 ${longest:-1} &
-		else
-			in_a_guest 2 $(grep -v -x "${longest:-1}" <<<"$numbers") &
-		fi
-		pids+=($!)
-	done
+	in_a_guest 1 "$longest" &
+	pids=($!)
+	in_a_guest 2 $(grep -v -x "$longest" <<<"$numbers") &
+	pids+=($!)
 	trap 'kill -INT -- "-${pids[0]}" "-${pids[1]}" 2>/dev/null; wait; exit 130' INT TERM
 	wait "${pids[@]}"
 	trap - INT TERM

@@ -5,14 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use metasched_base::{Error, Kind, Result};
-use metasched_host::cgroup::Cgroup;
-use metasched_loader::{APPS, LaneSpec};
+use metasched_host::cgroup::{Cgroup, MOUNT};
+use metasched_loader::{APPS, DEFAULT_WEIGHT, LaneSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::program::LaneProgram;
-
-/// Weight of a cgroup whose `cpu.weight` cannot be read: what the kernel gives.
-const DEFAULT_WEIGHT: u32 = 100;
 
 /// An application: cgroups that share a lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -231,7 +228,7 @@ impl Assignments {
     /// never gives the id of a removed cgroup to another one.
     pub fn forget_what_vanished(&mut self, program: &mut dyn LaneProgram) -> Result<()> {
         self.brief.retain(|name| {
-            let path = self.root.join("sys/fs/cgroup").join(name);
+            let path = self.root.join(MOUNT).join(name);
             // The kernel refuses while anybody is in it.
             path.is_dir() && std::fs::remove_dir(path).is_err()
         });
@@ -289,7 +286,7 @@ mod tests {
     }
 
     fn lane(policy: &str, weight: Option<u32>) -> LaneSpec {
-        LaneSpec { policy: policy.to_owned(), weight, options: BTreeMap::new() }
+        LaneSpec { weight, ..LaneSpec::of(policy) }
     }
 
     fn log(machine: &Machine) -> Vec<String> {

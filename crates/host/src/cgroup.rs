@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 use metasched_base::{Error, Kind, Result, ResultExt};
 use serde::{Deserialize, Serialize};
 
+/// Where cgroup v2 is mounted, below the root of the file system.
+pub const MOUNT: &str = "sys/fs/cgroup";
+
 /// How long killed processes may take to vanish. The kernel kills at once; what
 /// takes time is a process in the middle of an uninterruptible wait.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -113,14 +116,11 @@ impl Cgroup {
     /// As [`Cgroup::create`], on the system whose root directory is `root`.
     pub fn create_at(root: &Path, name: &str) -> Result<Self> {
         let attempt = || format!("make the cgroup '{name}'");
-        let inside = Path::new(name)
-            .components()
-            .all(|part| matches!(part, std::path::Component::Normal(_)));
-        if !inside || name.is_empty() {
+        if !is_plain(name) || name.is_empty() {
             return Err(Error::new(Kind::BadInput, attempt(), "it is not a plain relative path")
                 .remedy("write it like 'metasched/qa/front'"));
         }
-        let mut path = root.join("sys/fs/cgroup");
+        let mut path = root.join(MOUNT);
         if !path.join("cgroup.controllers").exists() {
             return Err(Error::new(
                 Kind::Unsupported,
@@ -332,6 +332,11 @@ fn thread_stat(folder: &Path) -> Option<SchedStat> {
         nvcsw: switches("voluntary_ctxt_switches:")?,
         nivcsw: switches("nonvoluntary_ctxt_switches:")?,
     })
+}
+
+/// Whether a path stays below where it begins.
+fn is_plain(path: &str) -> bool {
+    Path::new(path).components().all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
 /// Whether the error means that the cgroup was removed meanwhile.

@@ -18,6 +18,8 @@ pub const APPS: u32 = 63;
 pub const ASSIGNED_MAX: usize = 4096;
 /// Weights that a lane may have, as for `cpu.weight`.
 pub const WEIGHTS: std::ops::RangeInclusive<u32> = 1..=10_000;
+/// The weight of a lane, and of a cgroup, that nobody has touched: WEIGHT_DFL of bpf/lane.h.
+pub const DEFAULT_WEIGHT: u32 = 100;
 /// LANE_OPTIONS_MAX of bpf/lane.h.
 const OPTIONS_MAX: usize = 5;
 /// QUARANTINES_KEPT of meta/types.h.
@@ -63,6 +65,11 @@ pub(crate) struct AppPrograms {
 }
 
 impl LaneSpec {
+    /// A lane of that policy with its defaults, weighted by `cpu.weight`.
+    pub fn of(policy: &str) -> Self {
+        Self { policy: policy.to_owned(), weight: None, options: BTreeMap::new() }
+    }
+
     /// Refuses what no lane can be: a policy or an option that there is not, a value out
     /// of its range.
     ///
@@ -140,8 +147,7 @@ impl Program {
             args.extend(value.to_ne_bytes());
         }
         let attempt = || format!("give application {app} a lane of '{}'", spec.policy);
-        let program = self.apps.set_app.try_clone().attempt(Kind::Failed, attempt)?;
-        self.put_in_force(program.as_fd(), &mut args, attempt)
+        self.put_in_force(self.apps.set_app.as_fd(), &mut args, attempt)
     }
 
     /// Takes an application's lane away: its tasks go to the root lane.

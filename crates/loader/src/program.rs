@@ -12,7 +12,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 use metasched_base::{Error, Kind, Result, ResultExt};
 
-use crate::apps::AppPrograms;
+use crate::apps::{AppPrograms, DEFAULT_WEIGHT};
 use crate::capture::Capture;
 use crate::exit::{ExitRecord, c_text, kind_name};
 use crate::lanes::{LaneInfo, LaneState};
@@ -265,20 +265,18 @@ impl Program {
     /// `BadInput` for an unknown policy; `Busy` while all slots are taken by lanes
     /// that drain; `SchedulerExit` if the program has left the kernel.
     pub fn replace_root(&mut self, policy: &str) -> Result<Replacement> {
-        const WEIGHT: u32 = 100;
         let number = policy::number_of(policy)?;
         let attempt = || format!("replace the lane in force by one of '{policy}'");
         let mut args = [0u8; 8];
         args[..4].copy_from_slice(&number.to_ne_bytes());
-        args[4..].copy_from_slice(&WEIGHT.to_ne_bytes());
-        let program = self.replace_root.try_clone().attempt(Kind::Failed, attempt)?;
-        self.put_in_force(program.as_fd(), &mut args, attempt)
+        args[4..].copy_from_slice(&DEFAULT_WEIGHT.to_ne_bytes());
+        self.put_in_force(self.replace_root.as_fd(), &mut args, attempt)
     }
 
     /// Calls a program that puts a new lane in force, and waits for a free slot if it
     /// must.
     pub(crate) fn put_in_force(
-        &mut self,
+        &self,
         program: BorrowedFd<'_>,
         args: &mut [u8],
         attempt: impl Fn() -> String,

@@ -13,7 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use crate::syscalls::{run_first, run_program, wait_for_callbacks};
+use metasched_host::process::run_first;
+
+use crate::syscalls::{run_program, wait_for_callbacks};
 
 /// The first look after a replacement; a drain takes some milliseconds.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
@@ -78,7 +80,7 @@ impl Drop for Reaper {
 
 fn serve(lanes: &Lanes, woken: &Receiver<()>) {
     // Without the privilege it is slower under load, and nothing else.
-    let _ = run_first();
+    let _ = run_first(1);
     while woken.recv().is_ok() {
         let mut pause = FIRST_LOOK;
         loop {

@@ -28,22 +28,12 @@ pub(crate) fn run_program(program: BorrowedFd<'_>, args: &mut [u8]) -> io::Resul
     Ok(opts.retval as i32)
 }
 
-/// Makes the calling thread run before all ordinary ones. For a thread that does
-/// next to nothing, but at once.
-pub(crate) fn run_first() -> io::Result<()> {
-    let param = libc::sched_param { sched_priority: 1 };
-    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: the call reads the parameter and nothing else.
-    let status = unsafe { libc::sched_setscheduler(0, policy, &param) };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 /// Waits until every callback of a scheduler that runs now has come to its end,
 /// with what it inserted.
 ///
 /// Callbacks run with interrupts off. So when the calling thread has run on a CPU,
 /// those that had begun there are over. A thread that runs first (see
-/// [`run_first`]) visits all CPUs in well under a millisecond; an RCU grace period
+/// [`metasched_host::process::run_first`]) visits all CPUs in well under a millisecond; an RCU grace period
 /// would do too, but it waits for kernel threads that the load itself delays.
 pub(crate) fn wait_for_callbacks() -> io::Result<()> {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;

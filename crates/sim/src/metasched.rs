@@ -66,8 +66,12 @@ const WEIGHT: u64 = 100;
 /// # Panics
 /// When there is no such policy.
 pub fn scenario(name: impl Into<String>, policy: &str) -> Scenario {
+    of_image(image::metasched(), name, policy)
+}
+
+fn of_image(image: &'static [u8], name: impl Into<String>, policy: &str) -> Scenario {
     let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
-    Scenario::of(name, image::metasched(), "metasched_ops")
+    Scenario::of(name, image, "metasched_ops")
         .setup(Arc::new(move |image| unsafe { image.set("initial_policy", number) }))
         .at(0, sweep_later)
 }
@@ -80,10 +84,7 @@ pub const LAZY: &str = "lazy";
 /// # Panics
 /// When there is no such policy.
 pub fn faulty_scenario(name: impl Into<String>, policy: &str) -> Scenario {
-    let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
-    Scenario::of(name, image::faulty(), "metasched_ops")
-        .setup(Arc::new(move |image| unsafe { image.set("initial_policy", number) }))
-        .at(0, sweep_later)
+    of_image(image::faulty(), name, policy)
 }
 
 fn number_of(policy: &str) -> Result<u32> {

@@ -5,7 +5,8 @@ use metasched_control::keeper::{Answer, Order};
 use metasched_control::{Assigned, Change};
 use metasched_loader::LaneSpec;
 
-use super::lane::{Setting, ask_keeper, no_answer, settings};
+use super::keeper::{START_ONE_WITH_LANES, ask_keeper, no_answer};
+use super::lane::{Setting, settings};
 use crate::context::Context;
 
 /// Puts a cgroup on a lane of its own: under its own policy, with its own weight, beside
@@ -39,7 +40,8 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     // Told here, where it costs no way to the keeper.
     lane.check()?;
     let order = Order::Assign { cgroup: args.cgroup.clone(), lane, brief: false };
-    match ask_keeper(&format!("assign '{}'", args.cgroup), &order)? {
+    let attempt = format!("assign '{}'", args.cgroup);
+    match ask_keeper(&attempt, &order, START_ONE_WITH_LANES)? {
         Answer::Assigned(assigned) => context.print(&assigned, describe)?,
         other => return Err(no_answer(&other)),
     }
@@ -66,11 +68,10 @@ mod tests {
 
     #[test]
     fn what_changed_is_told() {
-        let lane = LaneSpec { policy: "fifo".into(), weight: None, options: Default::default() };
         let mut assigned = Assigned {
             cgroup: "a/b".into(),
             app: 1,
-            lane,
+            lane: LaneSpec::of("fifo"),
             change: Change::Assigned,
             write_ns: Some(21_500),
         };

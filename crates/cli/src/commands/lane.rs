@@ -5,11 +5,11 @@ use std::path::Path;
 use std::str::FromStr;
 
 use metasched_base::{Error, Kind, Result, parse_duration};
-use metasched_control::keeper::{Answer, KeeperStatus, Order, ask};
-use metasched_control::{RUN_DIR, lock_holder};
+use metasched_control::keeper::{Answer, Order};
 use metasched_loader::{PolicyInfo, policies};
 
 use super::assign::describe;
+use super::keeper::{START_ONE_WITH_LANES, ask_keeper, kept_status, no_answer};
 use crate::context::Context;
 
 /// Changes a lane in force.
@@ -48,12 +48,18 @@ impl FromStr for Setting {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
-        match text.split_once('=') {
-            Some((name, value)) if !name.is_empty() && !value.is_empty() => {
-                Ok(Self { name: name.to_owned(), value: value.to_owned() })
-            }
-            _ => Err("write it as OPTION=VALUE, such as slice=5ms".to_owned()),
+        let (name, value) = pair(text, "OPTION=VALUE, such as slice=5ms")?;
+        Ok(Self { name, value })
+    }
+}
+
+/// The two sides of a '=', neither of which may be empty; `form` is how to write it.
+pub(super) fn pair(text: &str, form: &str) -> std::result::Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+            Ok((name.to_owned(), value.to_owned()))
         }
+        _ => Err(format!("write it as {form}")),
     }
 }
 
@@ -66,7 +72,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         given => settings(&policy_of(&attempt, &set.cgroup)?, given)?,
     };
     let order = Order::Adjust { cgroup: set.cgroup.clone(), weight: set.weight, options };
-    match ask_keeper(&attempt, &order)? {
+    match ask_keeper(&attempt, &order, START_ONE_WITH_LANES)? {
         Answer::Assigned(assigned) => context.print(&assigned, describe)?,
         other => return Err(no_answer(&other)),
     }
@@ -115,38 +121,6 @@ fn option(policy: &PolicyInfo, setting: &Setting) -> Result<(String, u64)> {
         Error::new(Kind::BadInput, attempt(), "it is no number")
             .remedy(format!("give {}: {}", option.unit, option.help))
     })
-}
-
-/// Asks the keeper, which must be there.
-pub(super) fn ask_keeper(attempt: &str, order: &Order) -> Result<Answer> {
-    let run_dir = Path::new(RUN_DIR);
-    if let Some(answer) = ask(run_dir, order)? {
-        return Ok(answer);
-    }
-    Err(match lock_holder(run_dir) {
-        Some(owner) => Error::new(
-            Kind::Busy,
-            attempt,
-            format!("'{}' (process {}) is in charge", owner.command, owner.id.pid),
-        )
-        .remedy("wait for it to end, or stop it"),
-        None => Error::new(Kind::Failed, attempt, "metasched keeps no scheduler")
-            .remedy("start one that lanes can be in: metasched start vtime"),
-    })
-}
-
-/// What the keeper holds.
-pub(super) fn kept_status(attempt: &str) -> Result<KeeperStatus> {
-    match ask_keeper(attempt, &Order::Status)? {
-        Answer::Status(status) => Ok(*status),
-        other => Err(no_answer(&other)),
-    }
-}
-
-/// The failure that the keeper speaks of something else.
-pub(super) fn no_answer(said: &Answer) -> Error {
-    Error::new(Kind::Failed, "understand the keeper", format!("it answered {said:?}"))
-        .remedy("use the metasched of the same version as the keeper")
 }
 
 #[cfg(test)]

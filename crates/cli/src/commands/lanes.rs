@@ -9,7 +9,7 @@ use metasched_control::keeper::KeeperStatus;
 use metasched_loader::{LaneInfo, LaneState, Quarantine};
 use serde::Serialize;
 
-use super::lane::kept_status;
+use super::keeper::kept_status;
 use crate::context::Context;
 
 /// Shows the lanes: what is assigned, the shares that they should have and had, what is
@@ -156,14 +156,17 @@ mod tests {
     }
 
     fn status(lanes: Vec<LaneInfo>) -> KeeperStatus {
-        let spec = LaneSpec { policy: "fifo".into(), weight: None, options: Default::default() };
         KeeperStatus {
             pid: 1,
             scheduler: Candidate::eevdf(""),
             since_unix_s: 0,
             earlier: None,
             lanes,
-            apps: vec![App { number: 1, lane: spec, cgroups: [("a/b".to_owned(), 7)].into() }],
+            apps: vec![App {
+                number: 1,
+                lane: LaneSpec::of("fifo"),
+                cgroups: [("a/b".to_owned(), 7)].into(),
+            }],
             quarantines: Vec::new(),
         }
     }

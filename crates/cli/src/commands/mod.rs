@@ -5,6 +5,7 @@ pub mod completions;
 pub mod doctor;
 pub mod guard;
 pub mod keep;
+pub mod keeper;
 pub mod lane;
 pub mod lanes;
 pub mod list;

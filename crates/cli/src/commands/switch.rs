@@ -1,14 +1,12 @@
 //! `metasched switch`.
 
-use std::path::Path;
 use std::time::Duration;
 
-use metasched_base::{Error, Kind, Result};
-use metasched_control::keeper::{Answer, Order, ask};
-use metasched_control::{
-    CandidateEnv, Mechanism, RUN_DIR, SwitchRecord, candidates, lock_holder, resolve,
-};
+use metasched_base::Result;
+use metasched_control::keeper::{Answer, Order};
+use metasched_control::{CandidateEnv, Mechanism, SwitchRecord, candidates, resolve};
 
+use super::keeper::{ask_keeper, no_answer};
 use crate::context::Context;
 
 /// Changes the running scheduler to another.
@@ -26,27 +24,12 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let candidate = resolve(&candidates(&CandidateEnv::system())?, &args.scheduler)?;
     let name = candidate.name.clone();
     let order = Order::Switch { candidate, mechanism: args.mechanism };
-    match ask(Path::new(RUN_DIR), &order)? {
-        Some(Answer::Switched(record)) => {
-            context.print(&record, describe)?;
-            Ok(0)
-        }
-        _ => Err(no_keeper(&format!("switch to '{name}'"), &args.scheduler)),
+    let start = format!("start one: metasched start {}", args.scheduler);
+    match ask_keeper(&format!("switch to '{name}'"), &order, &start)? {
+        Answer::Switched(record) => context.print(&record, describe)?,
+        other => return Err(no_answer(&other)),
     }
-}
-
-/// The failure that there is no keeper to take the order.
-fn no_keeper(attempt: &str, spec: &str) -> Error {
-    match lock_holder(Path::new(RUN_DIR)) {
-        Some(owner) => Error::new(
-            Kind::Busy,
-            attempt,
-            format!("'{}' (process {}) is in charge", owner.command, owner.id.pid),
-        )
-        .remedy("wait for it to end, or stop it"),
-        None => Error::new(Kind::Failed, attempt, "metasched keeps no scheduler")
-            .remedy(format!("start one: metasched start {spec}")),
-    }
+    Ok(0)
 }
 
 /// What a change took, in a sentence.

@@ -4,7 +4,7 @@ use metasched_base::Result;
 use metasched_control::App;
 use metasched_control::keeper::{Answer, Order};
 
-use super::lane::{ask_keeper, kept_status, no_answer};
+use super::keeper::{START_ONE_WITH_LANES, ask_keeper, kept_status, no_answer};
 use crate::context::Context;
 
 /// Takes a cgroup off its lane; it goes to that of the nearest cgroup above it that is
@@ -32,7 +32,8 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     };
     let mut done: Vec<App> = Vec::new();
     for cgroup in names {
-        match ask_keeper(&format!("unassign '{cgroup}'"), &Order::Unassign { cgroup })? {
+        let attempt = format!("unassign '{cgroup}'");
+        match ask_keeper(&attempt, &Order::Unassign { cgroup }, START_ONE_WITH_LANES)? {
             Answer::Unassigned(app) => done.push(app),
             other => return Err(no_answer(&other)),
         }

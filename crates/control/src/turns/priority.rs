@@ -1,5 +1,6 @@
 use std::marker::PhantomData;
 
+use metasched_host::process::run_first;
 use nix::libc;
 
 /// While it lives, this thread runs before all ordinary tasks, and outside of any
@@ -22,11 +23,7 @@ impl Prompt {
             (policy >= 0 && libc::sched_getparam(0, &raw mut parameters) == 0)
                 .then_some((policy, parameters))
         };
-        let prompt = libc::sched_param { sched_priority: 1 };
-        // Children must not inherit it: they are the schedulers and the workloads.
-        let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-        // SAFETY: as above.
-        let set = unsafe { libc::sched_setscheduler(0, policy, &raw const prompt) } == 0;
+        let set = run_first(1).is_ok();
         Self { before: before.filter(|_| set), _not_send: PhantomData }
     }
 }

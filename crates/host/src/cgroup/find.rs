@@ -5,17 +5,15 @@ use std::path::{Path, PathBuf};
 
 use metasched_base::{Error, Kind, Result};
 
-use super::Cgroup;
+use super::{Cgroup, MOUNT, is_plain};
 
-/// Where cgroup v2 is mounted.
-const MOUNT: &str = "sys/fs/cgroup";
 /// Names of candidates that an error lists at most.
 const LISTED: usize = 5;
 
 impl Cgroup {
     /// The cgroup that a user means: a path below `/sys/fs/cgroup`, with or without
     /// that in front, or the last name of one if no other bears it, such as the name of
-    /// a systemd unit.
+    /// a systemd unit. What has a '/' in it is a path, and is not searched for.
     ///
     /// # Errors
     /// `BadInput` where there is none, or more than one; `Unsupported` where it is not
@@ -28,15 +26,12 @@ impl Cgroup {
             .or_else(|| name.strip_prefix("/sys/fs/cgroup"))
             .unwrap_or(name)
             .trim_matches('/');
-        let plain = Path::new(inside)
-            .components()
-            .all(|part| matches!(part, std::path::Component::Normal(_)));
-        if !plain {
+        if !is_plain(inside) {
             return Err(Error::new(Kind::BadInput, attempt(), "it leaves the hierarchy")
                 .remedy("write it like 'system.slice/nginx.service'"));
         }
         let mut path = mount.join(inside);
-        if !path.is_dir() && !inside.contains('/') {
+        if !path.is_dir() && !name.contains('/') {
             let found = named(&mount, inside);
             path = match found.as_slice() {
                 [only] => only.clone(),
@@ -127,6 +122,8 @@ mod tests {
             assert_eq!(found.name(), "system.slice/nginx.service", "{name}");
         }
         assert_eq!(Cgroup::find(root.path(), "/").unwrap().name(), "");
+        // A path is not searched for, however short.
+        assert!(Cgroup::find(root.path(), "/nginx.service/").is_err());
     }
 
     #[test]

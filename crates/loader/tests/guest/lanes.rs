@@ -5,12 +5,13 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::load::{Hackbench, Hog};
-use crate::support::{Group, Offline, assert_alive, load, run_first, wait_until};
+use crate::support::{Group, Offline, assert_alive, load, wait_until};
 use metasched_base::Kind;
+use metasched_host::process::run_first;
 use metasched_loader::{LaneInfo, LaneSpec, LaneState, Program};
 
 fn lane(policy: &str, weight: Option<u32>) -> LaneSpec {
-    LaneSpec { policy: policy.to_owned(), weight, options: Default::default() }
+    LaneSpec { weight, ..LaneSpec::of(policy) }
 }
 
 /// The lane that an application has in force.
@@ -196,7 +197,7 @@ fn cpu_max_holds_as_under_the_default_scheduler() {
     hogs.iter().for_each(|hog| inner.take(hog));
     let all: Vec<&Hog> = hogs.iter().collect();
     fs::write(outer.file("cpu.max"), "40000 100000").unwrap();
-    run_first();
+    run_first(1).unwrap();
     runs_by_its_quota("EEVDF", &all, 0.4);
     // One that is there when the program is loaded, and one that comes later.
     let mut program = load("fifo");
@@ -232,7 +233,7 @@ fn lanes_hold_while_everything_changes_at_random() {
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     println!("METASCHED_SEED={seed}");
     let mut random = Random(seed | 1);
-    run_first();
+    run_first(1).unwrap();
     let mut program = load("vtime");
     // Those below first: that is the order in which they can go.
     let names =

@@ -84,15 +84,6 @@ impl Drop for Group {
     }
 }
 
-/// Puts this thread before all ordinary ones, so that it does not queue behind the load
-/// that it changes lanes under. Children do not inherit it.
-pub fn run_first() {
-    let param = nix::libc::sched_param { sched_priority: 1 };
-    let policy = nix::libc::SCHED_FIFO | nix::libc::SCHED_RESET_ON_FORK;
-    // SAFETY: the call reads the parameter and nothing else.
-    assert_eq!(unsafe { nix::libc::sched_setscheduler(0, policy, &param) }, 0);
-}
-
 pub fn assert_alive(program: &Program) {
     if let Some(record) = program.exited() {
         panic!("the kernel ended the program: {record:?}");

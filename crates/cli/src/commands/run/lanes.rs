@@ -1,7 +1,6 @@
 //! `metasched run --mode lanes`: every application under the scheduler that it prefers, at
 //! the same time.
 
-use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use metasched_loader::{LaneSpec, WEIGHTS};
 use serde::Serialize;
 
 use super::turns::Plan;
+use crate::commands::lane::pair;
 use crate::context::Context;
 
 /// The weight of a lane whose application's share is that of all others: what a cgroup
@@ -29,12 +29,8 @@ impl FromStr for AppCgroup {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
-        match text.split_once('=') {
-            Some((app, cgroup)) if !app.is_empty() && !cgroup.is_empty() => {
-                Ok(Self { app: app.to_owned(), cgroup: cgroup.to_owned() })
-            }
-            _ => Err("write it as APP=CGROUP, such as front=qa-front.service".to_owned()),
-        }
+        let (app, cgroup) = pair(text, "APP=CGROUP, such as front=qa-front.service")?;
+        Ok(Self { app, cgroup })
     }
 }
 
@@ -74,11 +70,7 @@ pub(super) fn run(
     let run_dir = options.run_dir.clone();
     let mut keeper = Keeper::start(Switcher::new(options)?, &default, &run_dir)?;
     for app in placed.iter().filter(|app| app.weight.is_some()) {
-        let lane = LaneSpec {
-            policy: app.preferred.clone(),
-            weight: app.weight,
-            options: BTreeMap::new(),
-        };
+        let lane = LaneSpec { weight: app.weight, ..LaneSpec::of(&app.preferred) };
         keeper.assign(&app.cgroups, &lane)?;
     }
     context.print(&placed, |placed| text(placed, &default.name))?;

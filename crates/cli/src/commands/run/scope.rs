@@ -9,7 +9,8 @@ use metasched_host::cgroup::Cgroup;
 use metasched_loader::LaneSpec;
 
 use crate::commands::assign::describe;
-use crate::commands::lane::{Setting, ask_keeper, no_answer, settings};
+use crate::commands::keeper::{START_ONE_WITH_LANES, ask_keeper, no_answer};
+use crate::commands::lane::{Setting, settings};
 use crate::context::Context;
 
 /// Where such cgroups are made.
@@ -63,7 +64,7 @@ pub fn become_command(args: &Args, policy: &str, context: &Context) -> Result<u8
     let back = own_cgroup()?;
     let entered = cgroup.add(pid.cast_signed()).and_then(|()| {
         let order = Order::Assign { cgroup: cgroup.name(), lane, brief: true };
-        ask_keeper(&attempt, &order)
+        ask_keeper(&attempt, &order, START_ONE_WITH_LANES)
     });
     let failed = match entered {
         Ok(Answer::Assigned(assigned)) => {
