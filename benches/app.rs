@@ -21,8 +21,8 @@ struct Args {
     /// Time for the schedulers (Figure 1)
     #[arg(long, default_value = "12m", value_parser = metasched_base::parse_duration)]
     profile_budget: Duration,
-    /// Time for the strategies (Figure 2)
-    #[arg(long, default_value = "15m", value_parser = metasched_base::parse_duration)]
+    /// Time for the strategies (Figure 2) and lanes
+    #[arg(long, default_value = "20m", value_parser = metasched_base::parse_duration)]
     tune_budget: Duration,
     /// Where the store is
     #[arg(long, env = "METASCHED_OUT", default_value = ".")]
@@ -44,8 +44,12 @@ struct Args {
 struct Figures {
     /// For each form and scheduler: throughput and p99 as ratios to EEVDF.
     schedulers: Value,
-    /// For each strategy, mechanism and base timeslice on the whole application: the same.
+    /// For each strategy, mechanism and base timeslice on the whole application, and for
+    /// lanes side by side: the same.
     strategies: Value,
+    /// The lanes with the most throughput, against EEVDF and, in `over`, against the best
+    /// single scheduler and the best of the turns, by runs of the same rounds.
+    lanes: Value,
     /// The best of these, and the single scheduler that was measured beside them.
     best_strategy: Value,
     best_single: Value,
@@ -80,9 +84,9 @@ fn bench(args: &Args) -> Result<Figures> {
 
     print_ratios("throughput and p99 against EEVDF", &plan["table"], &["form", "candidate"]);
     print_ratios(
-        "the whole application, turns",
+        "the whole application, turns and lanes",
         &tuned["table"],
-        &["strategy", "mechanism", "base_slice_ms"],
+        &["strategy", "mode", "mechanism", "base_slice_ms"],
     );
     let observation: Value = profile["forms"]
         .as_array()
@@ -93,6 +97,7 @@ fn bench(args: &Args) -> Result<Figures> {
     Ok(Figures {
         schedulers: plan["table"].clone(),
         strategies: tuned["table"].clone(),
+        lanes: best_lanes(&tuned["table"]),
         best_strategy: tuned["best"].clone(),
         best_single: tuned["single"].clone(),
         observation,
@@ -172,8 +177,20 @@ fn print_ratios(title: &str, rows: &Value, keys: &[&str]) {
     println!("{title}\n{shown}\n");
 }
 
+/// Of the rows about lanes, the one with the most throughput; null if there is none.
+fn best_lanes(rows: &Value) -> Value {
+    let rate = |row: &Value| row["throughput"]["estimate"].as_f64().unwrap_or(0.0);
+    let lanes = rows.as_array().into_iter().flatten().filter(|row| row["mode"] == "lanes");
+    lanes.max_by(|a, b| rate(a).total_cmp(&rate(b))).cloned().unwrap_or_default()
+}
+
+/// A value without quotes, nothing for what is not there.
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_string)
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// A ratio, with its interval where there is one.

@@ -190,6 +190,21 @@ impl Assignments {
         Ok(before)
     }
 
+    /// Takes every cgroup off its lane.
+    ///
+    /// # Errors
+    /// `SchedulerExit` if the program has left the kernel: then nothing is assigned.
+    pub fn clear(&mut self, program: &mut dyn LaneProgram) -> Result<()> {
+        self.brief.clear();
+        for app in std::mem::take(&mut self.apps).into_values() {
+            for id in app.cgroups.into_values() {
+                program.unassign(id)?;
+            }
+            program.drop_app(app.number)?;
+        }
+        Ok(())
+    }
+
     /// Changes the lane of a cgroup in place: the weight, and those options that are named.
     ///
     /// # Errors
@@ -316,6 +331,19 @@ mod tests {
         table.unassign(&mut *program, "a").unwrap();
         assert_eq!(log(&machine), [format!("unassign {id}"), "drop 1".to_owned()]);
         assert!(table.is_empty());
+    }
+
+    #[test]
+    fn clearing_takes_every_cgroup_off_its_lane() {
+        let machine = Machine::new();
+        let (mut program, mut table) = pretended(&machine);
+        table.assign(&mut *program, "a", &lane("fifo", None)).unwrap();
+        table.assign(&mut *program, "a/b", &lane("vtime", None)).unwrap();
+        log(&machine);
+        table.clear(&mut *program).unwrap();
+        assert!(table.is_empty());
+        let log = log(&machine);
+        assert_eq!((log.len(), &*log[1], &*log[3]), (4, "drop 1", "drop 2"));
     }
 
     #[test]

@@ -34,9 +34,18 @@ pub enum Subject {
         /// The turns, in their order.
         turns: Vec<TurnShare>,
     },
+    /// Policies side by side, each application on a lane of its own.
+    Lanes {
+        /// The strategy's name, by which the lanes are weighted.
+        strategy: String,
+        /// The policy of everything else, and its version.
+        default: (String, String),
+        /// The applications, with their cgroups.
+        lanes: Vec<TurnShare>,
+    },
 }
 
-/// One turn of a strategy: whose it is, what runs in it, and its share of the cycle.
+/// One turn or lane of a strategy: whose it is, what runs in it, and its share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnShare {
     /// The application (form) whose turn it is.
@@ -47,6 +56,9 @@ pub struct TurnShare {
     pub version: String,
     /// The weight, a share of one: the turn lasts n * base timeslice * weight.
     pub weight: f64,
+    /// The cgroups of the application; empty for a turn, which is the whole machine's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cgroups: Vec<String>,
 }
 
 impl Subject {
@@ -79,7 +91,14 @@ impl TurnShare {
             scheduler: Subject::scheduler(candidate).to_string(),
             version: candidate.version.clone(),
             weight,
+            cgroups: Vec::new(),
         }
+    }
+
+    /// The same for the lane of these cgroups.
+    pub fn cgroups(mut self, cgroups: Vec<String>) -> Self {
+        self.cgroups = cgroups;
+        self
     }
 }
 
@@ -94,6 +113,7 @@ impl fmt::Display for Subject {
                 };
                 write!(f, "{strategy} {base_slice_ms}ms {mechanism}")
             }
+            Subject::Lanes { strategy, .. } => write!(f, "{strategy} lanes"),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use metasched_base::Kind;
 use metasched_profile::{Measurement, RunKind, Store, Subject};
 use nix::sys::signal::Signal;
-use support::{Disk, Lab, eventually, machine, nothing_left, pingpong};
+use support::{Disk, Lab, eventually, fixture, machine, nothing_left, pingpong};
 
 /// More rounds than any of these tests waits for.
 const FOREVER: [&str; 6] =
@@ -247,6 +247,36 @@ fn a_metascheduler_takes_its_turns_while_it_is_measured() {
     let store = Store::open(lab.store()).unwrap();
     let lanes = store.switches().unwrap().iter().filter(|(_, s)| s.write_ns.is_some()).count();
     assert!(lanes >= 8, "{lanes} changes of lane");
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: make test-guest"]
+fn parts_are_measured_side_by_side_each_on_its_lane() {
+    let _machine = machine();
+    let lab = Lab::new();
+    let workload = fixture("beside");
+    let once = ["--schedulers", "vtime", "--min-rounds", "1", "--max-rounds", "1"];
+    let quick = ["--trace-runs", "0", "--control-runs", "0"];
+    let profiled = lab.profile(&workload, &[&once[..], &quick[..]].concat()).finish();
+    assert_eq!(profiled.code, Some(0), "{profiled}");
+    let strategies = ["--mode", "lanes", "--strategies", "round-robin"];
+    let turns = ["--turn", "answers=vtime", "--turn", "computes=fifo", "--budget", "60s"];
+    let ended = lab.tune(&workload, &[&strategies[..], &turns[..]].concat()).finish();
+    assert_eq!(ended.code, Some(0), "{ended}");
+    assert!(nothing_left());
+    let runs = lab.measurements();
+    let measured = of(&runs, RunKind::Measured, "round-robin lanes");
+    assert!(measured.len() >= 3, "{ended}");
+    let Subject::Lanes { default, lanes, .. } = &measured[0].subject else { panic!("{ended}") };
+    assert_eq!(default.0, "vtime");
+    let placed: Vec<_> = lanes.iter().map(|l| (&*l.scheduler, &*l.cgroups[0])).collect();
+    let expected = [("vtime", "metasched/beside/answers"), ("fifo", "metasched/beside/computes")];
+    assert_eq!(placed, expected);
+    let tuned = ended.json();
+    let row = &tuned["table"][0];
+    assert_eq!(row["mode"], "lanes", "{ended}");
+    assert!(row["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{ended}");
+    println!("lanes over EEVDF: {}", row["throughput"]);
 }
 
 #[test]

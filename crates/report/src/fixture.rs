@@ -63,6 +63,7 @@ pub fn strategy(name: &str, mechanism: Mechanism, base_slice_ms: u64) -> Subject
         scheduler: scheduler.into(),
         version: "1.0".into(),
         weight: 0.5,
+        cgroups: Vec::new(),
     };
     Subject::Strategy {
         strategy: name.into(),
@@ -70,6 +71,19 @@ pub fn strategy(name: &str, mechanism: Mechanism, base_slice_ms: u64) -> Subject
         base_slice_ms,
         turns: vec![turn("front", "fifo"), turn("back", "vtime")],
     }
+}
+
+/// Both parts on lanes, beside each other.
+pub fn lanes(name: &str) -> Subject {
+    let Subject::Strategy { strategy, turns, .. } = strategy(name, Mechanism::Lane, 0) else {
+        unreachable!("it was just made")
+    };
+    let of = |turn: TurnShare| {
+        let cgroup = format!("metasched/qa/{}", turn.app);
+        turn.cgroups(vec![cgroup])
+    };
+    let lanes = turns.into_iter().map(of).collect();
+    Subject::Lanes { strategy, default: ("vtime".into(), "1.0".into()), lanes }
 }
 
 pub fn key(form: &str) -> SeriesKey {
@@ -184,6 +198,9 @@ pub fn full_store(path: &Path, rounds: u32) -> Store {
                     writer.run("full", round, &subject, RunKind::Measured, 1.0 + gain, p99);
                 }
             }
+            let gain = 0.08 + 0.01 * s as f64;
+            let subject = lanes(name);
+            writer.run("full", round, &subject, RunKind::Measured, 1.0 + gain, 1.0 - 2.0 * gain);
         }
     }
     store

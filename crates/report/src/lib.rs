@@ -13,9 +13,9 @@ mod plan;
 mod turns;
 
 pub use analysis::{
-    Analysis, Baseline, CandidateFigures, Composition, FormFigures, Ratio, StrategyFigures,
-    analyse, composition,
+    Analysis, Baseline, CandidateFigures, Composition, FormFigures, Mode, Over, Ratio,
+    StrategyFigures, analyse, composition,
 };
 pub use page::{Bench, Figure, page};
 pub use plan::{AppPlan, Confidence, Estimate, ExpectedRatio, Plan, PlanOptions, TableRow, plan};
-pub use turns::{Cycle, PartTurn, cycle};
+pub use turns::{Cycle, PartTurn, cycle, side_by_side};

@@ -1,4 +1,5 @@
-//! Which schedulers take turns, under a mechanism that cannot carry all of them.
+//! Which schedulers take turns or run side by side, under a mechanism that cannot carry
+//! all of them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -50,6 +51,25 @@ pub fn cycle(
     possible: impl Fn(&str) -> bool,
     asked: &BTreeMap<String, String>,
 ) -> Result<Cycle> {
+    let Cycle { mut turns, mut notes } = side_by_side(plan, &possible, asked)?;
+    if turns.len() > 1 && turns.iter().all(|t| t.scheduler == turns[0].scheduler) {
+        let free = |app: &&AppPlan| !asked.contains_key(&app.name);
+        part_ways(plan.apps.iter().filter(free), &mut turns, &possible, &mut notes);
+    }
+    Ok(Cycle { turns, notes })
+}
+
+/// As [`cycle`], for parts that run side by side: they may well have the same scheduler,
+/// each on a lane of its own.
+///
+/// # Errors
+///
+/// As there.
+pub fn side_by_side(
+    plan: &Plan,
+    possible: impl Fn(&str) -> bool,
+    asked: &BTreeMap<String, String>,
+) -> Result<Cycle> {
     if let Some(unknown) = asked.keys().find(|a| plan.apps.iter().all(|app| app.name != **a)) {
         let parts: Vec<&str> = plan.apps.iter().map(|a| a.name.as_str()).collect();
         return Err(Error::new(
@@ -66,10 +86,6 @@ pub fn cycle(
             Some(name) => turn(app, &estimate(app, name)),
             None => preferred(app, &possible, &mut notes)?,
         });
-    }
-    if turns.len() > 1 && turns.iter().all(|t| t.scheduler == turns[0].scheduler) {
-        let free = |app: &&AppPlan| !asked.contains_key(&app.name);
-        part_ways(plan.apps.iter().filter(free), &mut turns, &possible, &mut notes);
     }
     Ok(Cycle { turns, notes })
 }
@@ -251,6 +267,8 @@ mod tests {
         // The front end gains by fifo, the back end by vtime.
         assert_eq!(schedulers(&set_apart), ["fifo", "vtime"]);
         assert!(set_apart.notes[0].contains("all parts come to fifo"), "{:?}", set_apart.notes);
+        let beside = side_by_side(&plan, policy, &BTreeMap::new()).unwrap();
+        assert_eq!((schedulers(&beside), beside.notes.len()), (vec!["fifo", "fifo"], 0));
         let only = cycle(&plan, |name| name == "fifo", &BTreeMap::new()).unwrap();
         assert_eq!(schedulers(&only), ["fifo", "fifo"]);
         assert!(only.notes[0].contains("nothing is switched"), "{:?}", only.notes);

@@ -16,5 +16,5 @@ pub use choose::{
     WORTHWHILE_GAIN, assess, choose,
 };
 pub use error::StrategyError;
-pub use turns::{expected_ratio, rounded, switching_share, timeslices};
+pub use turns::{expected_ratio, lane_weights, rounded, switching_share, timeslices};
 pub use weights::{AppFigures, BenefitForm, Strategy, all_weights, weights};

@@ -183,23 +183,26 @@ pub struct Allotment {
     pub rounds: usize,
 }
 
-/// Spends `budget` on `searches` searches (one for each strategy and mechanism),
-/// each measurement taking `measurement` with all that goes with it. The default
-/// scheduler is measured once in each round of each of the two stages.
+/// Spends `budget` on `searches` searches (one for each strategy and mechanism) and on
+/// what has no base timeslice, of which there are `beside`, each measurement taking
+/// `measurement` with all that goes with it. The default scheduler is measured once in
+/// each round of each of the two stages, the others beside the searches in the first one.
 pub fn allot(
     budget: Duration,
     measurement: Duration,
     searches: usize,
+    beside: usize,
 ) -> Result<Allotment, TuneError> {
     let measurement_s = measurement.as_secs_f64().max(1e-3);
     let affordable = (budget.as_secs_f64() / measurement_s) as usize;
     let cost = |points: usize, rounds: usize| {
         let stages = if refinements_of(points) > 0 { 2 } else { 1 };
-        rounds * (searches * points + stages)
+        rounds * (searches * points + beside + stages)
     };
-    let points = (1..=MAX_POINTS).rev().find(|p| cost(*p, MIN_ROUNDS) <= affordable);
-    let Some(points) = points.filter(|_| searches > 0) else {
-        let needed = Duration::from_secs_f64(cost(1, MIN_ROUNDS) as f64 * measurement_s);
+    let sensible = if searches > 0 { 1..=MAX_POINTS } else { 0..=0 };
+    let least = cost(*sensible.start(), MIN_ROUNDS);
+    let Some(points) = sensible.rev().find(|p| cost(*p, MIN_ROUNDS) <= affordable) else {
+        let needed = Duration::from_secs_f64(least as f64 * measurement_s);
         return Err(TuneError::BudgetTooSmall { needed });
     };
     // What is left over goes into rounds.
@@ -308,19 +311,30 @@ mod tests {
         for budget_s in (60..7200).step_by(97) {
             for searches in 1..=8 {
                 let budget = Duration::from_secs(budget_s);
-                let Ok(a) = allot(budget, ms(12_500), searches) else { continue };
-                let stages = 1 + usize::from(a.refinements > 0);
-                let runs = a.rounds * (searches * (a.grid + a.refinements) + stages);
-                assert!(ms(12_500) * runs as u32 <= budget, "{a:?} for {budget:?}");
-                assert!(a.rounds >= MIN_ROUNDS && a.grid >= 1, "{a:?}");
+                for beside in [0, 4] {
+                    let Ok(a) = allot(budget, ms(12_500), searches, beside) else { continue };
+                    let stages = 1 + usize::from(a.refinements > 0);
+                    let points = searches * (a.grid + a.refinements);
+                    let runs = a.rounds * (points + beside + stages);
+                    assert!(ms(12_500) * runs as u32 <= budget, "{a:?} for {budget:?}");
+                    assert!(a.rounds >= MIN_ROUNDS && a.grid >= 1, "{a:?}");
+                }
             }
         }
     }
 
     #[test]
     fn a_budget_that_is_too_small_says_how_much_is_needed() {
-        let e = allot(ms(10_000), ms(10_000), 8).unwrap_err();
+        let e = allot(ms(10_000), ms(10_000), 8, 0).unwrap_err();
         assert_eq!(e, TuneError::BudgetTooSmall { needed: ms(270_000) });
-        assert!(allot(ms(270_000), ms(10_000), 8).is_ok());
+        assert!(allot(ms(270_000), ms(10_000), 8, 0).is_ok());
+        let e = allot(ms(10_000), ms(10_000), 8, 4).unwrap_err();
+        assert_eq!(e, TuneError::BudgetTooSmall { needed: ms(390_000) });
+    }
+
+    #[test]
+    fn what_has_no_base_timeslice_needs_no_search() {
+        let a = allot(ms(100_000), ms(10_000), 0, 1).unwrap();
+        assert_eq!(a, Allotment { grid: 0, refinements: 0, rounds: 5 });
     }
 }

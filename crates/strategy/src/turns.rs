@@ -1,4 +1,4 @@
-//! From weights to turns, and what turns can be expected to give.
+//! From weights to turns or lanes, and what turns can be expected to give.
 
 use std::time::Duration;
 
@@ -13,6 +13,18 @@ pub fn timeslices(base: Duration, weights: &[f64]) -> Vec<Duration> {
         .iter()
         .map(|w| Duration::try_from_secs_f64(cycle_s * w.max(0.0)).unwrap_or(Duration::ZERO))
         .collect()
+}
+
+/// The weight of each application's lane, where all run at the same time: its share of
+/// what all of them would have at the weight that a cgroup has by default, 100. So an
+/// even share is 100, and what runs beside the applications has one share more.
+///
+/// In the range of `cpu.weight`; a share of 0, or one that is no number, gives the least.
+pub fn lane_weights(shares: &[f64]) -> Vec<u32> {
+    const DEFAULT: f64 = 100.0;
+    let all = shares.len() as f64 * DEFAULT;
+    // The cast takes what is no number for 0.
+    shares.iter().map(|share| ((share * all).round() as u32).clamp(1, 10_000)).collect()
 }
 
 /// The weights in hundredths, adding up to 1 as before: each is rounded down, and
@@ -67,6 +79,13 @@ mod tests {
     use super::*;
 
     const BASE: Duration = Duration::from_millis(1800);
+
+    #[test]
+    fn even_shares_are_the_default_weight_and_none_is_out_of_range() {
+        assert_eq!(lane_weights(&[0.5, 0.5]), [100, 100]);
+        assert_eq!(lane_weights(&[0.75, 0.25]), [150, 50]);
+        assert_eq!(lane_weights(&[0.0, f64::NAN, 1e9]), [1, 1, 10_000]);
+    }
 
     #[test]
     fn a_cycle_lasts_one_base_timeslice_for_each_part() {

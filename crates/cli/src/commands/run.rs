@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long = "cgroup", value_name = "APP=CGROUP")]
     cgroups: Vec<lanes::AppCgroup>,
     /// With --mode lanes: the policy of everything that is in none of those cgroups
-    #[arg(long, value_name = "POLICY", default_value = "vtime")]
+    #[arg(long, value_name = "POLICY", default_value = DEFAULT_POLICY)]
     default: String,
     /// How the time is shared: round-robin, delta, benefit, delta-benefit. The default
     /// is the one that was best when published
@@ -78,10 +78,15 @@ pub struct Args {
     scope: scope::Args,
 }
 
+/// The policy of what has no lane of its own, unless another is named.
+pub const DEFAULT_POLICY: &str = "vtime";
+
 /// How applications get their schedulers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Mode {
+pub enum Mode {
+    /// One after the other, the whole machine.
     Turns,
+    /// All at the same time, each in its cgroups.
     Lanes,
 }
 

@@ -16,16 +16,18 @@ use metasched_report::{Analysis, plan};
 use metasched_strategy::Strategy;
 
 use super::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, Source};
+use super::run::{DEFAULT_POLICY, Mode};
 use crate::context::Context;
 use search::{Searches, Settings};
 use show::Show;
 
-/// Searches the base timeslice of a metascheduler on throughput.
+/// Searches the best way to run the preferred schedulers together, on throughput.
 ///
 /// Measures the whole application while the parts' preferred schedulers take turns,
-/// under each strategy, by each mechanism and for several base timeslices, in random
-/// order with EEVDF and the best single scheduler in every round. A coarse grid comes
-/// first, then a closer look around the best. Everything is kept in the store, and a
+/// under each strategy, by each mechanism and for several base timeslices, and while
+/// they run side by side on lanes with the strategy's weights, in random order with
+/// EEVDF and the best single scheduler in every round. For the base timeslice a coarse
+/// grid comes first, then a closer look around the best. Everything is kept in the store, and a
 /// repeated call measures only what is missing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -41,7 +43,14 @@ pub struct Args {
         default_value = "round-robin,delta,benefit,delta-benefit"
     )]
     strategies: Vec<Strategy>,
-    /// The mechanisms to search: swap (any scheduler, by stopping and starting
+    /// How applications get their schedulers: turns (one after the other, the whole
+    /// machine) and lanes (all at the same time, each in its cgroups; our policies only)
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "turns,lanes")]
+    mode: Vec<Mode>,
+    /// With lanes: the policy of everything that has none of its own
+    #[arg(long, value_name = "POLICY", default_value = DEFAULT_POLICY)]
+    default: String,
+    /// The mechanisms to search for turns: swap (any scheduler, by stopping and starting
     /// processes) and lane (our policies)
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "swap,lane")]
     mechanism: Vec<Mechanism>,
@@ -96,7 +105,8 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let table = candidates(&CandidateEnv::system())?;
     let settings = Settings {
         strategies: &args.strategies,
-        mechanisms: &args.mechanism,
+        mechanisms: if args.mode.contains(&Mode::Turns) { &args.mechanism } else { &[] },
+        default: args.mode.contains(&Mode::Lanes).then_some(&args.default),
         base_slices: &args.base_slices,
         asked: args.turns.iter().cloned().collect::<BTreeMap<_, _>>(),
         benefit: args.choice.benefit_form,
@@ -105,7 +115,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         warmup: args.warmup,
         seed: args.seed,
     };
-    let searches = Searches::new(&plan, &analysis, &table, settings)?;
+    let searches = Searches::new(&plan, &analysis, &table, &workload, settings)?;
     let mut show = Show::new(context, &analysis.workload);
     searches.notes().iter().for_each(|note| show.note(note));
 

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use metasched_base::{Error, Kind, Result};
 
@@ -77,6 +77,18 @@ impl Workload {
                 self.params.get(name).is_some_and(|value| allowed.contains(value))
             })
         })
+    }
+
+    /// The cgroups, below the workload's, in which a part of the form `whole` runs: those
+    /// of the part's own form that the whole has too. Empty where it runs in none of
+    /// its own, as with all parts in one process.
+    pub fn part_cgroups(&self, part: &str, whole: &str) -> BTreeSet<&str> {
+        let of = |name: &str| -> BTreeSet<&str> {
+            let form = self.manifest.forms.iter().find(|form| form.name == name);
+            let processes = form.into_iter().flat_map(|form| self.processes(form));
+            processes.map(|process| process.cgroup.as_str()).collect()
+        };
+        of(part).intersection(&of(whole)).copied().collect()
     }
 
     /// The parameters as environment variables.

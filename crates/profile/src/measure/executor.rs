@@ -1,10 +1,13 @@
 use std::time::Duration;
 
 use metasched_base::{Interrupt, Result};
-use metasched_control::{Candidate, SwitchRecord, Switcher, Turn, take_turns};
-use metasched_strategy::timeslices;
+use metasched_control::{
+    Assignments, Candidate, LaneProgram, SwitchRecord, Switcher, Turn, take_turns,
+};
+use metasched_loader::LaneSpec;
+use metasched_strategy::{lane_weights, timeslices};
 
-use crate::{Error, Kind, Subject};
+use crate::{Error, Kind, Subject, TurnShare};
 
 /// What is done while a subject is in force. It ends early when the interrupt that it
 /// is given is raised.
@@ -25,12 +28,15 @@ pub trait Executor {
 pub struct SwitcherExecutor<'a> {
     switcher: &'a mut Switcher,
     candidates: &'a [Candidate],
+    /// The lanes of the subject in force.
+    lanes: Assignments,
 }
 
 impl<'a> SwitcherExecutor<'a> {
     /// Will put these candidates in force through this switcher.
     pub fn new(switcher: &'a mut Switcher, candidates: &'a [Candidate]) -> Self {
-        Self { switcher, candidates }
+        let lanes = Assignments::new(switcher.root());
+        Self { switcher, candidates, lanes }
     }
 
     /// The candidate that the subject names, with the same version and options.
@@ -42,6 +48,15 @@ impl<'a> SwitcherExecutor<'a> {
             .ok_or_else(|| missing(&subject.to_string()))
     }
 
+    /// The candidate of that name, options included, and version.
+    fn named(&self, scheduler: &str, version: &str) -> Result<Candidate> {
+        self.candidates
+            .iter()
+            .find(|c| Subject::scheduler(c).to_string() == scheduler && c.version == version)
+            .cloned()
+            .ok_or_else(|| missing(&format!("{scheduler} {version}")))
+    }
+
     fn turns(&self, subject: &Subject) -> Result<Vec<Turn>> {
         let Subject::Strategy { base_slice_ms, turns, .. } = subject else { return Ok(Vec::new()) };
         let weights: Vec<f64> = turns.iter().map(|turn| turn.weight).collect();
@@ -50,18 +65,34 @@ impl<'a> SwitcherExecutor<'a> {
             .iter()
             .zip(slices)
             .map(|(turn, slice)| {
-                let candidate = self
-                    .candidates
-                    .iter()
-                    .find(|c| {
-                        Subject::scheduler(c).to_string() == turn.scheduler
-                            && c.version == turn.version
-                    })
-                    .ok_or_else(|| missing(&format!("{} {}", turn.scheduler, turn.version)))?;
-                Ok(Turn { candidate: candidate.clone(), slice, app: turn.app.clone() })
+                let candidate = self.named(&turn.scheduler, &turn.version)?;
+                Ok(Turn { candidate, slice, app: turn.app.clone() })
             })
             .collect()
     }
+
+    /// Puts each application on its lane.
+    fn assign(&mut self, lanes: &[TurnShare]) -> Result<()> {
+        let shares: Vec<f64> = lanes.iter().map(|lane| lane.weight).collect();
+        for (lane, weight) in lanes.iter().zip(lane_weights(&shares)) {
+            let spec = LaneSpec { weight: Some(weight), ..LaneSpec::of(&lane.scheduler) };
+            self.lanes.assign_all(program(self.switcher)?, &lane.cgroups, &spec)?;
+        }
+        Ok(())
+    }
+
+    /// When the latest lane lost its application because its policy did not dispatch.
+    fn last_quarantine_ns(&mut self) -> Option<u64> {
+        self.switcher.program()?.quarantines().iter().map(|q| q.at_ns).max()
+    }
+}
+
+/// Our program, which was just put in force.
+fn program(switcher: &mut Switcher) -> Result<&mut dyn LaneProgram> {
+    switcher.program().ok_or_else(|| {
+        Error::new(Kind::BadInput, "put applications on lanes", "our program is not in force")
+            .remedy("choose a policy of ours for everything else")
+    })
 }
 
 fn missing(what: &str) -> Error {
@@ -84,8 +115,18 @@ impl Executor for SwitcherExecutor<'_> {
             Err(e) if e.kind == Kind::SchedulerExit => {}
             other => other?,
         }
+        match self.switcher.program() {
+            Some(program) => self.lanes.clear(program)?,
+            // They went with the program.
+            None => self.lanes = Assignments::new(self.switcher.root()),
+        }
         let record = match subject {
             Subject::Scheduler { .. } => self.switcher.switch_to(&self.candidate(subject)?)?,
+            Subject::Lanes { default: (policy, version), lanes, .. } => {
+                let record = self.switcher.switch_to(&self.named(policy, version)?)?;
+                self.assign(lanes)?;
+                record
+            }
             Subject::Strategy { mechanism, .. } => {
                 // The first turn's, so that the measured time holds only changes of turn.
                 let turns = self.turns(subject)?;
@@ -100,8 +141,16 @@ impl Executor for SwitcherExecutor<'_> {
 
     fn during(&mut self, subject: &Subject, work: Work) -> Result<Vec<SwitchRecord>> {
         let Subject::Strategy { mechanism, .. } = subject else {
+            let quarantine = self.last_quarantine_ns();
             work(&Interrupt::default());
             self.switcher.check_alive()?;
+            if self.last_quarantine_ns() != quarantine {
+                return Err(Error::new(
+                    Kind::SchedulerExit,
+                    format!("keep '{subject}' in force"),
+                    "a lane was put in quarantine: its policy left tasks that could run",
+                ));
+            }
             return Ok(Vec::new());
         };
         let turns = self.turns(subject)?;

@@ -55,7 +55,7 @@ impl Groups for Cgroups {
         if let Some(guard) = &self.guard {
             guard.watch_cgroup(whole.path())?;
         }
-        let cgroup = Cgroup::create(&format!("{}/{name}", top(workload)))?;
+        let cgroup = Cgroup::create(&cgroup_name(workload, name))?;
         // A metasched that was killed together with its guard may have left some.
         cgroup.kill()?;
         Ok(Box::new(Placed(cgroup)))
@@ -70,6 +70,11 @@ impl Groups for Cgroups {
             None => Ok(()),
         }
     }
+}
+
+/// The path, below the mount point, of a workload's cgroup.
+pub fn cgroup_name(workload: &str, name: &str) -> String {
+    format!("{}/{name}", top(workload))
 }
 
 fn top(workload: &str) -> String {

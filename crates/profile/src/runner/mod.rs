@@ -12,7 +12,7 @@ mod tracer;
 mod wait;
 
 pub use application::Application;
-pub use groups::{Cgroups, Group, Groups, Usage};
+pub use groups::{Cgroups, Group, Groups, Usage, cgroup_name};
 pub use load::{Observe, RunResult};
 pub use prepare::{Prepared, prepare, stage};
 pub use site::Site;

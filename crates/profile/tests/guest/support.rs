@@ -34,7 +34,9 @@ pub fn nothing_left() -> bool {
     };
     status().is_default()
         && processes(ours).is_empty()
-        && !Path::new("/sys/fs/cgroup/metasched/pingpong").exists()
+        && ["pingpong", "beside"]
+            .iter()
+            .all(|name| !Path::new("/sys/fs/cgroup/metasched").join(name).exists())
 }
 
 /// Waits until something is so.
@@ -46,9 +48,14 @@ pub fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// The workload of these tests.
+/// The workload of most of these tests.
 pub fn pingpong() -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pingpong").display().to_string()
+    fixture("pingpong")
+}
+
+/// A workload in the folder of fixtures.
+pub fn fixture(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name).display().to_string()
 }
 
 /// A folder with a store.
@@ -84,10 +91,18 @@ impl Lab {
 
     /// `metasched profile WORKLOAD ...` with this store and short runs.
     pub fn profile(&self, workload: &str, arguments: &[&str]) -> Run {
+        self.measure(&["profile", workload], arguments)
+    }
+
+    /// `metasched tune WORKLOAD ...`, the same way.
+    pub fn tune(&self, workload: &str, arguments: &[&str]) -> Run {
+        self.measure(&["tune", "--workload", workload], arguments)
+    }
+
+    fn measure(&self, command: &[&str], arguments: &[&str]) -> Run {
         let store = self.store().display().to_string();
         let short = ["--duration", "1s", "--warmup", "0s", "--store", &store, "--json"];
-        let all: Vec<&str> =
-            ["profile", workload].iter().chain(arguments).chain(&short).copied().collect();
+        let all: Vec<&str> = command.iter().chain(arguments).chain(&short).copied().collect();
         Run::start(&all)
     }
 }

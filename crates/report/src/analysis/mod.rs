@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use composition::{Composition, composition};
 pub use form::{Baseline, CandidateFigures, FormFigures, Ratio};
 pub(crate) use rounds::Rounds;
-pub use strategies::StrategyFigures;
+pub use strategies::{Mode, Over, StrategyFigures};
 
 /// The seed of all resampling. A constant, so that the same store gives the same
 /// page to the byte; another would move bounds by a thousandth or so.

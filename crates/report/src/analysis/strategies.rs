@@ -1,4 +1,4 @@
-//! Metaschedulers on the whole application.
+//! Metaschedulers on the whole application, by turns and by lanes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,30 +7,94 @@ use metasched_base::Result;
 use metasched_control::Mechanism;
 use metasched_profile::{BASELINE, Measurement, Query, RunKind, Series, Store, Subject, TurnShare};
 use metasched_stats::{Interval, paired_ratio};
-use metasched_strategy::CandidateRounds;
+use metasched_strategy::{CandidateRounds, Round, Sample};
 use serde::Serialize;
 
 use super::form::{Ratio, ratios};
 use super::{Rounds, SEED};
 
-/// A metascheduler at one base timeslice.
+/// How the schedulers of a strategy share the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "mode", rename_all = "snake_case")]
+pub enum Mode {
+    /// One after the other, each for the whole machine.
+    Turns {
+        /// How turns were changed.
+        mechanism: Mechanism,
+        /// The base timeslice, in milliseconds.
+        base_slice_ms: u64,
+    },
+    /// All at the same time, each application on a lane of its own.
+    Lanes,
+}
+
+/// A metascheduler, at one base timeslice where there are turns.
 #[derive(Clone, Debug, Serialize)]
 pub struct StrategyFigures {
     /// The strategy's name.
     pub strategy: String,
-    /// How turns were changed.
-    pub mechanism: Mechanism,
-    /// The base timeslice, in milliseconds.
-    pub base_slice_ms: u64,
-    /// The turns.
+    /// How its schedulers share the machine.
+    #[serde(flatten)]
+    pub mode: Mode,
+    /// The turns or lanes.
     pub turns: Vec<TurnShare>,
+    /// The policy of everything that has no lane; absent for turns.
+    pub default: Option<String>,
     /// Throughput against the default scheduler.
     pub throughput: Ratio,
     /// 99th percentile of latency against the default scheduler.
     pub p99: Ratio,
-    /// Throughput against each single scheduler that was measured in the same
-    /// rounds, by its label.
-    pub throughput_over_single: BTreeMap<String, Interval>,
+    /// Against what else was measured in the same rounds, by its label: each single
+    /// scheduler and, for lanes, the turns with the most throughput.
+    pub over: BTreeMap<String, Over>,
+}
+
+/// Ratios to another subject, by runs of the same rounds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Over {
+    /// Throughput: more is better.
+    pub throughput: Interval,
+    /// 99th percentile of latency: less is better; absent where a run had none.
+    pub p99: Option<Interval>,
+}
+
+impl Mode {
+    /// Of a subject that is no single scheduler.
+    fn of(subject: &Subject) -> Option<(Self, &str, &[TurnShare])> {
+        match subject {
+            Subject::Scheduler { .. } => None,
+            Subject::Strategy { strategy, mechanism, base_slice_ms, turns } => {
+                let (mechanism, base_slice_ms) = (*mechanism, *base_slice_ms);
+                Some((Self::Turns { mechanism, base_slice_ms }, strategy, turns))
+            }
+            Subject::Lanes { strategy, lanes, .. } => Some((Self::Lanes, strategy, lanes)),
+        }
+    }
+
+    /// The base timeslice, where there is one.
+    pub fn base_slice_ms(self) -> Option<u64> {
+        match self {
+            Self::Turns { base_slice_ms, .. } => Some(base_slice_ms),
+            Self::Lanes => None,
+        }
+    }
+
+    /// How turns were changed, where there are turns.
+    pub fn mechanism(self) -> Option<Mechanism> {
+        match self {
+            Self::Turns { mechanism, .. } => Some(mechanism),
+            Self::Lanes => None,
+        }
+    }
+
+    /// Turns by swap, turns by lane, lanes; of each, by timeslice.
+    fn order(self) -> (u8, u64) {
+        match self {
+            Self::Turns { mechanism: Mechanism::Swap, base_slice_ms } => (0, base_slice_ms),
+            Self::Turns { mechanism: Mechanism::Lane, base_slice_ms } => (1, base_slice_ms),
+            Self::Lanes => (2, 0),
+        }
+    }
 }
 
 /// Reads the newest of the series (they come newest first) in which
@@ -62,7 +126,7 @@ fn of(all: &[Measurement]) -> Vec<StrategyFigures> {
     });
     let mut strategies: Vec<(String, &Subject)> = newest
         .iter()
-        .filter(|(_, s)| matches!(s, Subject::Strategy { .. }))
+        .filter(|(_, s)| Mode::of(s).is_some())
         .map(|(label, subject)| (label.clone(), *subject))
         .collect();
     strategies.sort_by_key(|(_, subject)| order(subject));
@@ -74,51 +138,64 @@ fn of(all: &[Measurement]) -> Vec<StrategyFigures> {
             switching: Duration::ZERO,
         })
         .collect();
+    let rated: Vec<(Ratio, Ratio)> = ratios(&measured);
     let singles: Vec<&String> = newest
         .iter()
         .filter(|(_, s)| matches!(s, Subject::Scheduler { .. }) && !s.is_baseline())
         .map(|(label, _)| label)
         .collect();
+    let turns = strategies.iter().zip(&rated).filter_map(|((label, subject), (throughput, _))| {
+        let taken = matches!(subject, Subject::Strategy { .. });
+        Some((label, throughput.estimate.filter(|_| taken)?))
+    });
+    let best_turns = turns.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(label, _)| label);
     strategies
         .iter()
-        .zip(measured.iter().zip(ratios(&measured)))
+        .zip(measured.iter().zip(&rated))
         .filter(|(_, (rounds, _))| !rounds.rounds.is_empty())
         .filter_map(|((label, subject), (_, (throughput, p99)))| {
-            let Subject::Strategy { strategy, mechanism, base_slice_ms, turns } = subject else {
-                return None;
+            let (mode, strategy, turns) = Mode::of(subject)?;
+            let others = best_turns.filter(|_| mode == Mode::Lanes);
+            let default = match subject {
+                Subject::Lanes { default: (policy, _), .. } => Some(policy.clone()),
+                _ => None,
             };
-            let throughput_over_single = singles
-                .iter()
-                .filter_map(|single| {
-                    let pairs: Vec<(f64, f64)> = rounds
-                        .pairs(label, single)
-                        .iter()
-                        .map(|r| (r.candidate.throughput_per_s, r.default.throughput_per_s))
-                        .collect();
-                    Some(((*single).clone(), paired_ratio(&pairs, SEED)?))
-                })
-                .collect();
             Some(StrategyFigures {
-                strategy: strategy.clone(),
-                mechanism: *mechanism,
-                base_slice_ms: *base_slice_ms,
-                turns: turns.clone(),
-                throughput,
-                p99,
-                throughput_over_single,
+                strategy: strategy.to_owned(),
+                mode,
+                turns: turns.to_vec(),
+                default,
+                throughput: *throughput,
+                p99: *p99,
+                over: singles
+                    .iter()
+                    .copied()
+                    .chain(others)
+                    .filter_map(|other| Some((other.clone(), over(&rounds.pairs(label, other))?)))
+                    .collect(),
             })
         })
         .collect()
 }
 
-/// Mechanism, then the paper's order of strategies, then the timeslice.
-fn order(subject: &Subject) -> (bool, usize, u64) {
-    let Subject::Strategy { strategy, mechanism, base_slice_ms, .. } = subject else {
-        return (false, 0, 0);
+/// The ratios of pairs of runs; `None` where there are too few.
+fn over(pairs: &[Round]) -> Option<Over> {
+    let ratio = |of: fn(&Sample) -> f64| {
+        let pairs: Vec<(f64, f64)> =
+            pairs.iter().map(|r| (of(&r.candidate), of(&r.default))).collect();
+        paired_ratio(&pairs, SEED)
     };
+    Some(Over { throughput: ratio(|s| s.throughput_per_s)?, p99: ratio(|s| s.p99_us) })
+}
+
+/// How turns are changed or lanes, then the paper's order of strategies, then the
+/// timeslice.
+fn order(subject: &Subject) -> (u8, usize, u64) {
+    let Some((mode, strategy, _)) = Mode::of(subject) else { return (0, 0, 0) };
     let place = metasched_strategy::Strategy::ALL
         .iter()
         .position(|s| s.name() == strategy)
         .unwrap_or(usize::MAX);
-    (*mechanism == Mechanism::Lane, place, *base_slice_ms)
+    let (kind, base_slice_ms) = mode.order();
+    (kind, place, base_slice_ms)
 }

@@ -60,11 +60,14 @@ fn a_tuning_in_the_same_series_hides_no_scheduler() {
     let (_folder, path) = temporary();
     let analysis = analyse(&full_store(&path, 3), None, declared).unwrap();
     assert_eq!(analysis.whole().unwrap().candidates.len(), 5);
-    assert_eq!(analysis.strategies.len(), 4 * 2 * 4);
+    assert_eq!(analysis.strategies.len(), 4 * 2 * 4 + 4);
     let last = analysis.strategies.last().unwrap();
-    assert_eq!((last.strategy.as_str(), last.mechanism), ("delta-benefit", Mechanism::Lane));
-    let single = &last.throughput_over_single["scx_bpfland"];
+    assert_eq!((last.strategy.as_str(), last.mode), ("delta-benefit", Mode::Lanes));
+    let single = &last.over["scx_bpfland"].throughput;
     assert_eq!(single.n, 3, "only rounds that hold both are compared");
+    let turns = &last.over["delta-benefit 1800ms lane"];
+    assert!(turns.throughput.estimate > 1.0 && turns.p99.unwrap().estimate < 1.0, "{turns:?}");
+    assert_eq!(last.over.len(), 2, "the single scheduler, and the best of the turns");
 }
 
 #[test]

@@ -8,13 +8,24 @@ use super::lines::{self, Line, Panel, Reference};
 use super::schedulers::{ratio_text, verdict_text};
 use super::svg::Svg;
 use super::{absent, figure};
-use crate::analysis::{Analysis, Ratio, StrategyFigures};
+use crate::analysis::{Analysis, Mode, Ratio, StrategyFigures};
 
 /// The mechanism as the page calls it.
 pub fn mechanism_text(mechanism: Mechanism) -> &'static str {
     match mechanism {
         Mechanism::Swap => "process swap",
         Mechanism::Lane => "lane",
+    }
+}
+
+/// How a strategy's schedulers share the machine, in a few words.
+fn mode_text(mode: Mode) -> String {
+    match mode {
+        Mode::Turns { mechanism, base_slice_ms } => format!(
+            "taking turns by {} at a base timeslice of {base_slice_ms} ms",
+            mechanism_text(mechanism)
+        ),
+        Mode::Lanes => "side by side on lanes".to_owned(),
     }
 }
 
@@ -38,18 +49,18 @@ pub fn best_sentence(analysis: &Analysis) -> Option<String> {
         Verdict::TooFewRounds => "with too few rounds to tell it from EEVDF",
     };
     let mut text = format!(
-        "Taking turns, <b>{}</b> by {} at a base timeslice of {} ms gave the most throughput: \
-         {}, {verdict}; p99 latency {}.",
+        "Of all metaschedulers <b>{}</b>, {}, gave the most throughput: {}, {verdict}; p99 \
+         latency {}.",
         escape(&s.strategy),
-        mechanism_text(s.mechanism),
-        s.base_slice_ms,
+        mode_text(s.mode),
         escape(&ratio_text(&s.throughput)),
         escape(&ratio_text(&s.p99)),
     );
-    for (single, i) in &s.throughput_over_single {
+    for (other, over) in &s.over {
+        let i = over.throughput;
         text += &format!(
-            " Against {} alone, in the same rounds: {} ({} to {}).",
-            escape(single),
+            " Against {}, in the same rounds: {} ({} to {}).",
+            escape(other),
             percent(i.estimate),
             percent(i.low),
             percent(i.high)
@@ -60,14 +71,17 @@ pub fn best_sentence(analysis: &Analysis) -> Option<String> {
 
 /// Strategies over base timeslices, by both mechanisms.
 pub fn section(analysis: &Analysis) -> String {
-    let mut out = String::from("<section>\n<h2>Taking turns</h2>\n");
+    let mut out =
+        String::from("<section>\n<h2>Metaschedulers: turns, and lanes side by side</h2>\n");
     if analysis.strategies.is_empty() {
         return out + &absent("Metaschedulers", "metasched tune") + "</section>\n";
     }
     out += "<p>A metascheduler puts each part's preferred scheduler in force in turns. The base \
             timeslice sets how long: with n parts, a cycle lasts n base timeslices, and the \
             strategy's weights say how it is shared. By process swap one scheduler is stopped \
-            and the next started; by lane a running program changes its policy.</p>\n";
+            and the next started; by lane a running program changes its policy. Side by side \
+            there are no turns: each part is on a lane of its policy, all at the same time, \
+            with the strategy's weight as its share.</p>\n";
     out += &format!("<p>{}</p>\n", best_sentence(analysis).unwrap_or_default());
     out += "<div class=\"charts\">\n";
     let single = best_single(analysis, |c| c.throughput, true);
@@ -105,8 +119,8 @@ fn line_figure(
             let points: Vec<(f64, Ratio)> = analysis
                 .strategies
                 .iter()
-                .filter(|s| s.mechanism == mechanism && s.strategy == strategy.name())
-                .map(|s| (s.base_slice_ms as f64, of(s)))
+                .filter(|s| s.mode.mechanism() == Some(mechanism) && s.strategy == strategy.name())
+                .filter_map(|s| Some((s.mode.base_slice_ms()? as f64, of(s))))
                 .collect();
             if !points.is_empty() {
                 lines.push(Line { label: strategy.name().to_owned(), series, points });
@@ -127,13 +141,13 @@ fn line_figure(
 fn table(analysis: &Analysis) -> Table {
     let mut table = Table::new(
         "Metaschedulers on the whole, against EEVDF, with 95 % intervals",
-        ["strategy", "mechanism", "base timeslice", "rounds", "throughput", "", "p99 latency", ""],
+        ["strategy", "by", "base timeslice", "rounds", "throughput", "", "p99 latency", ""],
     );
     for s in &analysis.strategies {
         table.row([
             s.strategy.clone(),
-            mechanism_text(s.mechanism).to_owned(),
-            format!("{} ms", s.base_slice_ms),
+            by(s.mode).to_owned(),
+            s.mode.base_slice_ms().map_or("none".to_owned(), |ms| format!("{ms} ms")),
             s.throughput.interval.map_or(1, |i| i.n).to_string(),
             ratio_text(&s.throughput),
             verdict_text(s.throughput.verdict).to_owned(),
@@ -144,20 +158,25 @@ fn table(analysis: &Analysis) -> Table {
     table
 }
 
-/// Who had its turn under what, and with which weight.
+/// The mode in the tables.
+fn by(mode: Mode) -> &'static str {
+    mode.mechanism().map_or("lanes side by side", mechanism_text)
+}
+
+/// Who had its turn or lane under what, and with which weight.
 fn turns(analysis: &Analysis) -> String {
     let mut table =
-        Table::new("The turns", ["strategy", "mechanism", "turns: part, scheduler, weight"])
+        Table::new("The turns and lanes", ["strategy", "by", "part, scheduler, weight"])
             .wrap_last();
     let mut seen = Vec::new();
     for s in &analysis.strategies {
         let turns: Vec<String> =
             s.turns.iter().map(|t| format!("{}: {} {:.2}", t.app, t.scheduler, t.weight)).collect();
-        let row = [s.strategy.clone(), mechanism_text(s.mechanism).to_owned(), turns.join(", ")];
+        let row = [s.strategy.clone(), by(s.mode).to_owned(), turns.join(", ")];
         if !seen.contains(&row) {
             table.row(row.clone());
             seen.push(row);
         }
     }
-    table.details().replace("The figures as a table", "Who had which turn")
+    table.details().replace("The figures as a table", "Who had which turn or lane")
 }

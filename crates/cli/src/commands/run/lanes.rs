@@ -7,16 +7,13 @@ use std::time::{Duration, Instant};
 use metasched_base::{Error, Kind, Result};
 use metasched_control::keeper::Keeper;
 use metasched_control::{Candidate, CandidateKind, Switcher, SwitcherOptions, resolve};
-use metasched_loader::{LaneSpec, WEIGHTS};
+use metasched_loader::LaneSpec;
+use metasched_strategy::lane_weights;
 use serde::Serialize;
 
 use super::turns::Plan;
 use crate::commands::lane::pair;
 use crate::context::Context;
-
-/// The weight of a lane whose application's share is that of all others: what a cgroup
-/// has that nobody has touched.
-const EVEN_WEIGHT: f64 = 100.0;
 
 /// One `--cgroup APP=CGROUP`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,9 +89,10 @@ fn place(plan: &Plan, cgroups: &[AppCgroup], table: &[Candidate]) -> Result<Vec<
         )
         .remedy(format!("it has {}", known.join(", "))));
     }
-    let even = plan.rows().count() as f64;
+    let shares: Vec<f64> = plan.rows().map(|(_, _, share)| share).collect();
     plan.rows()
-        .map(|(app, scheduler, share)| {
+        .zip(lane_weights(&shares))
+        .map(|((app, scheduler, share), weight)| {
             let attempt = || format!("put '{app}' on a lane");
             let candidate = resolve(table, scheduler)?;
             if candidate.kind == CandidateKind::External {
@@ -113,12 +111,11 @@ fn place(plan: &Plan, cgroups: &[AppCgroup], table: &[Candidate]) -> Result<Vec<
                 return Err(Error::new(Kind::Usage, attempt(), "its cgroup is not known")
                     .remedy(format!("name it: --cgroup {app}=CGROUP")));
             }
-            let weight = (share * even * EVEN_WEIGHT).round() as u32;
             Ok(Placed {
                 app: app.to_owned(),
                 preferred: candidate.name,
                 share,
-                weight: lane.then(|| weight.clamp(*WEIGHTS.start(), *WEIGHTS.end())),
+                weight: lane.then_some(weight),
                 cgroups: own,
             })
         })

@@ -5,10 +5,12 @@ use std::time::Duration;
 use comfy_table::{Table, presets};
 use metasched_base::{Progress, format_duration};
 use metasched_profile::measure::Event;
-use metasched_report::StrategyFigures;
+use metasched_report::{Mode, StrategyFigures};
+use metasched_stats::Interval;
 use metasched_strategy::Verdict;
 
 use super::search::{DEFAULT, Tuned};
+use crate::commands::run::DEFAULT_POLICY;
 use crate::context::Context;
 
 /// Progress on standard error.
@@ -71,22 +73,19 @@ impl<'a> Show<'a> {
 
 /// The result as text.
 pub(super) fn text(tuned: &Tuned) -> String {
-    let mut out = format!(
-        "{}, {}, taking turns, against {DEFAULT}, with 95 % intervals:\n\n",
-        tuned.workload, tuned.form
-    );
+    let mut out =
+        format!("{}, {}, against {DEFAULT}, with 95 % intervals:\n\n", tuned.workload, tuned.form);
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["strategy", "by", "base slice", "throughput", "p99 latency", ""]);
     for row in &tuned.table {
         let best = tuned.best_of_each.iter().any(|b| {
-            (&b.strategy, b.mechanism, b.base_slice_ms)
-                == (&row.strategy, row.mechanism, row.base_slice_ms)
+            row.mode.mechanism().is_some() && (&b.strategy, b.mode) == (&row.strategy, row.mode)
         });
         table.add_row([
             row.strategy.clone(),
-            row.mechanism.to_string(),
-            format!("{} ms", row.base_slice_ms),
+            row.mode.mechanism().map_or("side by side".to_owned(), |m| m.to_string()),
+            row.mode.base_slice_ms().map_or(String::new(), |ms| format!("{ms} ms")),
             row.throughput.text(),
             row.p99.text(),
             if best { "its best" } else { "" }.to_owned(),
@@ -103,40 +102,52 @@ pub(super) fn text(tuned: &Tuned) -> String {
 fn best_text(best: &StrategyFigures, single: Option<&str>) -> String {
     let turns: Vec<String> =
         best.turns.iter().map(|t| format!("{}={}", t.app, t.scheduler)).collect();
+    let how = match best.mode {
+        Mode::Turns { mechanism, base_slice_ms } => format!("by {mechanism} at {base_slice_ms} ms"),
+        Mode::Lanes => "side by side".to_owned(),
+    };
     let mut out = format!(
-        "most throughput: {} by {} at {} ms ({}): {}\n",
+        "most throughput: {} {how} ({}): {}\n",
         best.strategy,
-        best.mechanism,
-        best.base_slice_ms,
         turns.join(", "),
         best.throughput.text()
     );
     if best.throughput.verdict != Verdict::Better {
         out += &format!("no metascheduler is better than {DEFAULT} beyond the noise\n");
     }
-    if let Some(single) = single
-        && let Some(i) = best.throughput_over_single.get(single)
-    {
-        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-        out += &format!(
-            "against {single} alone, in the same rounds: {:+.1} % ({:+.1} to {:+.1})\n",
-            percent(i.estimate),
-            percent(i.low),
-            percent(i.high)
-        );
+    for (other, over) in &best.over {
+        let alone = if Some(other.as_str()) == single { " alone" } else { "" };
+        out += &format!("against {other}{alone}, in the same rounds: {}", percent(over.throughput));
+        out += &over.p99.map_or(String::new(), |p99| format!(", p99 latency {}", percent(p99)));
+        out.push('\n');
     }
     out + &format!("to run it: {}\n", run_command(best))
 }
 
-/// The command that runs exactly these turns: the plan's may be others, where a
+/// A ratio as a difference, with its interval.
+fn percent(i: Interval) -> String {
+    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+    let (low, high) = (percent(i.low), percent(i.high));
+    format!("{:+.1} % ({low:+.1} to {high:+.1})", percent(i.estimate))
+}
+
+/// The command that runs exactly these turns or lanes: the plan's may be others, where a
 /// mechanism cannot carry them or other ones were asked for.
 fn run_command(best: &StrategyFigures) -> String {
-    let mut command = format!(
-        "metasched run --mechanism {} --base-slice {}ms",
-        best.mechanism, best.base_slice_ms
-    );
+    let mut command = match best.mode {
+        Mode::Turns { mechanism, base_slice_ms } => {
+            format!("metasched run --mechanism {mechanism} --base-slice {base_slice_ms}ms")
+        }
+        Mode::Lanes => {
+            let default = best.default.as_deref().unwrap_or(DEFAULT_POLICY);
+            format!("metasched run --mode lanes --default {default}")
+        }
+    };
     for turn in &best.turns {
         command += &format!(" --turn {}={}:{:.3}", turn.app, turn.scheduler, turn.weight);
+        for cgroup in &turn.cgroups {
+            command += &format!(" --cgroup {}={cgroup}", turn.app);
+        }
     }
     command
 }
