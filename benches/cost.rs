@@ -5,6 +5,9 @@
 //! applications beside it tasks are looked up, measured and shared out; the load is on
 //! one of those lanes, and the others are idle. All stand beside EEVDF in the same boot,
 //! in rounds of random order.
+//!
+//! After that the kernel counts what each callback takes, in runs of their own since
+//! counting costs time itself.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -16,7 +19,7 @@ use metasched_control::{
     Candidate, CandidateEnv, CandidateKind, Mechanism, Switcher, SwitcherOptions,
 };
 use metasched_host::cgroup::Cgroup;
-use metasched_loader::{DEFAULT_WEIGHT, LaneSpec};
+use metasched_loader::{CallbackCost, CountCallbacks, DEFAULT_WEIGHT, LaneSpec};
 use metasched_stats::{Interval, geometric_mean, paired_ratio};
 use serde::Serialize;
 
@@ -30,6 +33,9 @@ struct Args {
     /// How many rounds; each runs every scheduler once
     #[arg(long, default_value_t = 12)]
     rounds: u64,
+    /// How many rounds in which the kernel counts what callbacks take
+    #[arg(long, default_value_t = 3)]
+    count_rounds: u64,
     /// The seed of the order of runs
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -65,8 +71,18 @@ struct Figures {
     /// Eight lanes, of which the load has one, over one lane alone, by workload.
     ratio_lanes8: BTreeMap<&'static str, Option<f64>>,
     by_workload: BTreeMap<&'static str, BTreeMap<String, Option<Interval>>>,
+    /// What callbacks take under hackbench: nanoseconds for each call, and how many calls
+    /// there were for each time that a task started to run.
+    callbacks: BTreeMap<String, BTreeMap<&'static str, Callback>>,
     rounds: u64,
     seed: u64,
+}
+
+/// A callback, summed over all runs that were counted.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Callback {
+    ns: f64,
+    calls_per_run: f64,
 }
 
 fn main() -> ExitCode {
@@ -116,10 +132,68 @@ fn bench(args: &Args) -> Result<Figures> {
             progress.step();
         }
     }
-    switcher.restore()?;
     drop(progress);
+    let callbacks = callbacks(args, &mut switcher, &subjects, &cgroup, &interrupt)?;
+    switcher.restore()?;
     cgroup.remove()?;
-    Ok(figures(args, &subjects, &times))
+    Ok(Figures { callbacks, ..figures(args, &subjects, &times) })
+}
+
+/// Has the kernel count what the callbacks of our subjects take, in a few rounds.
+fn callbacks(
+    args: &Args,
+    switcher: &mut Switcher,
+    subjects: &[Subject],
+    cgroup: &Cgroup,
+    interrupt: &Interrupt,
+) -> Result<BTreeMap<String, BTreeMap<&'static str, Callback>>> {
+    let ours: Vec<&Subject> =
+        subjects.iter().filter(|s| s.candidate.kind == CandidateKind::Policy).collect();
+    let mut sums: BTreeMap<&str, BTreeMap<&'static str, (u64, u64)>> = BTreeMap::new();
+    let progress = Progress::new("callbacks", args.count_rounds * ours.len() as u64);
+    for round in 0..args.count_rounds {
+        for s in order(ours.len(), args.seed, round) {
+            interrupt.check("the benchmark")?;
+            progress.message(ours[s].name.clone());
+            start(switcher, ours[s], cgroup)?;
+            // The callbacks begin with each load of the program, so this is all of them.
+            let counting = CountCallbacks::start()?;
+            WORKLOADS[0].run(Some(cgroup))?;
+            for CallbackCost { name, calls, run_ns } in counting.read() {
+                let sum = sums.entry(&ours[s].name).or_default().entry(name).or_default();
+                *sum = (sum.0 + calls, sum.1 + run_ns);
+            }
+            progress.step();
+        }
+    }
+    drop(progress);
+    let mut titles = vec!["ns a call (calls for each run of a task)"];
+    let names = ["select_cpu", "enqueue", "dispatch", "running", "stopping"];
+    titles.extend(names);
+    let mut shown = table(&titles);
+    let mut all = BTreeMap::new();
+    for subject in ours {
+        let Some(of) = sums.get(subject.name.as_str()) else { continue };
+        let runs = of.get("running").map_or(0, |(calls, _)| *calls);
+        let costs: BTreeMap<&'static str, Callback> = of
+            .iter()
+            .filter(|(_, (calls, _))| *calls > 0 && runs > 0)
+            .map(|(name, (calls, run_ns))| {
+                let ns = *run_ns as f64 / *calls as f64;
+                (*name, Callback { ns, calls_per_run: *calls as f64 / runs as f64 })
+            })
+            .collect();
+        let mut row = vec![subject.name.clone()];
+        row.extend(names.map(|name| {
+            costs.get(name).map_or("not measured".to_owned(), |c| {
+                format!("{:.0} ({:.2})", c.ns, c.calls_per_run)
+            })
+        }));
+        shown.add_row(row);
+        all.insert(subject.name.clone(), costs);
+    }
+    println!("{shown}");
+    Ok(all)
 }
 
 /// Puts a subject in force, by process swap so that each begins from the same clean
@@ -197,6 +271,7 @@ fn figures(args: &Args, subjects: &[Subject], times: &[Vec<Vec<f64>>]) -> Figure
         ratio_fifo_over_scx_simple: combined("fifo", "scx_simple -f"),
         ratio_fifo_over_eevdf: combined("fifo", "eevdf"),
         by_workload,
+        callbacks: BTreeMap::new(),
         rounds: args.rounds,
         seed: args.seed,
     }

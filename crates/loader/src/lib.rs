@@ -5,6 +5,7 @@
 //! dropped, and when the process dies in whatever way.
 
 mod apps;
+mod callbacks;
 mod capture;
 mod exit;
 mod lanes;
@@ -18,6 +19,7 @@ mod version;
 mod wait;
 
 pub use apps::{APPS, ASSIGNED_MAX, DEFAULT_WEIGHT, LaneSpec, Quarantine, WEIGHTS};
+pub use callbacks::{CallbackCost, CountCallbacks};
 pub use exit::ExitRecord;
 pub use lanes::{LaneInfo, LaneState};
 pub use policy::{CounterInfo, OptionInfo, PolicyInfo, policies};
