@@ -35,7 +35,8 @@ struct cpu_ctx {
 	u64 cgroup;
 	u64 placed_seq;
 	u64 ran_from_ns; /* sum_exec_runtime when it started to run */
-	u64 charged_from_ns; /* sum_exec_runtime up to which its lane is charged */
+	u64 charged_from_ns; /* sum_exec_runtime up to which its lane is charged, but for */
+	u64 uncharged_ns; /* see CHARGE_NS */
 	/* The task whose cgroup has a limit, which may be known when its lane is not. */
 	u64 limited_task;
 	u64 limit;
