@@ -19,6 +19,8 @@
 
 /* 100 is the weight of a task with nice 0 and of a cgroup nobody has touched. */
 #define WEIGHT_DFL 100
+/* Of a cgroup with cpu.idle; the fair class gives it three tenths of that. */
+#define WEIGHT_IDLE 1
 
 struct lane {
 	/* Read on every path, written only before the lane is in force. */

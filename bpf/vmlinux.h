@@ -213,6 +213,7 @@ struct sched_ext_ops {
 	void (*cgroup_set_weight)(struct cgroup *cgrp, u32 weight);
 	void (*cgroup_set_bandwidth)(struct cgroup *cgrp, u64 period_us, u64 quota_us,
 				     u64 burst_us);
+	void (*cgroup_set_idle)(struct cgroup *cgrp, bool idle);
 	void (*cpu_online)(s32 cpu);
 	void (*cpu_offline)(s32 cpu);
 	s32 (*init)(void);

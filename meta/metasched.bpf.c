@@ -150,7 +150,14 @@ void BPF_PROG(metasched_tick, struct task_struct *p)
 		tick_limited(p);
 }
 
-/* Called for every cgroup that is there when we are loaded, then for every new one. */
+/*
+ * The callbacks about cgroups. A kernel without CONFIG_EXT_GROUP_SCHED has none of
+ * them, and the loader leaves them out: then cpu.max is not enforced, and weights are
+ * those that cgroups had when they were assigned.
+ *
+ * This one is called for every cgroup that is there when we are loaded, then for
+ * every new one.
+ */
 SEC("struct_ops.s/metasched_cgroup_init")
 s32 BPF_PROG(metasched_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
@@ -174,8 +181,7 @@ void BPF_PROG(metasched_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us
 }
 
 /* The weight of a cgroup that is assigned is its lane's, unless the user gave one. */
-SEC("struct_ops/metasched_cgroup_set_weight")
-void BPF_PROG(metasched_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
+static __always_inline void cgroup_weighs(struct cgroup *cgrp, u32 weight)
 {
 	u64 id = cgrp->kn->id;
 	u32 *number = bpf_map_lookup_elem(&cgroup_apps, &id);
@@ -186,6 +192,19 @@ void BPF_PROG(metasched_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 	app = app_at(*number);
 	if (app->lane && !app->weight_fixed)
 		lane_at(app->lane - 1)->weight = weight;
+}
+
+SEC("struct_ops/metasched_cgroup_set_weight")
+void BPF_PROG(metasched_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
+{
+	cgroup_weighs(cgrp, weight);
+}
+
+/* As in the fair class: the least weight, and on its end the default one. */
+SEC("struct_ops/metasched_cgroup_set_idle")
+void BPF_PROG(metasched_cgroup_set_idle, struct cgroup *cgrp, bool idle)
+{
+	cgroup_weighs(cgrp, idle ? WEIGHT_IDLE : WEIGHT_DFL);
 }
 
 /*
@@ -325,6 +344,7 @@ struct sched_ext_ops metasched_ops = {
 	.cgroup_exit = (void *)metasched_cgroup_exit,
 	.cgroup_set_weight = (void *)metasched_cgroup_set_weight,
 	.cgroup_set_bandwidth = (void *)metasched_cgroup_set_bandwidth,
+	.cgroup_set_idle = (void *)metasched_cgroup_set_idle,
 	.cpu_online = (void *)metasched_cpu_online,
 	.cpu_offline = (void *)metasched_cpu_offline,
 	.init = (void *)metasched_init,

@@ -205,14 +205,13 @@ impl Kernel {
     }
 
     fn refuse_unmodelled_callbacks(&self) -> Result<()> {
-        let mut unmodelled = self.ops.cgroup_moves.iter().chain([&self.ops.cgroup_set_idle]);
-        if unmodelled.all(|callback| callback.is_null()) {
+        if self.ops.cgroup_moves.iter().all(|callback| callback.is_null()) {
             return Ok(());
         }
         Err(metasched_base::Error::new(
             metasched_base::Kind::Unsupported,
             "attach the policy",
-            "it has cgroup callbacks for moves or cpu.idle, which are not modelled",
+            "it has cgroup callbacks for moves, which are not modelled",
         ))
     }
 
@@ -541,6 +540,13 @@ impl Kernel {
         self.note(&format!("task {} moves to cgroup '{path}'", task.0));
         let css_set = self.css_set(path);
         self.tasks[task.0].c_mut().cgroups = css_set;
+    }
+
+    /// Writes `cpu.idle` of a cgroup.
+    pub fn set_cgroup_idle(&mut self, path: &str, idle: bool) {
+        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
+        let callback = self.ops.cgroup_set_idle;
+        self.call(callback, "cgroup_set_idle", 0, May::Look, [cgroup, idle.into(), 0]);
     }
 
     /// Writes `cpu.weight` of a cgroup.

@@ -67,9 +67,11 @@ impl Cgroup {
         relative(&self.root.join(MOUNT), &self.path)
     }
 
-    /// Its `cpu.weight`; `None` where the cpu controller is not enabled for it.
+    /// Its `cpu.weight`, at least 1, which is what `cpu.idle` comes to: the kernel then
+    /// gives the weight as 0. `None` where the cpu controller is not enabled for it.
     pub fn cpu_weight(&self) -> Option<u32> {
-        fs::read_to_string(self.path.join("cpu.weight")).ok()?.trim().parse().ok()
+        let text = fs::read_to_string(self.path.join("cpu.weight")).ok()?;
+        text.trim().parse().ok().map(|weight: u32| weight.max(1))
     }
 }
 
@@ -152,5 +154,8 @@ mod tests {
         assert_eq!(cgroup.cpu_weight(), None);
         fs::write(cgroup.path().join("cpu.weight"), "250\n").unwrap();
         assert_eq!(cgroup.cpu_weight(), Some(250));
+        // As of one with cpu.idle.
+        fs::write(cgroup.path().join("cpu.weight"), "0\n").unwrap();
+        assert_eq!(cgroup.cpu_weight(), Some(1));
     }
 }

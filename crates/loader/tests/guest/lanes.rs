@@ -76,6 +76,10 @@ fn a_cgroups_weight_is_its_lanes_until_the_user_gives_one() {
     fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
     fs::write(assigned.group.file("cpu.weight"), "250").unwrap();
     assert_eq!(lane_of(&program, 1).weight, 250);
+    for (idle, weight) in [("1", 1), ("0", 100)] {
+        fs::write(assigned.group.file("cpu.idle"), idle).unwrap();
+        assert_eq!(lane_of(&program, 1).weight, weight);
+    }
     program.set_lane(1, &lane("fifo", Some(70))).unwrap();
     fs::write(assigned.group.file("cpu.weight"), "300").unwrap();
     assert_eq!(lane_of(&program, 1).weight, 70);

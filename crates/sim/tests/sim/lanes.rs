@@ -95,6 +95,11 @@ fn a_cgroups_own_weight_is_its_lanes_until_the_user_gives_one() {
             kernel.set_cgroup_weight("b", 900);
             let lane = app_lane(kernel, 1);
             expect(kernel, lane.is_some_and(|l| l.weight == 700), "not the cgroup's weight");
+            for (idle, weight) in [(true, 1), (false, 100)] {
+                kernel.set_cgroup_idle("a", idle);
+                let lane = app_lane(kernel, 1);
+                expect(kernel, lane.is_some_and(|l| l.weight == weight), "cpu.idle has no say");
+            }
             set_weight(kernel, 1, 50);
             kernel.set_cgroup_weight("a", 800);
             let lane = app_lane(kernel, 1);
