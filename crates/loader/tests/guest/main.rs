@@ -6,6 +6,7 @@
 mod constants;
 mod lanes;
 mod load;
+mod memory;
 mod support;
 
 use std::fs;
