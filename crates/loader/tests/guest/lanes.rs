@@ -226,7 +226,7 @@ fn cpu_max_holds_as_under_the_default_scheduler() {
 }
 
 /// How long lanes are churned; METASCHED_SOAK_S gives another time in seconds.
-const CHURN: Duration = Duration::from_secs(15);
+const CHURN: Duration = Duration::from_secs(60);
 
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
@@ -234,7 +234,8 @@ fn lanes_hold_while_everything_changes_at_random() {
     let asked = std::env::var("METASCHED_SOAK_S").ok().and_then(|text| text.parse().ok());
     let duration = asked.map_or(CHURN, Duration::from_secs);
     let seed = std::env::var("METASCHED_SEED").ok().and_then(|text| text.parse().ok());
-    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap();
+    let seed = seed.unwrap_or_else(|| u64::from(now.subsec_micros()));
     println!("METASCHED_SEED={seed}");
     let mut random = Random(seed | 1);
     run_first(1).unwrap();
@@ -250,7 +251,7 @@ fn lanes_hold_while_everything_changes_at_random() {
     let mut hogs: Vec<Hog> = (0..6).map(|_| Hog::start(&[], 0)).collect();
     let policies = ["fifo", "vtime"];
     let start = Instant::now();
-    let mut changes = 0u32;
+    let (mut changes, mut made, mut unserved_ns) = (0u32, 0u32, 0u64);
     while start.elapsed() < duration {
         let app = 1 + random.below(4) as u32;
         let policy = policies[random.below(2)];
@@ -269,13 +270,16 @@ fn lanes_hold_while_everything_changes_at_random() {
             7 => group.take(&hogs[place]),
             8 => hogs[place] = Hog::start(&[random.below(2)], random.below(10) as i32),
             9 => {
-                // A cgroup comes and goes, assigned, with a task in it for a moment.
-                let brief = Group::new("metasched-churn/brief");
-                if program.assign(brief.id(), app).is_ok() {
-                    program.unassign(brief.id()).unwrap();
+                // Cgroups come and go, assigned, with a task in them for a moment.
+                for _ in 0..20 {
+                    let brief = Group::new("metasched-churn/brief");
+                    if program.assign(brief.id(), app).is_ok() {
+                        program.unassign(brief.id()).unwrap();
+                    }
+                    brief.take(&hogs[place]);
+                    groups[0].take(&hogs[place]);
+                    made += 1;
                 }
-                brief.take(&hogs[place]);
-                groups[0].take(&hogs[place]);
             }
             10 => drop(Offline::cpu1()),
             11 => {
@@ -286,8 +290,15 @@ fn lanes_hold_while_everything_changes_at_random() {
         }
         changes += 1;
         assert_alive(&program);
+        let lanes = program.lanes().unwrap();
+        let longest = lanes.iter().map(|lane| lane.longest_unserved_ns).max();
+        unserved_ns = unserved_ns.max(longest.unwrap_or(0));
     }
-    println!("{changes} changes in {:?}", start.elapsed());
+    println!(
+        "{changes} changes and {made} cgroups in {:?}; at most {} ms unserved",
+        start.elapsed(),
+        unserved_ns / 1_000_000
+    );
     fs::write(&limit, "max 20000").unwrap();
     // Everything has come to rest: everybody runs, and nothing is left over.
     for hog in &hogs {
