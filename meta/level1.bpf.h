@@ -63,24 +63,54 @@ static __always_inline void announce_first(struct meta_lane *l, struct task_stru
 }
 
 /*
- * A task woke and was queued: if its lane lags far enough behind the one that has
- * the CPU where the task last ran, that CPU chooses anew. A lane that drains was
- * there first and is not disturbed.
+ * CPUs that a task which wakes may look at for one to take away: its own, and those
+ * after it. More of them cost more for each wake-up where all CPUs are busy.
  */
-static __always_inline void preempt_if_lagging(struct meta_lane *l, struct task_struct *p)
+#define PREEMPT_LOOKS 8
+
+/*
+ * Whether a CPU runs for a lane that @l lags behind by enough. What that CPU's task runs
+ * at this moment is counted as well: it is charged only when it stops or at a choice,
+ * up to a slice later. A lane that drains was there first and is not disturbed.
+ */
+static __always_inline bool lags_behind(struct meta_lane *l, s32 cpu, u64 now)
 {
-	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *there = cpu_ctx_of(cpu);
 	struct meta_lane *other;
+	u64 runs_for;
 
 	if (!there || !there->task || there->slot == l->lane.slot)
-		return;
+		return false;
 	other = lane_if_current((u32)there->slot, there->generation);
 	if (!other || other->state == LANE_DRAINING)
-		return;
-	if (vtime_before(l->vtime + WAKE_LAG_NS, other->vtime)) {
-		l->kicks++;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		return false;
+	/* Clocks of two CPUs may differ a little, and it may have stopped since. */
+	runs_for = now - there->since_ns;
+	if (runs_for > SHARED_SLICE_NS)
+		runs_for = vtime_before(now, there->since_ns) ? 0 : SHARED_SLICE_NS;
+	return vtime_before(l->vtime + WAKE_LAG_NS,
+			    other->vtime + weighted_ns(runs_for, other->weight));
+}
+
+/*
+ * A task woke and was queued: a CPU on which it may run, and which runs for a lane that
+ * its own lags behind, chooses anew. The one on which it ran last comes first.
+ */
+static __noinline void preempt_if_lagging(struct meta_lane *l, struct task_struct *p)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	u32 i, cpus = scx_bpf_nr_cpu_ids();
+	u64 now = scx_bpf_now();
+
+	bpf_for(i, 0, PREEMPT_LOOKS) {
+		if (i >= cpus)
+			break;
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && lags_behind(l, cpu, now)) {
+			l->kicks++;
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+			break;
+		}
+		cpu = cpu + 1 < cpus ? cpu + 1 : 0;
 	}
 }
 
@@ -187,6 +217,7 @@ static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
 	cpu->ran_from_ns = p->se.sum_exec_runtime;
 	cpu->charged_from_ns = cpu->ran_from_ns;
 	if (root & ROOT_LANES) {
+		cpu->since_ns = scx_bpf_now();
 		cpu->cgroup = cgroup_of(p);
 		cpu->placed_seq = READ_ONCE(assign_seq);
 	}

@@ -34,6 +34,7 @@ struct cpu_ctx {
 	/* The task's cgroup, and assign_seq, when it started to run. */
 	u64 cgroup;
 	u64 placed_seq;
+	u64 since_ns; /* when it started to run, while applications have lanes */
 	u64 ran_from_ns; /* sum_exec_runtime when it started to run */
 	u64 charged_from_ns; /* sum_exec_runtime up to which its lane is charged, but for */
 	u64 uncharged_ns; /* see CHARGE_NS */
