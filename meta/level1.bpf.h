@@ -19,6 +19,7 @@
 #include <lanes.bpf.h>
 #include <table.bpf.h>
 #include <apps.bpf.h>
+#include <waits.bpf.h>
 
 /* The lane through which a running task came, or NULL if that lane is gone. */
 static __always_inline struct meta_lane *lane_of(struct task_ctx *t, u32 root)
@@ -95,6 +96,8 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 	if (lane_set_busy(l) || !(root & ROOT_LANES))
 		lane_limit_credit(l);
 	if (likely(t)) {
+		if (root & ROOT_SHARED)
+			wait_begins(p, t);
 		lane_join(l, p, t);
 		policy_enqueue_task(&l->lane, p, &t->policy, enq_flags);
 	} else {
@@ -169,6 +172,7 @@ static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
 		cpu->cgroup = cgroup_of(p);
 		cpu->placed_seq = READ_ONCE(assign_seq);
 	}
+	cpu->wait_from_ns = NO_WAIT;
 }
 
 static __noinline void running_watched(struct task_struct *p, u32 root)
@@ -196,6 +200,8 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 		}
 	}
 	cpu_runs(cpu, p, l, root);
+	if (root & ROOT_SHARED && t && t->generation == l->lane.generation)
+		wait_ends(cpu, p, t);
 }
 
 /*
@@ -233,6 +239,7 @@ static __always_inline void charge_running(struct meta_lane *l, struct cpu_ctx *
 
 	lane_charge(l, ran_until_ns - cpu->charged_from_ns);
 	cpu->charged_from_ns = ran_until_ns;
+	wait_count(l, cpu, p);
 }
 
 /*
