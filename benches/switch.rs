@@ -355,7 +355,7 @@ fn fail_if_exited(program: &Program) -> Result<()> {
 }
 
 fn longest_wait_ns(tracer: &WaitTracer) -> Result<u64> {
-    Ok(tracer.read()?.iter().map(|h| h.max_ns).max().unwrap_or(0))
+    Ok(tracer.read()?.iter().map(|h| h.waits.max_ns).max().unwrap_or(0))
 }
 
 fn cell(times: &Option<Times>) -> String {

@@ -150,6 +150,12 @@ struct sched_entity {
 	u64 sum_exec_runtime;
 };
 
+/* Empty in a kernel without CONFIG_SCHED_INFO. */
+struct sched_info {
+	unsigned long pcount;
+	unsigned long long run_delay;
+};
+
 struct sched_ext_entity {
 	u32 flags;
 	u32 weight;
@@ -166,6 +172,7 @@ struct task_struct {
 	int tgid;
 	struct sched_entity se;
 	struct sched_ext_entity scx;
+	struct sched_info sched_info;
 	struct css_set *cgroups;
 };
 

@@ -13,7 +13,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
-#include <wait.h>
+#include <wait_histogram.bpf.h>
 
 char _license[] SEC("license") = "GPL";
 
@@ -44,20 +44,6 @@ struct {
 	__type(value, struct wait_histogram);
 } histograms SEC(".maps");
 
-static __always_inline u32 log2_floor(u64 v)
-{
-	u32 shift, r = 0;
-
-#pragma unroll
-	for (shift = 32; shift; shift >>= 1) {
-		if (v >> shift) {
-			v >>= shift;
-			r += shift;
-		}
-	}
-	return r;
-}
-
 /*
  * A global function, which the verifier reads once, by itself: part of the loop below,
  * it would be read with every bucket for every cgroup.
@@ -65,15 +51,9 @@ static __always_inline u32 log2_floor(u64 v)
 __attribute__((noinline)) int record(u32 index, u64 wait_ns)
 {
 	struct wait_histogram *h = bpf_map_lookup_elem(&histograms, &index);
-	u32 bucket = log2_floor(wait_ns);
 
-	if (!h)
-		return 0;
-	h->buckets[bucket & (WAIT_BUCKETS - 1)]++;
-	h->count++;
-	h->sum_ns += wait_ns;
-	if (wait_ns > h->max_ns)
-		h->max_ns = wait_ns;
+	if (h)
+		wait_histogram_add(h, wait_ns);
 	return 0;
 }
 

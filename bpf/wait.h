@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the wait tracer shares with user space. */
+/* Histograms of run-queue waits, as BPF programs share them with user space. */
 #ifndef METASCHED_WAIT_H
 #define METASCHED_WAIT_H
 
@@ -7,16 +7,20 @@
 #define WAIT_CGROUPS_MAX 16
 /* How deep a cgroup may lie: deeper than systemd and containers nest. */
 #define WAIT_DEPTH_MAX 12
-/* Bucket i counts waits of 2^i up to 2^(i+1) ns; a u64 has no more. */
-#define WAIT_BUCKETS 64
+/*
+ * Buckets for each power of two, all as wide: a wait is known to within a quarter, and
+ * the middle of its bucket is off by an eighth at most. Below that each ns has its own.
+ */
+#define WAIT_STEPS 4
+/* Up to 2^36 ns, 69 s: beyond what the kernel's watchdog allows. */
+#define WAIT_BUCKETS 140
 
 struct wait_histogram {
-	u64 buckets[WAIT_BUCKETS];
-	u64 count;
+	u64 buckets[WAIT_BUCKETS]; /* see wait_bucket() */
 	u64 sum_ns;
 	u64 max_ns;
 };
 
-_Static_assert(sizeof(struct wait_histogram) == 536, "read word by word in user space");
+_Static_assert(sizeof(struct wait_histogram) == 1136, "read word by word in user space");
 
 #endif

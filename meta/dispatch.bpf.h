@@ -180,7 +180,7 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 	if (here && prev && goes_on) {
 		l = lane_running(here, prev);
 		if (l)
-			charge_running(here, prev);
+			charge_running(l, here, prev);
 		if (root & ROOT_LANES && (!l || here->placed_seq != READ_ONCE(assign_seq) ||
 					  here->cgroup != cgroup_of(prev)))
 			l = change_lane(l, here, prev, root);

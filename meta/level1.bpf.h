@@ -19,6 +19,7 @@
 #include <lanes.bpf.h>
 #include <table.bpf.h>
 #include <apps.bpf.h>
+#include <waits.bpf.h>
 
 /* The lane through which a running task came, or NULL if that lane is gone. */
 static __always_inline struct meta_lane *lane_of(struct task_ctx *t, u32 root)
@@ -125,6 +126,8 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 	if (lane_set_busy(l) || !(root & ROOT_LANES))
 		lane_limit_credit(l);
 	if (likely(t)) {
+		if (root & ROOT_SHARED)
+			wait_begins(p, t);
 		lane_join(l, p, t);
 		policy_enqueue_task(&l->lane, p, &t->policy, enq_flags);
 	} else {
@@ -221,6 +224,7 @@ static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
 		cpu->cgroup = cgroup_of(p);
 		cpu->placed_seq = READ_ONCE(assign_seq);
 	}
+	cpu->wait_from_ns = NO_WAIT;
 }
 
 static __noinline void running_watched(struct task_struct *p, u32 root)
@@ -248,6 +252,8 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 		}
 	}
 	cpu_runs(cpu, p, l, root);
+	if (root & ROOT_SHARED && t && t->generation == l->lane.generation)
+		wait_ends(cpu, p, t);
 }
 
 /*
@@ -278,8 +284,9 @@ static __noinline struct meta_lane *change_lane(struct meta_lane *l, struct cpu_
 	return l;
 }
 
-/* Charges what @p, which lane_running() knows, has run on this CPU since the last time. */
-static __always_inline void charge_running(struct cpu_ctx *cpu, struct task_struct *p)
+/* Charges what @p, whose lane lane_running() found, has run on this CPU since the last time. */
+static __always_inline void charge_running(struct meta_lane *l, struct cpu_ctx *cpu,
+					   struct task_struct *p)
 {
 	u64 ran_until_ns = p->se.sum_exec_runtime;
 
@@ -287,6 +294,7 @@ static __always_inline void charge_running(struct cpu_ctx *cpu, struct task_stru
 	cpu->charged_from_ns = ran_until_ns;
 	if (cpu->uncharged_ns >= CHARGE_NS)
 		charge_rest(cpu);
+	wait_count(l, cpu, p);
 }
 
 /*
@@ -313,7 +321,7 @@ static __noinline void stopping_watched(struct task_struct *p, u32 root, bool ru
 	l = lane_running(cpu, p);
 	if (l) {
 		if (root & ROOT_SHARED)
-			charge_running(cpu, p);
+			charge_running(l, cpu, p);
 		if (policy_keeps_tasks(l->lane.policy)) {
 			t = task_ctx_find(p);
 			if (t && t->generation == l->lane.generation)

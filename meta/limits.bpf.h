@@ -79,12 +79,21 @@ static __noinline void limit_charge(u32 number, u64 ran_ns)
 		l = limit_at(number);
 		__sync_fetch_and_add(&l->used_ns, ran_ns);
 		if (l->used_ns >= l->granted_ns && !l->throttled) {
-			l->throttled = 1;
-			l->nr_throttled++;
+			/* Before the sweep can see it throttled; several CPUs come at once. */
 			l->throttled_from_ns = bpf_ktime_get_ns();
+			if (!__sync_val_compare_and_swap(&l->throttled, 0, 1))
+				__sync_fetch_and_add(&l->nr_throttled, 1);
 		}
 		number = l->parent;
 	}
+}
+
+/* Its tasks may run again. */
+static __always_inline void limit_release(struct limit *l, u64 now)
+{
+	if (l->throttled)
+		l->throttled_ns += now - l->throttled_from_ns;
+	l->throttled = 0;
 }
 
 /*
@@ -111,8 +120,7 @@ static void limits_refill(void)
 		if (l->granted_ns > most)
 			l->granted_ns = most;
 		if (l->throttled && l->used_ns < l->granted_ns) {
-			l->throttled = 0;
-			l->throttled_ns += now - l->throttled_from_ns;
+			limit_release(l, now);
 			unpark = true;
 		}
 	}
@@ -163,6 +171,7 @@ static void limit_remove(u64 cgroup)
 static void limit_set(u64 cgroup, u64 period_us, u64 quota_us, u64 burst_us)
 {
 	u32 *found = bpf_map_lookup_elem(&cgroup_limits, &cgroup), number;
+	u64 now = bpf_ktime_get_ns();
 	struct limit *l;
 
 	if (quota_us == NO_QUOTA) {
@@ -178,15 +187,21 @@ static void limit_set(u64 cgroup, u64 period_us, u64 quota_us, u64 burst_us)
 			return;
 		}
 		__sync_fetch_and_add(&limits_live, 1);
+		/* Another cgroup may have had the place. */
+		l = limit_at(number);
+		l->nr_periods = 0;
+		l->nr_throttled = 0;
+		l->throttled_ns = 0;
+		l->throttled = 0;
 	}
 	l = limit_at(number);
 	l->quota_ns = quota_us * 1000;
 	l->period_ns = (period_us ? period_us : 1) * 1000;
 	l->burst_ns = burst_us * 1000;
-	l->period_ends_ns = bpf_ktime_get_ns() + l->period_ns;
+	l->period_ends_ns = now + l->period_ns;
 	l->used_ns = 0;
 	l->granted_ns = l->quota_ns;
-	l->throttled = 0;
+	limit_release(l, now);
 	l->cgroup = cgroup;
 	__sync_fetch_and_add(&assign_seq, 1);
 	requeue_all(PARKED_DSQ);

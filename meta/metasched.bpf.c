@@ -239,6 +239,7 @@ s32 BPF_PROG(metasched_init)
 {
 	int err = scx_bpf_create_dsq(PARKED_DSQ, -1);
 
+	waits_measured = kernel_counts_waits();
 	if (err)
 		return err;
 	err = sweep_timer_make();

@@ -22,6 +22,9 @@ struct task_ctx {
 	u32 pad;
 	u64 cgroup;
 	u64 placed_seq; /* 0: never looked up */
+	/* What the kernel's books said when it began to wait, see waits.bpf.h. */
+	u64 wait_arrivals;
+	u64 wait_from_ns;
 	struct lane_task policy; /* its policy's own */
 };
 
@@ -44,6 +47,9 @@ struct cpu_ctx {
 	u64 limited_from_ns; /* sum_exec_runtime up to which the limit is charged */
 	u64 dispatches; /* among several lanes */
 	u64 turn; /* the slot that was served last out of its turn */
+	/* Of the task, until its wait is counted. */
+	u64 wait_arrivals;
+	u64 wait_from_ns;
 	struct lane_task spare; /* state for a task that memory could not be had for */
 };
 

@@ -9,4 +9,4 @@ mod units;
 pub use error::{Error, Kind, Result, ResultExt};
 pub use interrupt::Interrupt;
 pub use progress::Progress;
-pub use units::{format_duration, parse_duration};
+pub use units::{brief_time, format_duration, parse_duration};

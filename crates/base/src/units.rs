@@ -15,9 +15,38 @@ pub fn format_duration(duration: Duration) -> String {
     humantime::format_duration(duration).to_string()
 }
 
+/// A time in nanoseconds with a unit that leaves two or three digits: `1.25 ms`, `310 us`.
+pub fn brief_time(ns: f64) -> String {
+    let (value, unit) = match ns {
+        n if n < 1e3 => (n, "ns"),
+        n if n < 1e6 => (n / 1e3, "us"),
+        n if n < 1e9 => (n / 1e6, "ms"),
+        n => (n / 1e9, "s"),
+    };
+    let digits = match value {
+        v if v >= 99.95 || v.fract() == 0.0 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_brief_time_has_two_or_three_digits() {
+        for (ns, text) in [
+            (0.0, "0 ns"),
+            (999.0, "999 ns"),
+            (1250.0, "1.25 us"),
+            (31e6, "31 ms"),
+            (61.25e9, "61.2 s"),
+        ] {
+            assert_eq!(brief_time(ns), text);
+        }
+    }
 
     #[test]
     fn durations_are_read_as_they_are_written() {

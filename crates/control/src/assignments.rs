@@ -20,6 +20,8 @@ pub struct App {
     pub lane: LaneSpec,
     /// Its cgroups, by their path below the mount point, with their ids.
     pub cgroups: BTreeMap<String, u64>,
+    /// How often its lane was replaced by another one.
+    pub replaced: u64,
 }
 
 /// What an assignment changed.
@@ -121,6 +123,7 @@ impl Assignments {
             }
             let written = program.set_app(number, lane, weight)?;
             app.lane = lane.clone();
+            app.replaced += 1;
             return Ok(done(number, Change::Replaced, Some(written.write_ns)));
         }
         let number = self.free_number(&name)?;
@@ -130,7 +133,7 @@ impl Assignments {
             return Err(error);
         }
         let cgroups = [(name.clone(), id)].into();
-        self.apps.insert(number, App { number, lane: lane.clone(), cgroups });
+        self.apps.insert(number, App { number, lane: lane.clone(), cgroups, replaced: 0 });
         Ok(done(number, Change::Assigned, Some(written.write_ns)))
     }
 
@@ -327,6 +330,7 @@ mod tests {
         let said = table.assign(&mut *program, "a", &lane("fifo", Some(300))).unwrap();
         assert_eq!(said.change, Change::Replaced);
         assert_eq!(log(&machine), ["set 1: vtime Some(300)", "app 1: fifo 250"]);
+        assert_eq!(table.apps().next().unwrap().replaced, 1);
 
         table.unassign(&mut *program, "a").unwrap();
         assert_eq!(log(&machine), [format!("unassign {id}"), "drop 1".to_owned()]);

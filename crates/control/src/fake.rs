@@ -15,7 +15,7 @@ use crate::candidate::{Candidate, CandidateKind};
 use crate::external::Graces;
 use crate::program::{LaneProgram, OPS_NAME, ProgramLoader};
 use crate::switcher::SwitcherOptions;
-use metasched_loader::{ExitRecord, LaneInfo, LaneSpec, Quarantine, Replacement};
+use metasched_loader::{ExitRecord, LaneInfo, LaneSpec, Limits, Quarantine, Replacement};
 
 /// Far longer than anything here takes; only a test that fails waits so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -267,6 +267,9 @@ impl LaneProgram for Loaded {
     }
     fn quarantines(&self) -> Vec<Quarantine> {
         Vec::new()
+    }
+    fn limits(&self) -> Limits {
+        Limits::default()
     }
     fn lanes(&self) -> Result<Vec<LaneInfo>> {
         Ok(Vec::new())

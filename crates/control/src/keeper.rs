@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
-use metasched_loader::{LaneInfo, LaneSpec, Quarantine};
+use metasched_loader::{LaneInfo, LaneSpec, Limits, Quarantine};
 use nix::poll::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +95,8 @@ pub struct KeeperStatus {
     pub apps: Vec<App>,
     /// The latest lanes whose policies did not dispatch.
     pub quarantines: Vec<Quarantine>,
+    /// Cgroups with a limit in `cpu.max`, while our program enforces them.
+    pub limits: Limits,
 }
 
 /// The keeper's answer.
@@ -313,9 +315,9 @@ impl Keeper {
     }
 
     fn status(&mut self) -> Result<Answer> {
-        let (lanes, quarantines) = match self.switcher.program() {
-            Some(program) => (program.lanes()?, program.quarantines()),
-            None => (Vec::new(), Vec::new()),
+        let (lanes, quarantines, limits) = match self.switcher.program() {
+            Some(program) => (program.lanes()?, program.quarantines(), program.limits()),
+            None => Default::default(),
         };
         Ok(Answer::Status(Box::new(KeeperStatus {
             pid: std::process::id(),
@@ -325,6 +327,7 @@ impl Keeper {
             lanes,
             apps: self.assignments.apps().cloned().collect(),
             quarantines,
+            limits,
         })))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use metasched_base::Result;
 use metasched_loader::{
-    ExitRecord, LaneInfo, LaneSpec, LoadOptions, Program, Quarantine, Replacement,
+    ExitRecord, LaneInfo, LaneSpec, Limits, LoadOptions, Program, Quarantine, Replacement,
 };
 
 /// The name by which the kernel knows our program, in `root/ops`.
@@ -30,6 +30,8 @@ pub trait LaneProgram: Send {
     fn set_lane(&mut self, app: u32, change: &LaneSpec) -> Result<()>;
     /// The latest lanes whose policies did not dispatch.
     fn quarantines(&self) -> Vec<Quarantine>;
+    /// Cgroups with a limit in `cpu.max`.
+    fn limits(&self) -> Limits;
     /// Every lane that is in use.
     fn lanes(&self) -> Result<Vec<LaneInfo>>;
     /// The policy of the root cgroup's lane.
@@ -100,6 +102,10 @@ impl LaneProgram for Program {
 
     fn quarantines(&self) -> Vec<Quarantine> {
         self.quarantines()
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits()
     }
 
     fn lanes(&self) -> Result<Vec<LaneInfo>> {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use metasched_stats::WaitHistogram;
+
 /// Where a lane stands in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -54,6 +56,11 @@ pub struct LaneInfo {
     /// The longest time for which it had work and its policy gave no CPU a task, in
     /// nanoseconds, as the sweep saw it, every 4 ms.
     pub longest_unserved_ns: u64,
+    /// How long its tasks waited for a CPU, from runnable to running, while several lanes
+    /// were served; time for which `cpu.max` kept them is waiting too. `None`: this
+    /// kernel does not tell (it lacks CONFIG_SCHED_INFO).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<WaitHistogram>,
     /// Whether its policy is not asked any more, because it did not dispatch.
     pub quarantined: bool,
     /// When it came into force, nanoseconds of `CLOCK_MONOTONIC`.

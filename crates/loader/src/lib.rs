@@ -9,6 +9,7 @@ mod callbacks;
 mod capture;
 mod exit;
 mod lanes;
+mod limits;
 mod policy;
 mod program;
 mod reaper;
@@ -22,7 +23,8 @@ pub use apps::{APPS, ASSIGNED_MAX, DEFAULT_WEIGHT, LaneSpec, Quarantine, WEIGHTS
 pub use callbacks::{CallbackCost, CountCallbacks};
 pub use exit::ExitRecord;
 pub use lanes::{LaneInfo, LaneState};
+pub use limits::{Limit, Limits};
 pub use policy::{CounterInfo, OptionInfo, PolicyInfo, policies};
 pub use program::{LoadOptions, Program, Replacement};
 pub use version::policies_version;
-pub use wait::{WaitHistogram, WaitTracer};
+pub use wait::{CgroupWaits, WaitTracer};

@@ -21,9 +21,12 @@ use crate::reaper::{Lanes, Reaper, Slots};
 use crate::refusal::{self, Stage};
 use crate::skel::metasched::{MetaschedSkel, MetaschedSkelBuilder, types};
 use crate::syscalls::run_program;
+use crate::wait::read_waits;
 
 /// Slots for lanes: LANES_MAX of bpf/lane.h.
 const LANES_MAX: usize = 64;
+/// LIMITS_MAX of meta/types.h.
+const LIMITS_MAX: usize = 4096;
 /// Below this the kernel's watchdog would mistake a busy machine for a stall.
 const LEAST_TIMEOUT_MS: u32 = 10_000;
 /// Above this the kernel refuses.
@@ -145,6 +148,13 @@ impl Variables {
         variable!(self, quarantines[at])
     }
 
+    /// The limits, with places that are free, and how many had none.
+    pub(crate) fn limits(self) -> (Vec<types::limit>, u64) {
+        let used = (variable!(self, limits_used) as usize).min(LIMITS_MAX);
+        let limits = (0..used).map(|at| variable!(self, limits[at])).collect();
+        (limits, variable!(self, limits_refused))
+    }
+
     /// The slot of the root lane.
     fn root(self) -> usize {
         variable!(self, root_word) as usize % LANES_MAX
@@ -215,6 +225,8 @@ impl Program {
         let reap = own(progs.reap.as_fd())?;
         let counters = MapHandle::try_from(&loaded.get().maps.lane_counters)
             .attempt(Kind::Failed, || "share the counters".into())?;
+        let waits = MapHandle::try_from(&loaded.get().maps.lane_waits)
+            .attempt(Kind::Failed, || "share the run-queue waits".into())?;
         let lock = Arc::new(Mutex::new(()));
         let freed: Arc<Mutex<Freed>> = Arc::default();
         let variables = variables(loaded.get());
@@ -237,6 +249,7 @@ impl Program {
                 for (name, count) in take_counters(&counters, slot, policy) {
                     *gone.counters.entry(name).or_default() += count;
                 }
+                begin_anew(&waits, slot);
                 gone.first_runs.insert(generation, first_run);
                 if gone.first_runs.len() > FIRST_RUNS_MAX {
                     gone.first_runs.pop_first();
@@ -346,6 +359,9 @@ impl Program {
                 .attempt(Kind::Failed, || "count what the lanes have queued".into())?;
         }
         let mut lanes = Vec::new();
+        let maps = &self.skel.get().maps;
+        let measured = variable!(variables, waits_measured) != 0;
+        let waits = |slot| read_waits(&maps.lane_waits, slot);
         for slot in 0..LANES_MAX {
             let Some(state) = LaneState::from_kernel(variable!(variables, lanes[slot].state))
             else {
@@ -364,11 +380,12 @@ impl Program {
                 runtime_ns: variable!(variables, lanes[slot].runtime_ns),
                 kicks: variable!(variables, lanes[slot].kicks),
                 longest_unserved_ns: variable!(variables, lanes[slot].longest_unserved_ns),
+                waits: measured.then(|| waits(slot as u32)).transpose()?,
                 quarantined: variable!(variables, lanes[slot].quarantined) != 0,
                 in_force_ns: variable!(variables, lanes[slot].in_force_ns),
                 first_run_ns: Some(variable!(variables, lanes[slot].first_run_ns))
                     .filter(|ns| *ns != 0),
-                counters: read_counters(&self.skel.get().maps.lane_counters, slot as u32, number)
+                counters: read_counters(&maps.lane_counters, slot as u32, number)
                     .into_iter()
                     .collect(),
             });
@@ -471,11 +488,15 @@ fn take_counters(map: &MapHandle, slot: u32, policy: u32) -> Vec<(String, u64)> 
         .into_iter()
         .map(|(name, count)| (format!("{}.{name}", info.name), count))
         .collect();
-    let size = map.value_size() as usize;
-    let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
-    let zeros = vec![vec![0u8; size]; cpus];
-    // The slot is free, so nobody counts there; a failure leaves old counts, which
-    // the next lane there would show as its own, and nothing worse.
-    let _ = map.update_percpu(&slot.to_ne_bytes(), &zeros, MapFlags::ANY);
+    begin_anew(map, slot);
     taken
+}
+
+/// Clears what the CPUs counted for a slot that is free, so that nobody counts there now. A
+/// failure leaves old counts, which the next lane there would show as its own, and nothing
+/// worse.
+fn begin_anew(map: &MapHandle, slot: u32) {
+    let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
+    let zeros = vec![vec![0u8; map.value_size() as usize]; cpus];
+    let _ = map.update_percpu(&slot.to_ne_bytes(), &zeros, MapFlags::ANY);
 }

@@ -6,13 +6,11 @@ use std::ptr;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
 use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_stats::WaitHistogram;
 
 use crate::capture::Capture;
 use crate::refusal::{self, Stage};
 use crate::skel::wait::{WaitSkel, WaitSkelBuilder};
-
-/// WAIT_BUCKETS of bpf/wait.h.
-const BUCKETS: usize = 64;
 
 /// Traces run-queue waits: from runnable (awake, new or preempted) to running.
 ///
@@ -30,37 +28,25 @@ unsafe impl Send for WaitTracer {}
 
 /// The waits of one cgroup, or of the whole system.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct WaitHistogram {
+pub struct CgroupWaits {
     /// The cgroup; 0 for the whole system.
     pub cgroup_id: u64,
-    /// Element i counts waits of 2^i up to 2^(i+1) nanoseconds (the first one also
-    /// those of 0 ns).
-    pub buckets: Vec<u64>,
-    /// How many waits there were.
-    pub count: u64,
-    /// Their sum, nanoseconds.
-    pub sum_ns: u64,
-    /// The longest, nanoseconds.
-    pub max_ns: u64,
+    /// Its waits.
+    pub waits: WaitHistogram,
 }
 
-impl WaitHistogram {
-    fn empty(cgroup_id: u64) -> Self {
-        Self { cgroup_id, buckets: vec![0; BUCKETS], count: 0, sum_ns: 0, max_ns: 0 }
+/// Adds up what the CPUs recorded under an index of a map of `struct wait_histogram`.
+pub(crate) fn read_waits(map: &impl MapCore, index: u32) -> Result<WaitHistogram> {
+    let mut waits = WaitHistogram::default();
+    let per_cpu = map
+        .lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY)
+        .attempt(Kind::Failed, || "read the run-queue waits".to_string())?;
+    for cpu in per_cpu.unwrap_or_default() {
+        let words =
+            cpu.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")));
+        waits.merge(&WaitHistogram::from_words(words));
     }
-
-    /// Adds what one CPU recorded: `struct wait_histogram`, word by word.
-    fn add(&mut self, bytes: &[u8]) {
-        let mut words = bytes
-            .chunks_exact(8)
-            .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
-        for bucket in &mut self.buckets {
-            *bucket += words.next().unwrap_or(0);
-        }
-        self.count += words.next().unwrap_or(0);
-        self.sum_ns += words.next().unwrap_or(0);
-        self.max_ns = self.max_ns.max(words.next().unwrap_or(0));
-    }
+    Ok(waits)
 }
 
 impl WaitTracer {
@@ -130,7 +116,7 @@ impl WaitTracer {
 
     /// What was recorded since the start or the last reset, in the order in which
     /// the cgroups were given; the whole system last, unless it was asked for by name.
-    pub fn read(&self) -> Result<Vec<WaitHistogram>> {
+    pub fn read(&self) -> Result<Vec<CgroupWaits>> {
         let mut all = Vec::new();
         let mut index = 0;
         for id in &self.cgroup_ids {
@@ -148,18 +134,8 @@ impl WaitTracer {
         Ok(all)
     }
 
-    fn read_one(&self, index: u32, cgroup_id: u64) -> Result<WaitHistogram> {
-        let mut histogram = WaitHistogram::empty(cgroup_id);
-        let per_cpu = self
-            .skel()
-            .maps
-            .histograms
-            .lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY)
-            .attempt(Kind::Failed, || "read the run-queue waits".to_string())?;
-        for cpu in per_cpu.unwrap_or_default() {
-            histogram.add(&cpu);
-        }
-        Ok(histogram)
+    fn read_one(&self, index: u32, cgroup_id: u64) -> Result<CgroupWaits> {
+        Ok(CgroupWaits { cgroup_id, waits: read_waits(&self.skel().maps.histograms, index)? })
     }
 }
 
@@ -181,22 +157,5 @@ mod tests {
         let error = WaitTracer::attach(&ids).err().expect("the whole system is no cgroup");
         assert_eq!(error.kind, Kind::BadInput);
         assert!(error.to_string().contains("17 cgroups are asked for; ask for 16"), "{error}");
-    }
-
-    #[test]
-    fn cpus_add_up_and_the_longest_wait_is_the_longest_of_any() {
-        let mut words = vec![0u64; BUCKETS + 3];
-        words[10] = 4;
-        words[BUCKETS] = 4;
-        words[BUCKETS + 1] = 5000;
-        words[BUCKETS + 2] = 1900;
-        let first: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
-        words[BUCKETS + 2] = 1200;
-        let second: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
-        let mut histogram = WaitHistogram::empty(7);
-        histogram.add(&first);
-        histogram.add(&second);
-        assert_eq!(histogram.buckets[10], 8);
-        assert_eq!((histogram.count, histogram.sum_ns, histogram.max_ns), (8, 10_000, 1900));
     }
 }

@@ -5,6 +5,7 @@
  */
 #include <vmlinux.h>
 #include <types.h>
+#include <wait_histogram.bpf.h>
 
 extern struct meta_lane lanes[LANES_MAX];
 int replace_root(struct replace_args *args);
@@ -103,6 +104,11 @@ int sim_set_weight(u32 app, u32 weight)
 int sim_quarantined(void)
 {
 	return quarantined;
+}
+
+int sim_wait_bucket(u64 wait_ns)
+{
+	return wait_bucket(wait_ns);
 }
 
 /*

@@ -68,6 +68,7 @@ const u64 seam_layout[] = {
 	offsetof(struct task_struct, cpus_ptr),
 	offsetof(struct task_struct, se),
 	offsetof(struct task_struct, scx),
+	offsetof(struct task_struct, sched_info),
 	offsetof(struct task_struct, nvcsw),
 	offsetof(struct task_struct, cgroups),
 	offsetof(struct task_struct, comm),

@@ -157,6 +157,11 @@ struct sched_entity {
 	u64 sum_exec_runtime;
 };
 
+struct sched_info {
+	unsigned long pcount;
+	u64 run_delay;
+};
+
 struct kernfs_node {
 	u64 id;
 };
@@ -183,6 +188,7 @@ struct task_struct {
 	struct cpumask cpus_mask;
 	struct sched_entity se;
 	struct sched_ext_entity scx;
+	struct sched_info sched_info;
 	unsigned long nvcsw;
 	unsigned long nivcsw;
 	u64 start_time;

@@ -144,6 +144,16 @@ pub struct ScxEntity {
     pub disallow: bool,
 }
 
+/// `struct sched_info`.
+#[repr(C)]
+#[derive(Default)]
+pub struct SchedInfo {
+    /// How often the task was switched in.
+    pub pcount: u64,
+    /// How long it has waited for a CPU, ns.
+    pub run_delay: u64,
+}
+
 /// `struct task_struct`.
 #[repr(C)]
 pub struct TaskStruct {
@@ -169,6 +179,8 @@ pub struct TaskStruct {
     pub se: SchedEntity,
     /// What sched_ext keeps.
     pub scx: ScxEntity,
+    /// The kernel's books of its waits.
+    pub sched_info: SchedInfo,
     /// Voluntary context switches.
     pub nvcsw: u64,
     /// Involuntary context switches.
@@ -273,7 +285,7 @@ pub struct Ops {
 }
 
 /// What `seam_layout` in `seam.c` must say, in its order.
-pub const LAYOUT: [usize; 17] = [
+pub const LAYOUT: [usize; 18] = [
     size_of::<CpuMask>(),
     size_of::<Cgroup>(),
     size_of::<TaskStruct>(),
@@ -281,6 +293,7 @@ pub const LAYOUT: [usize; 17] = [
     offset_of!(TaskStruct, cpus_ptr),
     offset_of!(TaskStruct, se),
     offset_of!(TaskStruct, scx),
+    offset_of!(TaskStruct, sched_info),
     offset_of!(TaskStruct, nvcsw),
     offset_of!(TaskStruct, cgroups),
     offset_of!(TaskStruct, comm),

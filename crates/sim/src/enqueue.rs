@@ -23,6 +23,7 @@ impl Kernel {
             self.call(self.ops.runnable, "runnable", cpu, May::Look, [p, flags, 0]);
         }
         self.do_enqueue_task(id, flags, sticky);
+        self.sched_info_enqueue(id);
     }
 
     pub(crate) fn do_enqueue_task(&mut self, id: TaskId, flags: u64, sticky: Option<usize>) {
@@ -257,8 +258,10 @@ impl Kernel {
     /// policy is not asked; it hears of it only by the end of its custody.
     pub(crate) fn move_remote_task(&mut self, id: TaskId, there: usize, flags: u64) {
         self.dispatch_dequeue(id);
+        self.sched_info_dequeue(id);
         self.set_task_cpu(id, there);
         self.dispatch_enqueue(there, DsqRef::Local(there), id, flags);
+        self.sched_info_enqueue(id);
     }
 
     /// Moves the first task of a queue that may run on `cpu` to its local queue.

@@ -313,6 +313,13 @@ impl Kernel {
         &self.image
     }
 
+    /// A value of one of the program's maps whose keys are 32 bits: those of all CPUs side
+    /// by side. None if there is none yet.
+    pub(crate) fn map_words(&mut self, map: &str, key: u32) -> Option<&mut [u64]> {
+        let map = self.image.symbol(map)?;
+        self.maps.words(map, &key.to_ne_bytes())
+    }
+
     pub(crate) fn schedule_at(&mut self, at: u64, event: Event) {
         self.scheduled += 1;
         let chance = self.random.bits() as u32;

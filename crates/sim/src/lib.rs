@@ -18,6 +18,7 @@ mod maps;
 pub mod metasched;
 pub mod random;
 pub mod scenario;
+mod sched_info;
 mod schedule;
 pub mod task;
 pub mod trace;

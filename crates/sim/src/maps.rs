@@ -136,6 +136,12 @@ impl Maps {
         }
     }
 
+    /// The value of a key as user space sees it: those of all CPUs side by side. None if
+    /// nobody has looked it up yet.
+    pub fn words(&mut self, map: *mut c_void, key: &[u8]) -> Option<&mut [u64]> {
+        self.maps.get_mut(&(map as usize))?.get_mut(key).map(|value| &mut **value)
+    }
+
     /// Keeps the memory of a deleted value.
     pub fn retire(&mut self, value: Box<[u64]>) {
         self.retired.push(value);

@@ -5,6 +5,7 @@ use crate::image;
 use crate::kernel::Kernel;
 use crate::scenario::Scenario;
 use metasched_base::{Error, Kind, Result};
+use metasched_stats::WaitHistogram;
 use std::sync::Arc;
 
 /// Every policy of `policies.def`, in its order: a policy's number is its index.
@@ -169,10 +170,35 @@ fn sweep_later(kernel: &mut Kernel) {
 /// Moves lanes on in their life, as the loader does from time to time; gives how
 /// many are not done with.
 pub fn reap(kernel: &mut Kernel) -> i32 {
-    kernel.program("sim_reap", [0, 0]).unwrap_or_else(|error| {
+    let before = lanes(kernel);
+    let left = kernel.program("sim_reap", [0, 0]).unwrap_or_else(|error| {
         kernel.fail("reap", error.to_string());
         -1
-    })
+    });
+    let after = lanes(kernel);
+    for freed in before.iter().filter(|b| after.iter().all(|a| a.slot != b.slot)) {
+        if let Some(words) = kernel.map_words("lane_waits", freed.slot) {
+            words.fill(0);
+        }
+    }
+    left
+}
+
+/// How long the tasks of the lane in that slot waited for a CPU.
+pub fn waits(kernel: &mut Kernel, slot: u32) -> WaitHistogram {
+    let cpus = kernel.cpus.len();
+    let mut all = WaitHistogram::default();
+    if let Some(words) = kernel.map_words("lane_waits", slot) {
+        for of_cpu in words.chunks_exact(words.len() / cpus) {
+            all.merge(&WaitHistogram::from_words(of_cpu.iter().copied()));
+        }
+    }
+    all
+}
+
+/// Where level 1 counts a wait of that length.
+pub fn wait_bucket(kernel: &mut Kernel, wait_ns: u64) -> usize {
+    kernel.program("sim_wait_bucket", [wait_ns, 0]).unwrap_or(-1) as usize
 }
 
 /// Every lane that is not free.

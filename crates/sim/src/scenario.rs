@@ -157,12 +157,15 @@ impl Scenario {
         let wall = started.elapsed();
         let tasks =
             kernel.tasks.iter().map(|task| (task.name.clone(), task.figures)).collect::<Vec<_>>();
+        let waits_ns = kernel.tasks.iter_mut().map(|t| std::mem::take(&mut t.waits_ns)).collect();
         let (fault, now, events) = (kernel.fault().cloned(), kernel.now(), kernel.handled);
         let switches = kernel.cpus.iter().map(|cpu| cpu.switches).sum();
         let (recent, trace) = kernel.into_trace();
         match fault {
             Some(fault) => Err(self.failure(&fault.check, &fault.message, fault.at, recent)),
-            None => Ok(Outcome { tasks, trace, simulated_ns: now, events, switches, wall }),
+            None => {
+                Ok(Outcome { tasks, waits_ns, trace, simulated_ns: now, events, switches, wall })
+            }
         }
     }
 
@@ -246,6 +249,8 @@ impl fmt::Debug for Failure {
 /// What a run gave.
 pub struct Outcome {
     tasks: Vec<(String, TaskFigures)>,
+    /// Beside those.
+    waits_ns: Vec<Vec<u64>>,
     /// Every event as text, where it was asked for.
     pub trace: String,
     /// Simulated time, ns.
@@ -271,6 +276,15 @@ impl Outcome {
     /// The figures of all tasks, in the order of their birth.
     pub fn all(&self) -> impl Iterator<Item = (&str, TaskFigures)> {
         self.tasks.iter().map(|(name, figures)| (name.as_str(), *figures))
+    }
+
+    /// How long the tasks waited whose names begin so: each time, in ascending order.
+    pub fn waits_ns(&self, name: &str) -> Vec<u64> {
+        let all = self.tasks.iter().zip(&self.waits_ns);
+        let of = all.filter(|((task, _), _)| task.starts_with(name));
+        let mut waits: Vec<u64> = of.flat_map(|(_, waits)| waits).copied().collect();
+        waits.sort_unstable();
+        waits
     }
 
     /// The names of the tasks in the order in which they first ran.

@@ -112,8 +112,14 @@ impl Kernel {
         }
         self.cpus[cpu].epoch += 1;
         self.cpus[cpu].switches += 1;
+        if let Some(id) = previous.filter(|id| self.tasks[id.0].queued()) {
+            self.sched_info_depart(id);
+        }
         match next {
-            Some(id) => self.set_next_task(cpu, id),
+            Some(id) => {
+                self.set_next_task(cpu, id);
+                self.sched_info_arrive(id);
+            }
             None => {
                 self.cpus[cpu].curr = None;
                 self.update_idle(cpu, true);
@@ -147,6 +153,7 @@ impl Kernel {
         task.exec_start = now;
         task.c_mut().se.exec_start = now;
         let waited = now - task.runnable_since.take().unwrap_or(now);
+        task.waits_ns.push(waited);
         task.figures.waited_ns += waited;
         task.figures.waits += 1;
         task.figures.longest_wait_ns = task.figures.longest_wait_ns.max(waited);

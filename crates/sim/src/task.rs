@@ -1,6 +1,6 @@
 //! Tasks: what a scenario says that they do, and what the engine keeps of them.
 
-use crate::abi::{Cgroup, CpuMask, CssSet, SchedEntity, ScxEntity, TaskStruct, scx};
+use crate::abi::{Cgroup, CpuMask, CssSet, SchedEntity, SchedInfo, ScxEntity, TaskStruct, scx};
 use crate::dsq::DsqRef;
 use crate::random::Random;
 use std::ptr;
@@ -209,6 +209,7 @@ impl Raw {
             cpus_mask: allowed,
             se: SchedEntity::default(),
             scx: ScxEntity { weight: spec.weight, slice: scx::SLICE_DFL, ..Default::default() },
+            sched_info: SchedInfo::default(),
             nvcsw: 0,
             nivcsw: 0,
             start_time: now,
@@ -263,6 +264,10 @@ pub struct Task {
     pub(crate) dead: bool,
     /// Since when it waits for a CPU.
     pub(crate) runnable_since: Option<u64>,
+    /// The same as its run queue has it, see `sched_info.rs`.
+    pub(crate) last_queued: Option<u64>,
+    /// Every wait that is over.
+    pub(crate) waits_ns: Vec<u64>,
     pub(crate) figures: TaskFigures,
     pub(crate) storage: Vec<(usize, Box<[u64]>)>,
 }
@@ -297,6 +302,8 @@ impl Task {
             exiting: false,
             dead: false,
             runnable_since: None,
+            last_queued: None,
+            waits_ns: Vec::new(),
             figures: TaskFigures::default(),
             storage: Vec::new(),
         }

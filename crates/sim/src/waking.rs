@@ -85,6 +85,7 @@ impl Kernel {
         let id = self.cpus[cpu].curr.expect("only what runs can block");
         self.tasks[id.0].c_mut().nvcsw += 1;
         self.dequeue_task(id, scx::DEQ_SLEEP, false);
+        self.sched_info_dequeue(id);
         self.observe(cpu, Some(id), What::Sleep);
         self.schedule(cpu);
         if dies {
@@ -193,11 +194,16 @@ impl Kernel {
             self.cpus[cpu].epoch += 1;
         }
         self.observe(cpu, Some(id), What::Allowed(Rc::new(mask)));
+        if running {
+            self.sched_info_depart(id);
+        }
         self.dequeue_task(id, scx::DEQ_SCHED_CHANGE, true);
+        self.sched_info_dequeue(id);
         let there = self.first_allowed(id);
         self.set_task_cpu(id, there);
         self.tasks[id.0].c_mut().scx.flags |= scx::TASK_QUEUED;
         self.do_enqueue_task(id, 0, None);
+        self.sched_info_enqueue(id);
         if self.cpus[there].curr.is_none() {
             self.resched(there);
         }

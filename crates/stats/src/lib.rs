@@ -7,6 +7,7 @@ mod histogram;
 mod log2;
 mod ratio;
 mod sample;
+mod waits;
 
 pub use histogram::{LatencyHistogram, Percentiles, weighted_percentile};
 pub use log2::Log2Histogram;
@@ -15,3 +16,4 @@ pub use ratio::{
     paired_ratio_at, paired_tails,
 };
 pub use sample::{coefficient_of_variation, geometric_mean, mean, median, percentile, std_dev};
+pub use waits::WaitHistogram;

@@ -1,5 +1,9 @@
 //! `metasched lanes`.
 
+mod limits;
+mod waits;
+
+use std::path::Path;
 use std::time::Duration;
 
 use comfy_table::presets::NOTHING;
@@ -11,12 +15,14 @@ use serde::Serialize;
 
 use super::keeper::kept_status;
 use crate::context::Context;
+use limits::LimitsView;
+use waits::Waits;
 
-/// Shows the lanes: what is assigned, the shares that they should have and had, what is
-/// queued.
+/// Shows the lanes: what is assigned, the shares that they should have and had, how long
+/// tasks wait for a CPU, what is queued.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Over how long a time shares are measured
+    /// Over how long a time shares and waits are measured
     #[arg(long = "for", value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     duration: Duration,
 }
@@ -26,6 +32,7 @@ struct View {
     lanes: Vec<Row>,
     /// Lanes whose policies did not dispatch and were not asked any more.
     quarantines: Vec<Quarantine>,
+    limits: LimitsView,
 }
 
 /// One lane over the time that was looked at.
@@ -38,6 +45,11 @@ struct Row {
     /// Its CPU time over that of all lanes; `None` where nothing was measured, as with
     /// a lane that is alone.
     share_got: Option<f64>,
+    /// How long its tasks waited for a CPU; `None` where the kernel does not tell.
+    waits: Option<Waits>,
+    /// How often the application has got another lane in place of the one it had; `None`
+    /// where it is no application's lane.
+    replaced: Option<u64>,
     #[serde(flatten)]
     lane: LaneInfo,
 }
@@ -55,34 +67,39 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
 
 /// What happened between two looks.
 fn compare(before: &KeeperStatus, after: &KeeperStatus) -> View {
-    let ran = |lane: &LaneInfo| {
-        let earlier = before.lanes.iter().find(|l| l.generation == lane.generation);
-        lane.runtime_ns.saturating_sub(earlier.map_or(0, |l| l.runtime_ns))
-    };
+    let earlier = |lane: &LaneInfo| before.lanes.iter().find(|l| l.generation == lane.generation);
+    let ran =
+        |lane: &LaneInfo| lane.runtime_ns.saturating_sub(earlier(lane).map_or(0, |l| l.runtime_ns));
     let live = |lane: &&LaneInfo| matches!(lane.state, LaneState::Root | LaneState::App);
     let has_work = |lane: &LaneInfo| ran(lane) > 0 || lane.nr_queued > 0;
     let weights: u32 =
         after.lanes.iter().filter(live).filter(|l| has_work(l)).map(|l| l.weight).sum();
     let total: u64 = after.lanes.iter().map(ran).sum();
+    let app_of = |lane: &LaneInfo| {
+        let found = after.apps.iter().find(|app| app.number == lane.app);
+        found.filter(|_| lane.state == LaneState::App)
+    };
     let rows = after.lanes.iter().map(|lane| Row {
-        cgroups: after
-            .apps
-            .iter()
-            .filter(|app| app.number == lane.app && lane.state == LaneState::App)
-            .flat_map(|app| app.cgroups.keys().cloned())
-            .collect(),
+        cgroups: app_of(lane).map_or(Vec::new(), |app| app.cgroups.keys().cloned().collect()),
+        replaced: app_of(lane).map(|app| app.replaced),
         share_wanted: (live(&lane) && has_work(lane) && weights > 0)
             .then(|| f64::from(lane.weight) / f64::from(weights)),
         share_got: (total > 0).then(|| ran(lane) as f64 / total as f64),
-        lane: lane.clone(),
+        waits: Waits::of(earlier(lane), lane),
+        lane: LaneInfo { waits: None, ..lane.clone() },
     });
-    View { lanes: rows.collect(), quarantines: after.quarantines.clone() }
+    View {
+        lanes: rows.collect(),
+        quarantines: after.quarantines.clone(),
+        limits: LimitsView::new(Path::new("/"), &after.limits),
+    }
 }
 
 fn text(view: &View) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header([
-        "CGROUPS", "POLICY", "WEIGHT", "WANTED", "GOT", "QUEUED", "PREEMPTS", "UNSERVED", "STATE",
+        "CGROUPS", "POLICY", "WEIGHT", "WANTED", "GOT", "QUEUED", "WAIT P50", "P99", "LONGEST",
+        "PREEMPTS", "UNSERVED", "REPLACED", "STATE",
     ]);
     let percent =
         |share: Option<f64>| share.map_or("-".to_owned(), |s| format!("{:.1} %", s * 100.0));
@@ -93,6 +110,7 @@ fn text(view: &View) -> String {
             _ if row.cgroups.is_empty() => "(none any more)".to_owned(),
             _ => row.cgroups.join(" "),
         };
+        let [p50, p99, longest] = Waits::cells(row.waits.as_ref());
         table.add_row([
             cgroups,
             lane.policy.clone(),
@@ -100,12 +118,18 @@ fn text(view: &View) -> String {
             percent(row.share_wanted),
             percent(row.share_got),
             lane.nr_queued.to_string(),
+            p50,
+            p99,
+            longest,
             lane.kicks.to_string(),
             format!("{} ms", lane.longest_unserved_ns / 1_000_000),
+            row.replaced.map_or("-".to_owned(), |times| times.to_string()),
             state(lane).to_owned(),
         ]);
     }
     let mut out: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
+    out.extend(Waits::notes(view.lanes.iter().map(|row| row.waits.as_ref())));
+    out.extend(view.limits.text());
     for q in &view.quarantines {
         out.push(format!(
             "quarantine: the policy '{}' of application {} left {} queued tasks for {} ms, of which \
@@ -136,7 +160,7 @@ mod tests {
     use metasched_control::{App, Candidate};
     use metasched_loader::LaneSpec;
 
-    fn lane(app: u32, weight: u32, runtime_ns: u64) -> LaneInfo {
+    pub(super) fn lane(app: u32, weight: u32, runtime_ns: u64) -> LaneInfo {
         LaneInfo {
             index: app,
             policy: "fifo".to_owned(),
@@ -148,6 +172,7 @@ mod tests {
             runtime_ns,
             kicks: 0,
             longest_unserved_ns: 0,
+            waits: None,
             quarantined: false,
             in_force_ns: 1,
             first_run_ns: None,
@@ -166,8 +191,10 @@ mod tests {
                 number: 1,
                 lane: LaneSpec::of("fifo"),
                 cgroups: [("a/b".to_owned(), 7)].into(),
+                replaced: 3,
             }],
             quarantines: Vec::new(),
+            limits: Default::default(),
         }
     }
 

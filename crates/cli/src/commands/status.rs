@@ -163,6 +163,7 @@ mod tests {
             lanes: Vec::new(),
             apps: Vec::new(),
             quarantines: Vec::new(),
+            limits: Default::default(),
         }
     }
 

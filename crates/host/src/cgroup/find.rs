@@ -1,6 +1,8 @@
 //! A cgroup by what a user calls it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use metasched_base::{Error, Kind, Result};
@@ -67,6 +69,22 @@ impl Cgroup {
         relative(&self.root.join(MOUNT), &self.path)
     }
 
+    /// The names of cgroups by their ids, as [`Cgroup::name`] gives them; those that are
+    /// there no more are left out.
+    pub fn names_of(root: &Path, ids: &BTreeSet<u64>) -> BTreeMap<u64, String> {
+        let mount = root.join(MOUNT);
+        let mut names = BTreeMap::new();
+        walk(&mount, |folder| {
+            if let Ok(id) = fs::metadata(folder).map(|data| data.ino())
+                && ids.contains(&id)
+            {
+                names.insert(id, relative(&mount, folder));
+            }
+            names.len() < ids.len()
+        });
+        names
+    }
+
     /// Its `cpu.weight`, at least 1, which is what `cpu.idle` comes to: the kernel then
     /// gives the weight as 0. `None` where the cpu controller is not enabled for it.
     pub fn cpu_weight(&self) -> Option<u32> {
@@ -81,20 +99,31 @@ fn relative(mount: &Path, path: &Path) -> String {
 
 /// Every folder of that name.
 fn named(mount: &Path, name: &str) -> Vec<PathBuf> {
-    let (mut found, mut open) = (Vec::new(), vec![mount.to_owned()]);
+    let mut found = Vec::new();
+    walk(mount, |folder| {
+        if folder.file_name().is_some_and(|own| own == name) {
+            found.push(folder.to_owned());
+        }
+        true
+    });
+    found.sort();
+    found
+}
+
+/// Shows every folder below `mount`, until it is told that that is enough.
+fn walk(mount: &Path, mut visit: impl FnMut(&Path) -> bool) {
+    let mut open = vec![mount.to_owned()];
     while let Some(folder) = open.pop() {
         // One that vanishes meanwhile has nothing to find.
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                if entry.file_name() == name {
-                    found.push(entry.path());
+                if !visit(&entry.path()) {
+                    return;
                 }
                 open.push(entry.path());
             }
         }
     }
-    found.sort();
-    found
 }
 
 #[cfg(test)]
@@ -126,6 +155,16 @@ mod tests {
         assert_eq!(Cgroup::find(root.path(), "/").unwrap().name(), "");
         // A path is not searched for, however short.
         assert!(Cgroup::find(root.path(), "/nginx.service/").is_err());
+    }
+
+    #[test]
+    fn ids_give_the_names_of_those_that_are_there() {
+        let root = tree(&["a", "a/x", "b"]);
+        let id = |name: &str| Cgroup::find(root.path(), name).unwrap().id().unwrap();
+        let ids = [id("/a/x"), id("/b")].into();
+        let names = Cgroup::names_of(root.path(), &ids);
+        assert_eq!(names, [(id("/a/x"), "a/x".to_owned()), (id("/b"), "b".to_owned())].into());
+        assert!(Cgroup::names_of(root.path(), &[1].into()).is_empty());
     }
 
     #[test]

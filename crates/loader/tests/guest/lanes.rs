@@ -15,21 +15,21 @@ fn lane(policy: &str, weight: Option<u32>) -> LaneSpec {
 }
 
 /// The lane that an application has in force.
-fn lane_of(program: &Program, app: u32) -> LaneInfo {
+pub fn lane_of(program: &Program, app: u32) -> LaneInfo {
     let lanes = program.lanes().unwrap();
     let found = lanes.iter().find(|l| l.app == app && l.state == LaneState::App);
     found.unwrap_or_else(|| panic!("application {app} has no lane: {lanes:?}")).clone()
 }
 
 /// A cgroup that is assigned, with what runs in it.
-struct Assigned {
+pub struct Assigned {
     /// Before the group, which cannot go while they are in it.
     hogs: Vec<Hog>,
-    group: Group,
+    pub group: Group,
 }
 
 impl Assigned {
-    fn new(program: &mut Program, app: u32, name: &str, spec: &LaneSpec, hogs: usize) -> Self {
+    pub fn new(program: &mut Program, app: u32, name: &str, spec: &LaneSpec, hogs: usize) -> Self {
         let assigned =
             Self { hogs: (0..hogs).map(|_| Hog::start(&[], 0)).collect(), group: Group::new(name) };
         assigned.hogs.iter().for_each(|hog| assigned.group.take(hog));
@@ -222,6 +222,46 @@ fn cpu_max_holds_as_under_the_default_scheduler() {
     runs_by_its_quota("a hog alone", &[&lone], 0.4);
     fs::write(outer.file("cpu.max"), "max 100000").unwrap();
     runs_by_its_quota("a hog without a limit", &[&lone], 1.0);
+    assert_alive(&program);
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn throttling_is_counted_for_each_limited_cgroup() {
+    const PERIODS: u64 = 30;
+    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
+    let program = load("fifo");
+    let groups = ["metasched-throttled", "metasched-roomy"].map(Group::new);
+    let hogs = groups.each_ref().map(|group| {
+        let hog = Hog::start(&[], 0);
+        group.take(&hog);
+        hog
+    });
+    for (group, max) in groups.iter().zip(["40000 100000", "2000000 100000"]) {
+        fs::write(group.file("cpu.max"), max).unwrap();
+    }
+    run_first(1).unwrap();
+    let limit_of = |group: &Group| {
+        let limits = program.limits();
+        assert_eq!(limits.refused, 0);
+        limits.enforced.into_iter().find(|limit| limit.cgroup == group.id()).unwrap()
+    };
+    wait_until("periods", || limit_of(&groups[0]).nr_periods >= PERIODS);
+    let [tight, roomy] = groups.each_ref().map(limit_of);
+    println!("{tight:?}");
+    // A hog that wants a whole CPU uses 40 % of one up in every period, and then waits for
+    // the other 60 %; a tick more or less, and what the host keeps from the guest.
+    assert!(tight.nr_throttled <= tight.nr_periods + 1, "{tight:?}");
+    assert!(tight.nr_throttled * 10 >= tight.nr_periods * 8, "{tight:?}");
+    let share = tight.throttled_ns as f64 / (tight.nr_periods * tight.period_ns) as f64;
+    assert!((0.45..=0.65).contains(&share), "throttled for {share:.2} of the time: {tight:?}");
+    assert_eq!((roomy.nr_throttled, roomy.throttled_ns), (0, 0), "{roomy:?}");
+    // The place is used again, by a limit that has counted nothing yet.
+    fs::write(groups[0].file("cpu.max"), "max 100000").unwrap();
+    assert!(program.limits().enforced.iter().all(|limit| limit.cgroup != groups[0].id()));
+    fs::write(groups[0].file("cpu.max"), "40000 100000").unwrap();
+    assert!(limit_of(&groups[0]).nr_periods < PERIODS / 2);
+    drop(hogs);
     assert_alive(&program);
 }
 

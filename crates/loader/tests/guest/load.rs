@@ -57,13 +57,22 @@ pub struct Hog(Child);
 impl Hog {
     /// On those CPUs only (any, if none is named), with that niceness.
     pub fn start(cpus: &[usize], nice: i32) -> Self {
+        Self::spawn(cpus, nice, "while :; do :; done")
+    }
+
+    /// One that is none: it starts a process every few milliseconds and waits for it.
+    pub fn mostly_waiting() -> Self {
+        Self::spawn(&[], 0, "while :; do sleep 0.003; done")
+    }
+
+    fn spawn(cpus: &[usize], nice: i32, script: &str) -> Self {
         let mut set = nix::sched::CpuSet::new();
         for cpu in cpus {
             set.set(*cpu).unwrap();
         }
         let pinned = !cpus.is_empty();
         let mut command = Command::new("sh");
-        command.args(["-c", "while :; do :; done"]);
+        command.args(["-c", script]);
         // SAFETY: both calls are plain system calls, allowed after a fork.
         unsafe {
             command.pre_exec(move || {

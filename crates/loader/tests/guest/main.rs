@@ -8,6 +8,7 @@ mod lanes;
 mod load;
 mod memory;
 mod support;
+mod waits;
 
 use std::fs;
 use std::process::Command;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use load::{Hackbench, Hog};
 use metasched_base::Kind;
-use metasched_loader::{LaneState, LoadOptions, Program, WaitTracer, policies};
+use metasched_loader::{CgroupWaits, LaneState, LoadOptions, Program, WaitTracer, policies};
 use support::{Group, Offline, assert_alive, load, sysfs, wait_until};
 
 /// A process that holds a program of ours until it is killed, at the latest when it is dropped.
@@ -242,13 +243,12 @@ fn waits_are_traced_for_a_cgroup_and_the_system_under_any_scheduler() {
         let all = tracer.read().unwrap();
         let [own, system] = all.as_slice() else { panic!("{all:?}") };
         assert_eq!((own.cgroup_id, system.cgroup_id), (id, 0));
-        for histogram in [own, system] {
-            assert!(histogram.count > 10, "{what}: {histogram:?}");
-            assert_eq!(histogram.buckets.iter().sum::<u64>(), histogram.count);
-            assert!(histogram.sum_ns >= histogram.max_ns);
+        for CgroupWaits { waits, .. } in [own, system] {
+            assert!(waits.count() > 10, "{what}: {waits:?}");
+            assert!(waits.sum_ns >= waits.max_ns);
         }
-        assert!(own.count < system.count, "{what}: {own:?}");
-        assert!(own.max_ns > 1_000_000, "{what}: a hog that shares its CPU waits for slices");
+        assert!(own.waits.count() < system.waits.count(), "{what}: {own:?}");
+        assert!(own.waits.max_ns > 1_000_000, "{what}: a hog that shares its CPU waits for slices");
     };
     trace("EEVDF");
     let program = load("fifo");
@@ -271,7 +271,7 @@ fn waits_of_as_many_cgroups_as_may_be_asked_for_are_told_apart() {
     last.take(&hogs[1]);
     tracer.reset().unwrap();
     std::thread::sleep(Duration::from_secs(2));
-    let waits: Vec<u64> = tracer.read().unwrap().iter().map(|h| h.count).collect();
+    let waits: Vec<u64> = tracer.read().unwrap().iter().map(|h| h.waits.count()).collect();
     let (of_first, of_last) = (waits[1], waits[ids.len() - 1]);
     assert!(of_first > 10 && of_last > 10, "{waits:?}");
     // What is counted for a cgroup is counted for those above it, and for no other.

@@ -38,7 +38,7 @@ impl Tracer {
         let histograms = self.tracer.read()?;
         Ok(histograms
             .into_iter()
-            .filter_map(|h| Some((self.names.get(&h.cgroup_id)?.clone(), h.buckets)))
+            .filter_map(|h| Some((self.names.get(&h.cgroup_id)?.clone(), h.waits.octaves())))
             .collect())
     }
 }

@@ -1,5 +1,7 @@
 //! Text into HTML: escaping, tables, numbers as people read them.
 
+use metasched_base::brief_time;
+
 /// A space at which no line breaks.
 const NO_BREAK: char = '\u{a0}';
 
@@ -100,20 +102,9 @@ pub fn percent(ratio: f64) -> String {
     }
 }
 
-/// A time in nanoseconds with a unit that leaves two or three digits.
+/// As [`brief_time`], typeset.
 pub fn time(ns: f64) -> String {
-    let (value, unit) = match ns {
-        n if n < 1e3 => (n, "ns"),
-        n if n < 1e6 => (n / 1e3, "µs"),
-        n if n < 1e9 => (n / 1e6, "ms"),
-        n => (n / 1e9, "s"),
-    };
-    let digits = match value {
-        v if v >= 99.95 || v.fract() == 0.0 => 0,
-        v if v >= 9.995 => 1,
-        _ => 2,
-    };
-    format!("{value:.digits$}{NO_BREAK}{unit}")
+    brief_time(ns).replace(' ', &NO_BREAK.to_string()).replace("us", "µs")
 }
 
 /// A sentence made for terminals, as the page writes it: true minus signs, and no

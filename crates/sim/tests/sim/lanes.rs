@@ -26,7 +26,7 @@ fn near(outcome: &Outcome, name: &str, share: f64, tolerance: f64) {
     assert!((got - share).abs() <= tolerance, "'{name}' had {got:.3} of the time, not {share:.3}");
 }
 
-fn app_lane(kernel: &mut metasched_sim::kernel::Kernel, app: u32) -> Option<LaneInfo> {
+pub fn app_lane(kernel: &mut metasched_sim::kernel::Kernel, app: u32) -> Option<LaneInfo> {
     lanes(kernel).into_iter().find(|l| l.state == LaneState::App && l.app == app)
 }
 
