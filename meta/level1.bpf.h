@@ -26,13 +26,14 @@ static __always_inline struct meta_lane *lane_of(struct task_ctx *t, u32 root)
 	struct meta_lane *l;
 	u64 dsq;
 
+	/* Also where the task remembers another, which may be resting meanwhile. */
+	if (!(root & ROOT_SHARED))
+		return lane_at(root);
 	if (t) {
 		l = lane_if_current(t->slot, t->generation);
 		if (l)
 			return l;
 	}
-	if (!(root & ROOT_SHARED))
-		return lane_at(root);
 	dsq = READ_ONCE(predecessor);
 	return lane_if_current((u32)(dsq >> 8), dsq >> 16);
 }
@@ -67,7 +68,8 @@ static __always_inline void announce_first(struct meta_lane *l, struct task_stru
  * the CPU where the task last ran, that CPU chooses anew. A lane that drains was
  * there first and is not disturbed.
  */
-static __always_inline void preempt_if_lagging(struct meta_lane *l, struct task_struct *p)
+static __always_inline void preempt_if_lagging(struct meta_lane *l, struct task_struct *p,
+					       u32 root)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *there = cpu_ctx_of(cpu);
@@ -78,7 +80,7 @@ static __always_inline void preempt_if_lagging(struct meta_lane *l, struct task_
 	other = lane_if_current((u32)there->slot, there->generation);
 	if (!other || other->state == LANE_DRAINING)
 		return;
-	if (vtime_before(l->vtime + WAKE_LAG_NS, other->vtime)) {
+	if (vtime_before(l->vtime + WAKE_LAG_NS, lane_payer(other, root)->vtime)) {
 		l->kicks++;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
@@ -109,7 +111,7 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 	}
 	announce_first(l, p);
 	if (root & ROOT_LANES && enq_flags & SCX_ENQ_WAKEUP && others_have_work(l, root))
-		preempt_if_lagging(l, p);
+		preempt_if_lagging(l, p, root);
 }
 
 /*

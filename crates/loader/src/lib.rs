@@ -14,6 +14,7 @@ mod reaper;
 mod refusal;
 mod skel;
 mod syscalls;
+mod turns;
 mod version;
 mod wait;
 
@@ -22,5 +23,6 @@ pub use exit::ExitRecord;
 pub use lanes::{LaneInfo, LaneState};
 pub use policy::{CounterInfo, OptionInfo, PolicyInfo, policies};
 pub use program::{LoadOptions, Program, Replacement};
+pub use turns::{BegunTurn, LEAST_TURN, LONG_TURN, LaneTurn, TURNS_MAX, TurnFigures};
 pub use version::policies_version;
 pub use wait::{WaitHistogram, WaitTracer};

@@ -21,6 +21,7 @@ use crate::reaper::{Lanes, Reaper, Slots};
 use crate::refusal::{self, Stage};
 use crate::skel::metasched::{MetaschedSkel, MetaschedSkelBuilder, types};
 use crate::syscalls::run_program;
+use crate::turns::TurnPrograms;
 
 /// Slots for lanes: LANES_MAX of bpf/lane.h.
 const LANES_MAX: usize = 64;
@@ -89,6 +90,7 @@ pub struct Program {
     replace_root: OwnedFd,
     count_queued: OwnedFd,
     pub(crate) apps: AppPrograms,
+    pub(crate) turns: TurnPrograms,
 }
 
 // SAFETY: the raw pointers inside are to the mapped variables and to libbpf's
@@ -143,6 +145,11 @@ impl Variables {
     /// An entry of the list of lanes in quarantine.
     pub(crate) fn quarantine(self, at: usize) -> types::quarantine {
         variable!(self, quarantines[at])
+    }
+
+    /// The turns that are taken, as they stand at this moment.
+    pub(crate) fn cycle(self) -> types::cycle {
+        variable!(self, cycle)
     }
 
     /// The slot of the root lane.
@@ -212,6 +219,10 @@ impl Program {
             unassign: own(progs.unassign.as_fd())?,
             set_lane: own(progs.set_lane.as_fd())?,
         };
+        let turns = TurnPrograms {
+            start: own(progs.start_turns.as_fd())?,
+            stop: own(progs.stop_turns.as_fd())?,
+        };
         let reap = own(progs.reap.as_fd())?;
         let counters = MapHandle::try_from(&loaded.get().maps.lane_counters)
             .attempt(Kind::Failed, || "share the counters".into())?;
@@ -255,6 +266,7 @@ impl Program {
             replace_root,
             count_queued,
             apps,
+            turns,
         })
     }
 

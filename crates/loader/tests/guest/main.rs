@@ -7,6 +7,7 @@ mod constants;
 mod lanes;
 mod load;
 mod support;
+mod turns;
 
 use std::fs;
 use std::process::Command;
