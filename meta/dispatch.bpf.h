@@ -9,9 +9,13 @@
  * be served. A lane that waited too long comes before all others, and now and then
  * the next one in order does, see ROTATION.
  *
+ * While turns are taken, the root lane and those that rest are one to all others: they
+ * come first when the root's account lags most. Among themselves they have shares by the
+ * tasks that are queued in them, see turn_vtime.
+ *
  * The task that ran here counts as one more of its lane's, else a lane with one
  * task per CPU would never be seen to be busy; its run so far is charged first.
- * It is kept if its lane lags and has nobody else, unless the lane drains.
+ * It is kept if its lane lags and has nobody else, unless that one was replaced.
  */
 #ifndef METASCHED_DISPATCH_BPF_H
 #define METASCHED_DISPATCH_BPF_H
@@ -61,8 +65,8 @@ static __noinline bool lane_move_any(struct meta_lane *l)
 
 /*
  * Lets the lane's policy give this CPU a task. The task that ran here is put to
- * the policy too if it is the lane's, unless the lane drains: then the task has
- * to come through the new lane.
+ * the policy too if it is the lane's, unless the lane was replaced: then the task
+ * has to come through the new one.
  */
 static __always_inline bool lane_dispatch(struct meta_lane *l, s32 cpu, struct task_struct *prev,
 					  struct cpu_ctx *here)
@@ -71,7 +75,7 @@ static __always_inline bool lane_dispatch(struct meta_lane *l, s32 cpu, struct t
 
 	if (unlikely(l->quarantined))
 		return lane_move_any(l);
-	if (policy_keeps_tasks(l->lane.policy) && l->state != LANE_DRAINING && here && prev &&
+	if (policy_keeps_tasks(l->lane.policy) && !lane_was_replaced(l) && here && prev &&
 	    (prev->scx.flags & SCX_TASK_QUEUED) && lane_running(here, prev) == l) {
 		t = task_ctx_find(prev);
 		if (t && t->generation == l->lane.generation)
@@ -112,46 +116,84 @@ static __always_inline u64 lane_position(struct meta_lane *l)
 	return l->first_run_ns ? l->vtime : l->vtime - LANE_CREDIT_NS;
 }
 
-/* Of lanes that drain, the one that was replaced first. */
+/* Of lanes that drain, the one that came into force first, and so was replaced first. */
 static __noinline u32 oldest_lane(u64 set)
 {
 	u32 i, slot, oldest = LANES_MAX;
-	u64 generation, lowest = 0;
+	u64 in_force_ns, lowest = 0;
 
 	bpf_for(i, 0, LANES_MAX) {
 		if (!set)
 			break;
 		slot = lowest_slot(set);
 		set &= set - 1;
-		generation = lane_at(slot)->lane.generation;
-		if (oldest == LANES_MAX || generation < lowest) {
+		in_force_ns = lane_at(slot)->in_force_ns;
+		if (oldest == LANES_MAX || in_force_ns < lowest) {
 			oldest = slot;
-			lowest = generation;
+			lowest = in_force_ns;
 		}
 	}
 	return oldest;
 }
 
-/* The lane of a set that is to be served first; LANES_MAX if the set is empty. */
-static __noinline u32 first_lane(u64 set)
+/*
+ * Of lanes of a cycle, the one to be served first. In a long turn the lane in force has
+ * its first run at once, so that the turn takes effect when it begins. In a short one
+ * that would be the task that ran when it began, which has the CPU anew each time.
+ */
+static __noinline u32 first_of_turns(u64 set, struct meta_lane *in_force)
 {
-	u64 urgent = READ_ONCE(busy.urgent) & set;
-	u64 drains = READ_ONCE(draining) & set;
-	u64 position, lowest = 0;
 	u32 i, slot, best = LANES_MAX;
+	u64 vtime, lowest = 0;
 
-	if (unlikely(urgent))
-		return lowest_slot(urgent);
-	set &= ~drains;
+	if (cycle.settles && !in_force->first_run_ns && set & slot_bit(in_force->lane.slot))
+		return in_force->lane.slot;
 	bpf_for(i, 0, LANES_MAX) {
 		if (!set)
 			break;
 		slot = lowest_slot(set);
 		set &= set - 1;
-		position = lane_position(lane_at(slot));
+		vtime = READ_ONCE(turn_vtime[slot & ROOT_SLOT]);
+		if (best == LANES_MAX || vtime_before(vtime, lowest)) {
+			best = slot;
+			lowest = vtime;
+		}
+	}
+	return best;
+}
+
+/* The lane of a set that is to be served first; LANES_MAX if the set is empty. */
+static __noinline u32 first_lane(u64 set, u32 root)
+{
+	u64 urgent = READ_ONCE(busy.urgent) & set;
+	u64 drains = READ_ONCE(draining) & set;
+	u64 rests = READ_ONCE(resting) & set;
+	struct meta_lane *in_force = lane_at(root);
+	u64 position, lowest = 0;
+	u32 i, slot, best = LANES_MAX;
+
+	if (unlikely(urgent))
+		return lowest_slot(urgent);
+	set &= ~(drains | rests);
+	bpf_for(i, 0, LANES_MAX) {
+		if (!set)
+			break;
+		slot = lowest_slot(set);
+		set &= set - 1;
+		/* A turn that begins comes before those that rest, and before nobody else. */
+		position = rests ? lane_at(slot)->vtime : lane_position(lane_at(slot));
 		if (best == LANES_MAX || vtime_before(position, lowest)) {
 			best = slot;
 			lowest = position;
+		}
+	}
+	if (unlikely(rests)) {
+		slot = in_force->lane.slot;
+		if (best == slot)
+			rests |= slot_bit(slot);
+		if (best == LANES_MAX || best == slot || vtime_before(in_force->vtime, lowest)) {
+			best = first_of_turns(rests, in_force);
+			lowest = in_force->vtime;
 		}
 	}
 	if (unlikely(drains) && (best == LANES_MAX || vtime_before(level1.drain_vtime, lowest)))
@@ -184,7 +226,7 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 		if (root & ROOT_LANES && (!l || here->placed_seq != READ_ONCE(assign_seq) ||
 					  here->cgroup != cgroup_of(prev)))
 			l = change_lane(l, here, prev, root);
-		if (l && l->state != LANE_DRAINING) {
+		if (l && !lane_was_replaced(l)) {
 			prev_slot = l->lane.slot;
 			left |= slot_bit(prev_slot);
 		}
@@ -199,12 +241,12 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 	late = READ_ONCE(busy.lingering) & ~READ_ONCE(busy.lanes) & ~READ_ONCE(draining);
 	bpf_for(i, 0, LANES_MAX) {
 		/* Those that the sweep found empty are most likely still so. */
-		best = first_lane(left & ~late ? left & ~late : left);
+		best = first_lane(left & ~late ? left & ~late : left, root);
 		if (best == LANES_MAX)
 			break;
 		left &= ~slot_bit(best);
 		l = lane_at(best);
-		vtime = l->vtime;
+		vtime = lane_payer(l, root)->vtime;
 		if (lane_serve(l, cpu, prev, here)) {
 			if (l->state == LANE_DRAINING)
 				vtime = level1.drain_vtime;
@@ -229,7 +271,7 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 	}
 	/* Nobody else wants this CPU; if its lane is known, that one was replaced. */
 	if (prev && goes_on) {
-		if (here && root & ROOT_LANES)
+		if (here && (root & ROOT_LANES || READ_ONCE(resting)))
 			change_lane(NULL, here, prev, root);
 		scx_bpf_task_set_slice(prev, SHARED_SLICE_NS);
 	}

@@ -12,6 +12,8 @@
 
 #define ENOENT 2
 #define ENODEV 19
+#define EAGAIN 11
+#define EBUSY 16
 #define EINVAL 22
 #define ENOSPC 28
 
@@ -71,10 +73,14 @@
 u32 root_word;
 /* Counts changes of cgroups' assignments and limits: what is older is looked up anew. */
 u64 assign_seq;
-/* Slots of lanes whose queues exist: the root's, applications', and those that drain. */
+/* Slots of lanes that may hold tasks: the root's, applications', and those that were replaced. */
 u64 served;
 /* Those of them that drain. */
 u64 draining;
+/* Those of them that rest until their next turn. */
+u64 resting;
+/* The turns that the root's share goes through, see turns.bpf.h. */
+struct cycle cycle;
 /* dsq of the root lane that was in force when sharing last began. */
 u64 predecessor;
 /* Counts the times that watching began: what is older is not to be trusted. */
@@ -88,7 +94,16 @@ struct meta_lane lanes[LANES_MAX];
 struct {
 	u64 vtime_now; /* the highest vtime of a lane that was served in its turn */
 	u64 drain_vtime; /* of all lanes that drain, together */
+	u64 turn_vtime_now; /* the highest turn_vtime of a lane of the cycle that was charged */
 } level1 __attribute__((aligned(64)));
+
+/*
+ * Of each lane that has or had the root's share in a cycle of turns: what each of its
+ * tasks has had, in the mean. Lanes that rest and the one in force are compared by it, so
+ * that a task waits as long as it would in one queue, whichever of them it stands in.
+ * Written while lanes rest.
+ */
+u64 turn_vtime[LANES_MAX] __attribute__((aligned(64)));
 
 /*
  * Which lanes may have tasks queued, so that idle ones cost nothing. A callback
@@ -144,7 +159,20 @@ static __always_inline u64 candidate_lanes(u32 root)
 
 	if (!(root & ROOT_LANES))
 		return set;
-	return set & (READ_ONCE(busy.lanes) | READ_ONCE(busy.lingering) | READ_ONCE(draining));
+	return set & (READ_ONCE(busy.lanes) | READ_ONCE(busy.lingering) | READ_ONCE(draining) |
+		      READ_ONCE(resting));
+}
+
+/* Whether no task comes to the lane any more, or none before its next turn. */
+static __always_inline bool lane_was_replaced(struct meta_lane *l)
+{
+	return l->state == LANE_DRAINING || l->state == LANE_RESTING;
+}
+
+/* The lane on whose account its tasks run: lanes that rest have the root's share. */
+static __always_inline struct meta_lane *lane_payer(struct meta_lane *l, u32 root)
+{
+	return l->state == LANE_RESTING ? lane_at(root) : l;
 }
 
 /* Whether any lane but this one may have work that is queued, or runs and may be again. */
@@ -164,10 +192,39 @@ static __always_inline bool lane_set_busy(struct meta_lane *l)
 	return true;
 }
 
+/* How many tasks a lane has queued. */
+static __noinline u32 lane_queued(struct meta_lane *l)
+{
+	u32 queue, sum = 0;
+	s32 nr;
+
+	bpf_for(queue, 0, l->queues) {
+		nr = scx_bpf_dsq_nr_queued(lane_dsq(&l->lane, queue));
+		if (nr > 0)
+			sum += nr;
+	}
+	return sum;
+}
+
+/*
+ * Charges a lane of a cycle with what each of its tasks had of a run. Weights of tasks
+ * are their policy's business and do not count here. The two adds and the comparison are
+ * not one: turn_vtime_now may be behind by a run.
+ */
+static __noinline void lane_charge_turn(struct meta_lane *l, u64 vtime_ns)
+{
+	u64 *vtime = &turn_vtime[l->lane.slot & ROOT_SLOT];
+
+	__sync_fetch_and_add(vtime, vtime_ns / (lane_queued(l) + 1));
+	if (vtime_before(level1.turn_vtime_now, *vtime))
+		level1.turn_vtime_now = *vtime;
+}
+
 /*
  * Charges a lane for what one of its tasks ran. Only while several are served,
  * so that a lane alone pays for no atomics. Lanes that drain share one account:
- * however often lanes are replaced, their successors have their share.
+ * however often lanes are replaced, their successors have their share. Lanes that rest
+ * are charged to the root lane.
  */
 static __always_inline void lane_charge(struct meta_lane *l, u64 ran_ns)
 {
@@ -176,8 +233,10 @@ static __always_inline void lane_charge(struct meta_lane *l, u64 ran_ns)
 	if (l->state == LANE_DRAINING)
 		__sync_fetch_and_add(&level1.drain_vtime, vtime_ns / DRAIN_SHARE);
 	else
-		__sync_fetch_and_add(&l->vtime, vtime_ns);
+		__sync_fetch_and_add(&lane_payer(l, READ_ONCE(root_word))->vtime, vtime_ns);
 	__sync_fetch_and_add(&l->runtime_ns, ran_ns);
+	if (unlikely(READ_ONCE(resting)) && (l->state == LANE_RESTING || l->state == LANE_ROOT))
+		lane_charge_turn(l, vtime_ns);
 }
 
 /*

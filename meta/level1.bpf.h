@@ -27,13 +27,14 @@ static __always_inline struct meta_lane *lane_of(struct task_ctx *t, u32 root)
 	struct meta_lane *l;
 	u64 dsq;
 
+	/* Also where the task remembers another, which may be resting meanwhile. */
+	if (!(root & ROOT_SHARED))
+		return lane_at(root);
 	if (t) {
 		l = lane_if_current(t->slot, t->generation);
 		if (l)
 			return l;
 	}
-	if (!(root & ROOT_SHARED))
-		return lane_at(root);
 	dsq = READ_ONCE(predecessor);
 	return lane_if_current((u32)(dsq >> 8), dsq >> 16);
 }
@@ -74,7 +75,7 @@ static __always_inline void announce_first(struct meta_lane *l, struct task_stru
  * at this moment is counted as well: it is charged only when it stops or at a choice,
  * up to a slice later. A lane that drains was there first and is not disturbed.
  */
-static __always_inline bool lags_behind(struct meta_lane *l, s32 cpu, u64 now)
+static __always_inline bool lags_behind(struct meta_lane *l, s32 cpu, u64 now, u32 root)
 {
 	struct cpu_ctx *there = cpu_ctx_of(cpu);
 	struct meta_lane *other;
@@ -89,6 +90,7 @@ static __always_inline bool lags_behind(struct meta_lane *l, s32 cpu, u64 now)
 	runs_for = now - there->since_ns;
 	if (runs_for > SHARED_SLICE_NS)
 		runs_for = vtime_before(now, there->since_ns) ? 0 : SHARED_SLICE_NS;
+	other = lane_payer(other, root);
 	return vtime_before(l->vtime + WAKE_LAG_NS,
 			    other->vtime + weighted_ns(runs_for, other->weight));
 }
@@ -97,7 +99,7 @@ static __always_inline bool lags_behind(struct meta_lane *l, s32 cpu, u64 now)
  * A task woke and was queued: a CPU on which it may run, and which runs for a lane that
  * its own lags behind, chooses anew. The one on which it ran last comes first.
  */
-static __noinline void preempt_if_lagging(struct meta_lane *l, struct task_struct *p)
+static __noinline void preempt_if_lagging(struct meta_lane *l, struct task_struct *p, u32 root)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	u32 i, cpus = scx_bpf_nr_cpu_ids();
@@ -106,7 +108,7 @@ static __noinline void preempt_if_lagging(struct meta_lane *l, struct task_struc
 	bpf_for(i, 0, PREEMPT_LOOKS) {
 		if (i >= cpus)
 			break;
-		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && lags_behind(l, cpu, now)) {
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && lags_behind(l, cpu, now, root)) {
 			l->kicks++;
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 			break;
@@ -142,7 +144,7 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 	}
 	announce_first(l, p);
 	if (root & ROOT_LANES && enq_flags & SCX_ENQ_WAKEUP && others_have_work(l, root))
-		preempt_if_lagging(l, p);
+		preempt_if_lagging(l, p, root);
 }
 
 /*

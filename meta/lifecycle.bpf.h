@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How lanes come and go. All of it is called in sleepable context and by one
- * caller at a time: the start of the program, then user space under its lock.
+ * How lanes come and go. All of it is called in sleepable context and by one caller
+ * at a time: the start of the program, then user space under its lock, between
+ * change_begin() and change_end(), which keep the timer of turns away.
  */
 #ifndef METASCHED_LIFECYCLE_BPF_H
 #define METASCHED_LIFECYCLE_BPF_H
@@ -12,6 +13,13 @@
 
 struct replace_result replaced;
 struct reap_set reapable;
+
+/* How often user space looks whether the timer's change is over: far longer than one takes. */
+#define CHANGE_LOOKS 100000
+/* Whether somebody changes lanes at this moment. */
+u32 changing;
+/* Lanes that rest, were empty when reap() last looked, and have had no turn since. */
+u64 settling;
 
 /*
  * Results of loops are kept here rather than in local variables: the verifier
@@ -24,8 +32,39 @@ struct {
 	u32 made;
 	u32 left;
 	u32 undrained;
+	u32 resting;
 	u32 apps;
 } walk; /* not static: clang would split it, and its BTF would be wrong */
+
+/* Keeps others from changing lanes, unless one of them is at it. */
+static __always_inline bool change_try(void)
+{
+	return !__sync_lock_test_and_set(&changing, 1);
+}
+
+/*
+ * The same, waiting for the timer's change to be over. A caller that is interrupted by
+ * the timer is not waited for: the timer comes again. -EAGAIN where the CPU that is at it
+ * has stopped, as one of a virtual machine may; user space then tries again.
+ */
+static __noinline int change_begin(void)
+{
+	u32 i;
+
+	walk.err = -EAGAIN;
+	bpf_for(i, 0, CHANGE_LOOKS) {
+		if (change_try()) {
+			walk.err = 0;
+			break;
+		}
+	}
+	return walk.err;
+}
+
+static __always_inline void change_end(void)
+{
+	__sync_lock_test_and_set(&changing, 0);
+}
 
 /* Creates the lane's queues; all of them or none. */
 static int lane_create_queues(struct lane *lane, u32 queues)
@@ -322,6 +361,9 @@ static int lifecycle_set_lane(struct lane_args *args)
 		return -EINVAL;
 	if (args->app && !app->lane)
 		return -ENOENT;
+	/* Whose option that would be changes with the turns; the weight goes along. */
+	if (!args->app && cycle.turns && args->option < LANE_OPTIONS_MAX)
+		return -EBUSY;
 	l = lane_at(args->app ? app->lane - 1 : root_word);
 	if (args->weight) {
 		l->weight = args->weight;
@@ -332,11 +374,47 @@ static int lifecycle_set_lane(struct lane_args *args)
 	return 0;
 }
 
+/* No callback has anything to do with the lane any more. */
+static void lane_put_aside(u64 bit)
+{
+	__sync_fetch_and_and(&served, ~bit);
+	__sync_fetch_and_and(&draining, ~bit);
+	__sync_fetch_and_and(&resting, ~bit);
+	__sync_fetch_and_and(&busy.lanes, ~bit);
+	__sync_fetch_and_and(&busy.urgent, ~bit);
+}
+
+/*
+ * A lane that rests through a long turn is put aside once it is empty, until its own
+ * turn: one lane alone is in force then, which costs least. What user space says of it
+ * counts only if it has had no turn since, in which tasks could have come.
+ */
+static void reap_resting(struct meta_lane *l, u64 bit, u64 drained)
+{
+	if (!(served & bit))
+		return;
+	walk.resting++;
+	if (!cycle.settles)
+		return;
+	walk.left++;
+	if (lane_has_queued(l)) {
+		settling &= ~bit;
+	} else if (drained & settling & bit) {
+		lane_put_aside(bit);
+		settling &= ~bit;
+		walk.resting--;
+		walk.left--;
+	} else {
+		settling |= bit;
+		reapable.drained |= bit;
+	}
+}
+
 /*
  * Moves lanes on in their life, as far as the grace periods allow that user
  * space waited for; what waits for the next one is left in reapable. Returns the
- * number of lanes that are not yet done with. Once none drains and the root lane
- * has run a task, tracking ends; once no application has a lane, sharing does.
+ * number of lanes that are not yet done with. Once none drains or rests and the root
+ * lane has run a task, tracking ends; once no application has a lane, sharing does.
  */
 static int lifecycle_reap(u64 drained, u64 retired)
 {
@@ -346,6 +424,7 @@ static int lifecycle_reap(u64 drained, u64 retired)
 
 	walk.left = 0;
 	walk.undrained = 0;
+	walk.resting = 0;
 	walk.apps = 0;
 	reapable.drained = 0;
 	reapable.retired = 0;
@@ -364,16 +443,15 @@ static int lifecycle_reap(u64 drained, u64 retired)
 			if (lane_has_queued(l)) {
 				walk.undrained++;
 			} else if (drained & bit) {
-				__sync_fetch_and_and(&served, ~bit);
-				__sync_fetch_and_and(&draining, ~bit);
-				__sync_fetch_and_and(&busy.lanes, ~bit);
-				__sync_fetch_and_and(&busy.urgent, ~bit);
+				lane_put_aside(bit);
 				l->state = LANE_RETIRED;
 				reapable.retired |= bit;
 			} else {
 				walk.undrained++;
 				reapable.drained |= bit;
 			}
+		} else if (l->state == LANE_RESTING) {
+			reap_resting(l, bit, drained);
 		} else if (l->state == LANE_RETIRED) {
 			if (!(retired & bit)) {
 				walk.left++;
@@ -389,7 +467,7 @@ static int lifecycle_reap(u64 drained, u64 retired)
 	}
 	if (walk.undrained)
 		return walk.left;
-	if (root_word & ROOT_TRACKED) {
+	if (root_word & ROOT_TRACKED && !walk.resting) {
 		if (lane_at(root_word)->first_run_ns)
 			set_root_word(ROOT_TRACKED, 0);
 		else

@@ -13,6 +13,7 @@
 #include <bpf/bpf_tracing.h>
 #include <hotplug.bpf.h>
 #include <lifecycle.bpf.h>
+#include <turns.bpf.h>
 
 char _license[] SEC("license") = "GPL";
 
@@ -245,6 +246,9 @@ s32 BPF_PROG(metasched_init)
 	err = sweep_timer_make();
 	if (err)
 		return err;
+	err = turn_timer_make();
+	if (err)
+		return err;
 	return lifecycle_start(initial_policy);
 }
 
@@ -255,36 +259,81 @@ void BPF_PROG(metasched_exit, struct scx_exit_info *info)
 	bpf_probe_read_kernel_str(exit_record.msg, sizeof(exit_record.msg), info->msg);
 	bpf_probe_read_kernel_str(exit_dump, sizeof(exit_dump), info->dump);
 	exit_record.code = info->exit_code;
+	/* The next time that the timer of turns expires is its last. */
+	WRITE_ONCE(cycle.turns, 0);
 	/* Last, because user space takes it as the sign that the rest is there. */
 	__sync_fetch_and_or(&exit_record.kind, info->kind);
 }
 
 /*
  * What user space calls. Once the kernel has let go of us, another scheduler may
- * be attached, and its queues are not ours to make, count or destroy.
+ * be attached, and its queues are not ours to make, count or destroy. What changes
+ * lanes keeps the timer of turns away meanwhile.
  */
+static __always_inline int user_begin(void)
+{
+	return exit_record.kind ? -ENODEV : change_begin();
+}
+
 SEC("syscall")
 int replace_root(struct replace_args *args)
 {
-	if (exit_record.kind)
-		return -ENODEV;
-	return lifecycle_replace(args->policy, args->weight);
+	int err = user_begin();
+
+	if (err)
+		return err;
+	turns_stop();
+	err = lifecycle_replace(args->policy, args->weight);
+	change_end();
+	return err;
+}
+
+SEC("syscall")
+int start_turns(struct cycle_args *args)
+{
+	int err = user_begin();
+
+	if (err)
+		return err;
+	err = turns_start(args);
+	change_end();
+	return err;
+}
+
+SEC("syscall")
+int stop_turns(void *unused)
+{
+	int err = user_begin();
+
+	if (err)
+		return err;
+	turns_stop();
+	change_end();
+	return 0;
 }
 
 SEC("syscall")
 int set_app(struct app_args *args)
 {
-	if (exit_record.kind)
-		return -ENODEV;
-	return lifecycle_set_app(args);
+	int err = user_begin();
+
+	if (err)
+		return err;
+	err = lifecycle_set_app(args);
+	change_end();
+	return err;
 }
 
 SEC("syscall")
 int drop_app(struct assign_args *args)
 {
-	if (exit_record.kind)
-		return -ENODEV;
-	return lifecycle_drop_app(args->app);
+	int err = user_begin();
+
+	if (err)
+		return err;
+	err = lifecycle_drop_app(args->app);
+	change_end();
+	return err;
 }
 
 SEC("syscall")
@@ -306,17 +355,25 @@ int unassign(struct assign_args *args)
 SEC("syscall")
 int set_lane(struct lane_args *args)
 {
-	if (exit_record.kind)
-		return -ENODEV;
-	return lifecycle_set_lane(args);
+	int err = user_begin();
+
+	if (err)
+		return err;
+	err = lifecycle_set_lane(args);
+	change_end();
+	return err;
 }
 
 SEC("syscall")
 int reap(struct reap_set *ready)
 {
-	if (exit_record.kind)
-		return -ENODEV;
-	return lifecycle_reap(ready->drained, ready->retired);
+	int err = user_begin();
+
+	if (err)
+		return err;
+	err = lifecycle_reap(ready->drained, ready->retired);
+	change_end();
+	return err;
 }
 
 SEC("syscall")

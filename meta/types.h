@@ -24,7 +24,9 @@ enum policy_id {
  *	FREE -> ROOT or APP -> DRAINING -> RETIRED -> FREE
  *
  * DRAINING to RETIRED when its queues are empty and no callback can still insert
- * into them; RETIRED to FREE when no callback can still look at them.
+ * into them; RETIRED to FREE when no callback can still look at them. While turns
+ * are taken the lanes of the cycle go from ROOT to RESTING and back, and to DRAINING
+ * when it ends.
  */
 enum lane_state {
 	LANE_FREE,
@@ -32,6 +34,7 @@ enum lane_state {
 	LANE_DRAINING, /* replaced: served until empty, see dispatch.bpf.h */
 	LANE_RETIRED, /* empty, no longer served, its queues not yet destroyed */
 	LANE_APP, /* the tasks of an application's cgroups come here */
+	LANE_RESTING, /* of a cycle, until its next turn: served until empty, see turns.bpf.h */
 };
 
 /* A lane with what level 1 keeps about it. */
@@ -168,6 +171,59 @@ struct reap_set {
 };
 
 _Static_assert(sizeof(struct reap_set) == 16, "laid out by hand in user space");
+
+/* Turns of a cycle: more than there are policies worth taking turns between. */
+#define TURNS_MAX 16
+/* The latest turns that are told of; at 100 ms each those of some seconds. */
+#define TURNS_KEPT 32
+
+/* The argument of start_turns(). */
+struct turn_args {
+	u64 length_ns;
+	u32 policy; /* enum policy_id */
+	u32 pad;
+};
+
+struct cycle_args {
+	u32 turns; /* how many of them count, 1 to TURNS_MAX */
+	u32 pad;
+	struct turn_args turn[TURNS_MAX];
+};
+
+_Static_assert(sizeof(struct cycle_args) == 264, "laid out by hand in user space");
+
+/* One turn of the cycle. */
+struct turn {
+	u64 length_ns;
+	u64 in_force_ns; /* for how long it has been in force, over all rounds of the cycle */
+	u32 policy;
+	u32 slot; /* of its lane, which it shares with the other turns of its policy */
+};
+
+/* A turn that has begun. */
+struct begun_turn {
+	u64 number; /* of all turns of the cycle; written last */
+	u64 at_ns; /* CLOCK_MONOTONIC */
+	u64 late_ns; /* after it was due */
+	u64 changing_ns; /* what the change of lanes took; 0 if there was none to make */
+};
+
+/* The turns that are taken, and what became of them; figures stay when it has ended. */
+struct cycle {
+	u32 turns; /* 0: none are taken */
+	u32 current; /* the turn that is in force */
+	u32 settles; /* turns are long, so lanes that rest are put aside when empty */
+	u32 pad;
+	u64 due_ns; /* when the turn in force ends, CLOCK_MONOTONIC */
+	u64 from_ns; /* up to when in_force_ns is known */
+	u64 begun; /* turns so far */
+	u64 changes; /* of lanes: fewer than turns where neighbours share one */
+	u64 changing_ns; /* that they took, in all */
+	u64 late_sum_ns;
+	u64 late_max_ns;
+	struct turn turn[TURNS_MAX];
+	struct begun_turn latest[TURNS_KEPT]; /* by their number */
+};
 
 #define EXIT_REASON_LEN 128
 #define EXIT_MSG_LEN 1024

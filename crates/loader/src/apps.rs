@@ -242,6 +242,12 @@ impl Program {
             nix::libc::EINVAL => {
                 Error::new(Kind::BadInput, attempt(), "there is no such application")
             }
+            nix::libc::EBUSY => Error::new(
+                Kind::Busy,
+                attempt(),
+                "its policy changes with the turns that are taken",
+            )
+            .remedy("change its weight alone, or stop the turns first"),
             nix::libc::E2BIG => {
                 Error::new(Kind::Busy, attempt(), format!("{ASSIGNED_MAX} cgroups are assigned"))
                     .remedy("assign a cgroup further up: those below it inherit")

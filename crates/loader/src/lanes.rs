@@ -16,6 +16,8 @@ pub enum LaneState {
     Retired,
     /// The tasks of an application's cgroups come here.
     App,
+    /// Of a cycle, until its next turn: served until it is empty.
+    Resting,
 }
 
 impl LaneState {
@@ -26,6 +28,7 @@ impl LaneState {
             2 => Some(Self::Draining),
             3 => Some(Self::Retired),
             4 => Some(Self::App),
+            5 => Some(Self::Resting),
             _ => None,
         }
     }
@@ -63,9 +66,9 @@ pub struct LaneInfo {
     pub waits: Option<WaitHistogram>,
     /// Whether its policy is not asked any more, because it did not dispatch.
     pub quarantined: bool,
-    /// When it came into force, nanoseconds of `CLOCK_MONOTONIC`.
+    /// When it came into force, nanoseconds of `CLOCK_MONOTONIC`; in a cycle, the last time.
     pub in_force_ns: u64,
-    /// When a task first ran that came through it, same clock; None: not yet.
+    /// When a task first ran since then that came through it, same clock; None: not yet.
     pub first_run_ns: Option<u64>,
     /// What its policy counted, by the names in its `options.h`.
     pub counters: BTreeMap<String, u64>,

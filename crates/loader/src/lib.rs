@@ -16,6 +16,7 @@ mod reaper;
 mod refusal;
 mod skel;
 mod syscalls;
+mod turns;
 mod version;
 mod wait;
 
@@ -26,5 +27,6 @@ pub use lanes::{LaneInfo, LaneState};
 pub use limits::{Limit, Limits};
 pub use policy::{CounterInfo, OptionInfo, PolicyInfo, policies};
 pub use program::{LoadOptions, Program, Replacement};
+pub use turns::{BegunTurn, LEAST_TURN, LONG_TURN, LaneTurn, TURNS_MAX, TurnFigures};
 pub use version::policies_version;
 pub use wait::{CgroupWaits, WaitTracer};

@@ -21,6 +21,7 @@ use crate::reaper::{Lanes, Reaper, Slots};
 use crate::refusal::{self, Stage};
 use crate::skel::metasched::{MetaschedSkel, MetaschedSkelBuilder, types};
 use crate::syscalls::run_program;
+use crate::turns::TurnPrograms;
 use crate::wait::read_waits;
 
 /// Slots for lanes: LANES_MAX of bpf/lane.h.
@@ -92,6 +93,7 @@ pub struct Program {
     replace_root: OwnedFd,
     count_queued: OwnedFd,
     pub(crate) apps: AppPrograms,
+    pub(crate) turns: TurnPrograms,
 }
 
 // SAFETY: the raw pointers inside are to the mapped variables and to libbpf's
@@ -153,6 +155,11 @@ impl Variables {
         let used = (variable!(self, limits_used) as usize).min(LIMITS_MAX);
         let limits = (0..used).map(|at| variable!(self, limits[at])).collect();
         (limits, variable!(self, limits_refused))
+    }
+
+    /// The turns that are taken, as they stand at this moment.
+    pub(crate) fn cycle(self) -> types::cycle {
+        variable!(self, cycle)
     }
 
     /// The slot of the root lane.
@@ -222,6 +229,10 @@ impl Program {
             unassign: own(progs.unassign.as_fd())?,
             set_lane: own(progs.set_lane.as_fd())?,
         };
+        let turns = TurnPrograms {
+            start: own(progs.start_turns.as_fd())?,
+            stop: own(progs.stop_turns.as_fd())?,
+        };
         let reap = own(progs.reap.as_fd())?;
         let counters = MapHandle::try_from(&loaded.get().maps.lane_counters)
             .attempt(Kind::Failed, || "share the counters".into())?;
@@ -268,6 +279,7 @@ impl Program {
             replace_root,
             count_queued,
             apps,
+            turns,
         })
     }
 

@@ -15,6 +15,9 @@ int assign(struct assign_args *args);
 int unassign(struct assign_args *args);
 int set_lane(struct lane_args *args);
 int reap(struct reap_set *ready);
+int start_turns(struct cycle_args *args);
+int stop_turns(void *unused);
+extern struct cycle cycle;
 extern u64 quarantined;
 
 /* One lane, for src/metasched.rs. */
@@ -101,6 +104,45 @@ int sim_set_weight(u32 app, u32 weight)
 	return set_lane(&args);
 }
 
+/* Turns of these policies and lengths, as two arrays. */
+int sim_start_turns(const u64 *turns, u64 count)
+{
+	struct cycle_args args = { .turns = count };
+	u64 i;
+
+	for (i = 0; i < count; i++) {
+		args.turn[i].policy = turns[2 * i];
+		args.turn[i].length_ns = turns[2 * i + 1];
+	}
+	return start_turns(&args);
+}
+
+int sim_stop_turns(void)
+{
+	return stop_turns(NULL);
+}
+
+/* The books of the cycle, for src/metasched/turns.rs. */
+struct sim_cycle {
+	u64 turns;
+	u64 begun;
+	u64 changes;
+	u64 late_max_ns;
+	u64 in_force_ns[TURNS_MAX];
+};
+
+void sim_read_cycle(struct sim_cycle *out)
+{
+	u32 i;
+
+	out->turns = cycle.turns;
+	out->begun = cycle.begun;
+	out->changes = cycle.changes;
+	out->late_max_ns = cycle.late_max_ns;
+	for (i = 0; i < TURNS_MAX; i++)
+		out->in_force_ns[i] = cycle.turn[i].in_force_ns;
+}
+
 int sim_quarantined(void)
 {
 	return quarantined;
@@ -112,8 +154,9 @@ int sim_wait_bucket(u64 wait_ns)
 }
 
 /*
- * A callback takes no time in the model, so every grace period has passed since
- * the states were read.
+ * A callback takes no time in the model, so every grace period has passed since the
+ * states were read. Lanes that rest are handed in as well: that is more than user space
+ * may do, and the program must tell those that it may take.
  */
 int sim_reap(void)
 {
@@ -121,7 +164,7 @@ int sim_reap(void)
 	u32 i;
 
 	for (i = 0; i < LANES_MAX; i++) {
-		if (lanes[i].state == LANE_DRAINING)
+		if (lanes[i].state == LANE_DRAINING || lanes[i].state == LANE_RESTING)
 			ready.drained |= 1ULL << i;
 		if (lanes[i].state == LANE_RETIRED)
 			ready.retired |= 1ULL << i;

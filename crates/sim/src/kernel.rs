@@ -308,6 +308,16 @@ impl Kernel {
         Ok(self.call(program, "a system-call program", 0, May::Sleep, [a, b, 0]) as i32)
     }
 
+    /// Runs a function of the image as the callback of a timer, which may not sleep, and
+    /// gives what it returns.
+    ///
+    /// # Errors
+    /// When the image has no such function.
+    pub fn timer(&mut self, name: &str) -> Result<i32> {
+        let callback = self.image.required(name)?;
+        Ok(self.call(callback, "a timer's callback", 0, May::Look, [0; 3]) as i32)
+    }
+
     /// The image, to look at the program's globals.
     pub fn image(&self) -> &Image {
         &self.image

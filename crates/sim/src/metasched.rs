@@ -1,12 +1,16 @@
 //! The metascheduler in the simulator: its constants and its system-call programs,
 //! as the loader uses them in the kernel.
 
+mod turns;
+
 use crate::image;
 use crate::kernel::Kernel;
 use crate::scenario::Scenario;
 use metasched_base::{Error, Kind, Result};
 use metasched_stats::WaitHistogram;
 use std::sync::Arc;
+
+pub use turns::{Cycle, cycle, start_turns, stop_turns};
 
 /// Every policy of `policies.def`, in its order: a policy's number is its index.
 pub const POLICIES: &[&str] = include!(concat!(env!("OUT_DIR"), "/policies.rs"));
@@ -19,6 +23,7 @@ pub enum LaneState {
     Draining,
     Retired,
     App,
+    Resting,
 }
 
 /// One lane that is not free.
@@ -144,7 +149,12 @@ pub fn quarantined(kernel: &mut Kernel) -> i32 {
 }
 
 fn must(kernel: &mut Kernel, program: &str, args: [u64; 2]) {
-    match kernel.program(program, args) {
+    let result = kernel.program(program, args);
+    succeeded(kernel, program, result);
+}
+
+fn succeeded(kernel: &mut Kernel, program: &str, result: Result<i32>) {
+    match result {
         Ok(0) => {}
         Ok(error) => kernel.fail(program, format!("the program returned {error}")),
         Err(error) => kernel.fail(program, error.to_string()),
@@ -153,7 +163,8 @@ fn must(kernel: &mut Kernel, program: &str, args: [u64; 2]) {
 
 /// The timer of the sweep expires, and is set again.
 fn sweep(kernel: &mut Kernel) {
-    must(kernel, "sim_sweep", [0, 0]);
+    let result = kernel.timer("sim_sweep");
+    succeeded(kernel, "sim_sweep", result);
     sweep_later(kernel);
 }
 
@@ -221,7 +232,8 @@ fn read_lanes(kernel: &mut Kernel) -> Result<Vec<LaneInfo>> {
             1 => LaneState::Root,
             2 => LaneState::Draining,
             3 => LaneState::Retired,
-            _ => LaneState::App,
+            4 => LaneState::App,
+            _ => LaneState::Resting,
         };
         lanes.push(LaneInfo {
             slot: lane.slot,

@@ -151,6 +151,7 @@ fn state(lane: &LaneInfo) -> &'static str {
         LaneState::App => "in force",
         LaneState::Draining => "draining",
         LaneState::Retired => "retired",
+        LaneState::Resting => "resting",
     }
 }
 

@@ -8,6 +8,7 @@ mod lanes;
 mod load;
 mod memory;
 mod support;
+mod turns;
 mod waits;
 
 use std::fs;

@@ -11,7 +11,7 @@ use metasched_sim::random::Random;
 use metasched_sim::{Outcome, Scenario, TaskSpec, between, ms, seeds, us};
 
 /// Hogs in a cgroup.
-fn hogs(run: Scenario, n: usize, cgroup: &'static str) -> Scenario {
+pub(crate) fn hogs(run: Scenario, n: usize, cgroup: &'static str) -> Scenario {
     run.tasks(n, move |i| TaskSpec::hog(format!("{cgroup} {i}")).in_cgroup(cgroup))
 }
 
@@ -20,7 +20,7 @@ fn ran(outcome: &Outcome, name: &str) -> u64 {
     outcome.all().filter(|(who, _)| who.starts_with(name)).map(|(_, f)| f.ran_ns).sum()
 }
 
-fn near(outcome: &Outcome, name: &str, share: f64, tolerance: f64) {
+pub(crate) fn near(outcome: &Outcome, name: &str, share: f64, tolerance: f64) {
     let total: u64 = outcome.all().map(|(_, f)| f.ran_ns).sum();
     let got = ran(outcome, name) as f64 / total as f64;
     assert!((got - share).abs() <= tolerance, "'{name}' had {got:.3} of the time, not {share:.3}");

@@ -8,7 +8,7 @@ use metasched_sim::{Scenario, TaskSpec, between, exactly, ms, policy, seeds, us}
 use std::sync::Arc;
 
 /// Hogs and sleepers, three to a CPU.
-fn loaded(name: &str, first: &str, cpus: usize) -> Scenario {
+pub(crate) fn loaded(name: &str, first: &str, cpus: usize) -> Scenario {
     scenario(name, first).cpus(cpus).tasks(cpus, |i| TaskSpec::hog(format!("hog {i}"))).tasks(
         2 * cpus,
         |i| {

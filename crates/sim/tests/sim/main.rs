@@ -7,6 +7,7 @@ mod level1;
 mod limits;
 mod model;
 mod runs;
+mod turns;
 mod waits;
 
 mod policies {

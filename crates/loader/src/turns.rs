@@ -1,0 +1,236 @@
+//! Turns that the kernel takes by a timer: started, stopped, and their books read.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use metasched_base::{Error, Kind, Result, ResultExt};
+
+use crate::policy;
+use crate::program::Program;
+use crate::skel::metasched::types;
+use crate::syscalls::run_program;
+
+/// Turns of a cycle at most: TURNS_MAX of meta/types.h.
+pub const TURNS_MAX: usize = 16;
+/// The shortest turn. A change interrupts every CPU and costs some tens of microseconds, so
+/// that of shorter turns little would be left.
+pub const LEAST_TURN: Duration = Duration::from_micros(100);
+/// Where turns are as long as this in the mean, lanes are put aside between their turns:
+/// TURN_SETTLES_NS of meta/turns.bpf.h.
+pub const LONG_TURN: Duration = Duration::from_millis(100);
+/// TURNS_KEPT of meta/types.h.
+const TURNS_KEPT: u64 = 32;
+
+/// One turn of a cycle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneTurn {
+    /// The policy that is in force in it.
+    pub policy: String,
+    /// For how long.
+    pub length: Duration,
+}
+
+/// What has become of a cycle of turns. Times are in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TurnFigures {
+    /// Turns that were begun.
+    pub begun: u64,
+    /// Changes of lanes: fewer than turns where neighbours have the same policy.
+    pub changes: u64,
+    /// What those took in the kernel, in all.
+    pub changing_ns: u64,
+    /// How late turns began, in all.
+    pub late_sum_ns: u64,
+    /// How late the latest one began.
+    pub late_max_ns: u64,
+    /// For how long each turn of the cycle was in force, over all rounds. The present
+    /// turn's part comes when it ends.
+    pub in_force_ns: Vec<u64>,
+    /// When the turn in force ends, `CLOCK_MONOTONIC`.
+    pub due_ns: u64,
+    /// The latest turns, oldest first, at most 32.
+    pub latest: Vec<BegunTurn>,
+}
+
+/// A turn that has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BegunTurn {
+    /// How many came before it.
+    pub number: u64,
+    /// When, `CLOCK_MONOTONIC`.
+    pub at_ns: u64,
+    /// How late.
+    pub late_ns: u64,
+    /// What the change of lanes took; 0 if there was none to make.
+    pub changing_ns: u64,
+}
+
+/// The programs that user space calls for turns.
+pub(crate) struct TurnPrograms {
+    pub start: OwnedFd,
+    pub stop: OwnedFd,
+}
+
+impl Program {
+    /// Has the root lane's share go through those policies, round and round, until turns
+    /// are stopped or the root lane is replaced. The first one begins at once.
+    ///
+    /// # Errors
+    /// `BadInput` for an unknown policy, no turn, too many, or too short ones; `Busy`
+    /// while there are not slots enough for their lanes; `SchedulerExit` if the program
+    /// has left the kernel.
+    pub fn start_turns(&mut self, turns: &[LaneTurn]) -> Result<()> {
+        let mut args = arguments(turns)?;
+        let attempt = || "take turns".to_owned();
+        self.turn_call(&self.turns.start, &mut args, attempt)
+    }
+
+    /// Ends the turns: the lane whose turn it is stays in force, the others are served
+    /// until they are empty and then freed. What became of the turns, to their end.
+    ///
+    /// # Errors
+    /// `SchedulerExit` if the program has left the kernel.
+    pub fn stop_turns(&mut self) -> Result<TurnFigures> {
+        self.turn_call(&self.turns.stop, &mut [], || "end the turns".to_owned())?;
+        Ok(figures(&self.variables().cycle()))
+    }
+
+    /// What has become of the turns so far. To be called once a turn where these are
+    /// long: it has lanes put aside that are empty until their next turn, so that the
+    /// lane in force runs as if it were alone.
+    pub fn look_at_turns(&self) -> TurnFigures {
+        let cycle = self.variables().cycle();
+        if cycle.settles != 0 {
+            self.reaper.wake();
+        }
+        figures(&cycle)
+    }
+
+    fn turn_call(
+        &self,
+        program: &OwnedFd,
+        args: &mut [u8],
+        attempt: impl Fn() -> String,
+    ) -> Result<()> {
+        let status = {
+            let _one_caller = self.lock.lock().unwrap_or_else(|e| e.into_inner());
+            run_program(program.as_fd(), args).attempt(Kind::Failed, &attempt)?
+        };
+        // Also when it failed: it may have made some lanes by then.
+        self.reaper.wake();
+        if status == 0 {
+            return Ok(());
+        }
+        if let Some(record) = self.exited() {
+            return Err(record.error(attempt()));
+        }
+        Err(match -status {
+            nix::libc::ENOSPC => {
+                Error::new(Kind::Busy, attempt(), "there is no slot left for a lane of each policy")
+                    .remedy("have fewer lanes of applications")
+            }
+            errno => Error::new(Kind::Failed, attempt(), std::io::Error::from_raw_os_error(errno)),
+        })
+    }
+}
+
+/// `struct cycle_args`.
+fn arguments(turns: &[LaneTurn]) -> Result<Vec<u8>> {
+    let attempt = || format!("take {} turns", turns.len());
+    if !(1..=TURNS_MAX).contains(&turns.len()) {
+        return Err(Error::new(
+            Kind::BadInput,
+            attempt(),
+            format!("a cycle by lanes has 1 to {TURNS_MAX}"),
+        )
+        .remedy("give fewer applications a turn, or use --mechanism swap"));
+    }
+    let mut args = Vec::with_capacity(8 + 16 * TURNS_MAX);
+    args.extend((turns.len() as u32).to_ne_bytes());
+    args.extend([0; 4]);
+    for turn in turns {
+        if turn.length < LEAST_TURN {
+            return Err(Error::new(
+                Kind::BadInput,
+                attempt(),
+                format!("the one of '{}' would last {:?}", turn.policy, turn.length),
+            )
+            .remedy(format!("the shortest is {LEAST_TURN:?}: raise the base timeslice")));
+        }
+        let length_ns = u64::try_from(turn.length.as_nanos()).unwrap_or(u64::MAX);
+        args.extend(length_ns.to_ne_bytes());
+        args.extend(policy::number_of(&turn.policy)?.to_ne_bytes());
+        args.extend([0; 4]);
+    }
+    args.resize(8 + 16 * TURNS_MAX, 0);
+    Ok(args)
+}
+
+/// The books of a cycle. It is read while it may be written: what was written over
+/// meanwhile bears another number.
+fn figures(cycle: &types::cycle) -> TurnFigures {
+    let numbers = cycle.begun.saturating_sub(TURNS_KEPT)..cycle.begun;
+    let latest = numbers.filter_map(|number| {
+        let begun = cycle.latest[(number % TURNS_KEPT) as usize];
+        let types::begun_turn { at_ns, late_ns, changing_ns, .. } = begun;
+        (begun.number == number).then_some(BegunTurn { number, at_ns, late_ns, changing_ns })
+    });
+    let turns = cycle.turn.iter().take_while(|turn| turn.length_ns != 0);
+    TurnFigures {
+        begun: cycle.begun,
+        changes: cycle.changes,
+        changing_ns: cycle.changing_ns,
+        late_sum_ns: cycle.late_sum_ns,
+        late_max_ns: cycle.late_max_ns,
+        in_force_ns: turns.map(|turn| turn.in_force_ns).collect(),
+        due_ns: cycle.due_ns,
+        latest: latest.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(policy: &str, us: u64) -> LaneTurn {
+        LaneTurn { policy: policy.to_owned(), length: Duration::from_micros(us) }
+    }
+
+    #[test]
+    fn what_cannot_be_a_cycle_is_refused_with_what_can() {
+        let many = vec![turn("fifo", 1000); TURNS_MAX + 1];
+        for (bad, said) in [
+            (&[][..], "1 to 16"),
+            (&many, "1 to 16"),
+            (&[turn("fifo", 1000), turn("lavd", 1000)], "fifo, vtime"),
+            (&[turn("fifo", 1000), turn("vtime", 99)], "100µs"),
+        ] {
+            let error = arguments(bad).unwrap_err();
+            assert_eq!(error.kind, Kind::BadInput);
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_cycle_is_laid_out_as_the_kernel_reads_it() {
+        let args = arguments(&[turn("fifo", 1000), turn("vtime", 3000)]).unwrap();
+        assert_eq!(args.len(), 264);
+        assert_eq!(args[0], 2);
+        assert_eq!(args[24..32], 3_000_000u64.to_ne_bytes());
+        assert_eq!(args[32], 1);
+        assert!(args[40..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn turns_that_were_written_over_are_not_told_of() {
+        let mut cycle = types::cycle { begun: 40, ..Default::default() };
+        for number in 8..40 {
+            cycle.latest[number as usize % 32].number = number;
+        }
+        cycle.latest[9].number = 41;
+        let told: Vec<u64> = figures(&cycle).latest.iter().map(|t| t.number).collect();
+        assert_eq!(told, (8..40).filter(|n| *n != 9).collect::<Vec<_>>());
+        cycle.turn[..2].iter_mut().for_each(|turn| turn.length_ns = 1);
+        assert_eq!(figures(&cycle).in_force_ns.len(), 2);
+    }
+}

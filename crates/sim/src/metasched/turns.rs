@@ -1,0 +1,88 @@
+//! Turns in the simulator: the timer that ends them, late by chance as a real one.
+
+use super::{must, number_of, succeeded};
+use crate::kernel::Kernel;
+use std::sync::Arc;
+
+/// The timer expires so much too late at most, ns: what interrupts take natively.
+const LATEST_NS: u64 = 50_000;
+/// `TURNS_MAX` of `meta/types.h`.
+const TURNS_MAX: usize = 16;
+
+/// `struct sim_cycle` of `seam/metasched.c`: the books of a cycle.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cycle {
+    /// Turns of the cycle; 0 if none are taken.
+    pub turns: u64,
+    /// Turns that have begun.
+    pub begun: u64,
+    /// Changes of lanes.
+    pub changes: u64,
+    /// The latest that a turn began, ns.
+    pub late_max_ns: u64,
+    /// For how long each turn of the cycle has been in force, ns; the last round's part of
+    /// the present turn comes when it ends.
+    pub in_force_ns: [u64; TURNS_MAX],
+}
+
+/// Has the root's share go through those policies, each for so many ns at a time; fails
+/// the run if the program refuses.
+///
+/// # Panics
+/// When there is no such policy.
+pub fn start_turns(kernel: &mut Kernel, turns: &[(&str, u64)]) {
+    kernel.note(&format!("turns: {turns:?}"));
+    let words: Vec<u64> = turns
+        .iter()
+        .flat_map(|(policy, ns)| [number_of(policy).unwrap_or_else(|e| panic!("{e}")).into(), *ns])
+        .collect();
+    must(kernel, "sim_start_turns", [words.as_ptr() as u64, turns.len() as u64]);
+    turn_later(kernel);
+}
+
+/// No turns any more; the lane in force stays.
+pub fn stop_turns(kernel: &mut Kernel) {
+    kernel.note("no turns any more");
+    must(kernel, "sim_stop_turns", [0, 0]);
+}
+
+/// What has become of the turns.
+pub fn cycle(kernel: &mut Kernel) -> Cycle {
+    let mut cycle = Cycle::default();
+    let at = std::ptr::from_mut(&mut cycle) as u64;
+    if let Err(error) = kernel.program("sim_read_cycle", [at, 0]) {
+        kernel.fail("cycle", error.to_string());
+    }
+    cycle
+}
+
+/// When the program's timer expires next.
+fn due(kernel: &mut Kernel) -> Option<u64> {
+    match kernel.image().required("sim_turn_due_ns") {
+        Ok(at) => Some(unsafe { *at.cast::<u64>() }),
+        Err(error) => {
+            kernel.fail("turns", error.to_string());
+            None
+        }
+    }
+}
+
+/// The timer expires, unless it was set anew meanwhile.
+fn turn_later(kernel: &mut Kernel) {
+    let Some(set) = due(kernel) else { return };
+    let late = kernel.random().within(0, LATEST_NS);
+    kernel.act_at(
+        set + late,
+        Arc::new(move |kernel| {
+            if due(kernel) != Some(set) {
+                return;
+            }
+            let result = kernel.timer("sim_turn");
+            succeeded(kernel, "sim_turn", result);
+            if due(kernel) != Some(set) {
+                turn_later(kernel);
+            }
+        }),
+    );
+}
