@@ -142,6 +142,17 @@ impl Machine {
         std::fs::read_to_string(folder.join("state")).unwrap().trim().to_owned()
     }
 
+    /// Makes cgroups, with those above them, as they would look in cgroup v2.
+    pub(crate) fn make_cgroups(&self, paths: &[&str]) {
+        let mount = self.root.path().join("sys/fs/cgroup");
+        for path in [""].iter().chain(paths) {
+            std::fs::create_dir_all(mount.join(path)).unwrap();
+            for part in Path::new(path).ancestors() {
+                std::fs::write(mount.join(part).join("cgroup.controllers"), "cpu\n").unwrap();
+            }
+        }
+    }
+
     pub(crate) fn run_dir(&self) -> PathBuf {
         self.root.path().join("run")
     }

@@ -17,7 +17,7 @@ mod syscalls;
 mod version;
 mod wait;
 
-pub use apps::{APPS, ASSIGNED_MAX, DEFAULT_WEIGHT, LaneSpec, Quarantine, WEIGHTS};
+pub use apps::{APPS, ASSIGNED_MAX, DEFAULT_WEIGHT, LaneSpec, Quarantine, WEIGHTS, check_weight};
 pub use exit::ExitRecord;
 pub use lanes::{LaneInfo, LaneState};
 pub use policy::{CounterInfo, OptionInfo, PolicyInfo, policies};
