@@ -226,7 +226,9 @@ impl Assignments {
 
     /// What a user has said of a cgroup.
     pub fn standing(&self, name: &str, id: u64) -> Standing {
-        let by_hand = |app: &App| app.cgroups.get(name).is_some_and(|m| m.rule.is_none());
+        let by_hand = |app: &App| {
+            app.cgroups.get(name).is_some_and(|member| member.id == id && member.rule.is_none())
+        };
         if self.unassigned.contains_key(&id) {
             Standing::Unassigned
         } else if self.apps.values().any(by_hand) {
@@ -313,7 +315,11 @@ impl Assignments {
     fn drop_if_empty(&mut self, program: &mut dyn LaneProgram, number: u32) -> Result<()> {
         if self.apps.get(&number).is_some_and(|app| app.cgroups.is_empty()) {
             self.apps.remove(&number);
-            program.drop_app(number)?;
+            match program.drop_app(number) {
+                // One whose policy did not dispatch has lost its lane already.
+                Err(error) if error.kind == Kind::BadInput => {}
+                done => done?,
+            }
         }
         Ok(())
     }
@@ -395,6 +401,17 @@ mod tests {
         table.forget_what_vanished(&mut *program).unwrap();
         assert_eq!(table.apps().map(|app| app.number).collect::<Vec<_>>(), [2]);
         assert_eq!(log(&machine)[1], "drop 1");
+    }
+
+    #[test]
+    fn an_application_that_has_lost_its_lane_can_still_be_forgotten() {
+        let machine = Machine::new();
+        let (mut program, mut table) = pretended(&machine);
+        table.assign(&mut *program, "a/b", &lane("fifo", None)).unwrap();
+        machine.program.lock().unwrap().lost_lanes.push(1);
+        fs::remove_dir_all(machine.root.path().join("sys/fs/cgroup/a/b")).unwrap();
+        table.forget_what_vanished(&mut *program).unwrap();
+        assert!(table.is_empty());
     }
 
     #[test]

@@ -58,7 +58,9 @@ impl View {
     /// What the keeper holds.
     pub(super) fn of(status: &KeeperStatus) -> Self {
         let weight = |app: &App| {
-            let own = |lane: &&LaneInfo| lane.app == app.number && lane.state == LaneState::App;
+            let own = |lane: &&LaneInfo| {
+                lane.app == app.number && lane.state == LaneState::App && !lane.quarantined
+            };
             status.lanes.iter().find(own).map(|lane| lane.weight)
         };
         let explained = |app: &App| Explained { weight: weight(app), app: app.clone() };

@@ -81,8 +81,17 @@ impl Assignments {
             }
             None => self.make(program, path, placed)?,
         };
-        self.move_to(program, number, path, member)?;
-        Ok(())
+        match self.move_to(program, number, path, member) {
+            Err(error) if error.kind == Kind::BadInput => Err(Error::new(
+                Kind::Failed,
+                format!("put more cgroups on the lane of '{}'", app.name),
+                "it was taken away, since its policy did not dispatch",
+            )
+            .remedy(
+                "'metasched lanes' tells more; unassign its cgroups, or choose another policy",
+            )),
+            done => done.map(|_| ()),
+        }
     }
 
     /// Makes the lane of an application, weighted by this cgroup where the rules leave

@@ -105,6 +105,25 @@ fn what_is_assigned_by_hand_gets_a_lane_of_its_own_and_keeps_it() {
     assert_eq!(scene.apps(), [has("a/1", &["a/1"]), has("x", &["a/2"])]);
     let lane = |name: &str| scene.table.apps().find(|app| app.name == name).unwrap().lane.clone();
     assert_eq!((lane("x").policy, lane("a/1").policy), ("fifo".into(), "vtime".into()));
+    // One that is made anew is another one.
+    scene.machine.make_cgroups(&["other"]);
+    scene.remove("a/1");
+    scene.machine.make_cgroups(&["another", "a/1"]);
+    scene.follow();
+    assert_eq!(scene.apps(), [has("x", &["a/1", "a/2"])]);
+}
+
+#[test]
+fn a_lane_that_was_taken_away_is_told_once_and_harms_no_other() {
+    let mut scene = Scene::new(vec![app("x", "a/*"), app("y", "b/*")], &["a/1"]);
+    scene.follow();
+    scene.machine.program.lock().unwrap().lost_lanes.push(1);
+    scene.machine.make_cgroups(&["a/2", "a/3", "b/1"]);
+    for _ in 0..2 {
+        scene.follow();
+        assert_eq!(scene.apps(), [has("x", &["a/1"]), has("y", &["b/1"])]);
+    }
+    assert_eq!(scene.follower.told.said.len(), 1);
 }
 
 #[test]
