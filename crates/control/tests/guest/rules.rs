@@ -23,37 +23,47 @@ const AT_ONCE: Duration = Duration::from_millis(700);
 
 /// A keeper that follows rules, and the cgroup in which all happens.
 struct Scene {
-    run: Run,
+    run: Option<Run>,
     top: Cgroup,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     _machine: Machine,
 }
 
 impl Scene {
+    /// With a file of rules.
     fn new(rules: &str, cgroups: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.toml");
+        std::fs::write(&path, rules).unwrap();
+        Self::run(&["--config", path.to_str().unwrap()], folder, cgroups)
+    }
+
+    fn run(arguments: &[&str], folder: tempfile::TempDir, cgroups: &[&str]) -> Self {
         let machine = Machine::take();
         let top = Cgroup::create(TOP).unwrap();
         for name in cgroups {
             make(name);
         }
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("app.toml");
-        std::fs::write(&path, rules).unwrap();
-        let run = Run::start(&["run", "--config", path.to_str().unwrap()]);
-        let scene = Self { run, top, _folder: folder, _machine: machine };
-        eventually("the keeper answers", || asked().is_some());
+        let run = Some(Run::start(&[&["run"], arguments].concat()));
+        let scene = Self { run, top, folder, _machine: machine };
+        eventually("the keeper answers", || asked().is_some_and(|status| !status.lanes.is_empty()));
         scene
     }
 
     /// Stops it; gives all that it said.
-    fn end(self) -> String {
+    fn end(mut self) -> String {
         let (code, said) = Run::start(&["stop"]).finish();
         assert_eq!(code, Some(0), "{said}");
-        let (code, said) = self.run.finish();
+        let (code, said) = self.run.take().unwrap().finish();
         assert_eq!(code, Some(0), "{said}");
-        self.top.remove().unwrap();
         assert!(status().is_default());
         said
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = self.top.kill().and_then(|()| self.top.remove());
     }
 }
 
@@ -208,4 +218,49 @@ fn hundreds_of_cgroups_that_one_glob_matches_share_one_lane() {
     }
     eventually("the lane went with the last of them", || kept().apps.is_empty());
     scene.end();
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: make test-guest"]
+fn the_cgroup_of_a_command_is_on_the_lane_while_the_command_runs() {
+    const NAME: &str = "metasched-napper";
+    let rules = format!("[[app]]\nname = \"n\"\npolicy = \"fifo\"\ncommands = [\"{NAME}\"]\n");
+    let scene = Scene::new(&rules, &["a"]);
+    let program = scene.folder.path().join(NAME);
+    std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
+    let cgroup = Cgroup::open(&folder("a")).unwrap();
+    let mut napper =
+        Spawn::new([program.to_str().unwrap(), "1000"]).cgroup(&cgroup).start().unwrap();
+    let begin = Instant::now();
+    eventually("its cgroup is on the lane", || owner("a").is_some_and(|app| app.name == "n"));
+    println!("on the lane {:?} after the command was started", begin.elapsed());
+    napper.signal(Signal::SIGKILL);
+    napper.wait(Duration::from_secs(30)).unwrap().unwrap();
+    eventually("its cgroup is off the lane", || owner("a").is_none());
+    scene.end();
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: make test-guest"]
+fn the_short_form_keeps_its_lanes_when_a_service_is_started_anew() {
+    let (front, back) = (format!("front={TOP}/front.service"), format!("back={TOP}/back"));
+    let arguments = ["--mode", "lanes", "--turn", "front=fifo:3", "--turn", "back=vtime:1"];
+    let cgroups = ["--cgroup", front.as_str(), "--cgroup", back.as_str()];
+    let arguments = [&arguments[..], &cgroups[..]].concat();
+    let scene = Scene::run(&arguments, tempfile::tempdir().unwrap(), &["front.service", "back"]);
+    for (name, weight) in [("front.service", 150), ("back", 50)] {
+        assert_eq!(owner(name).unwrap().lane.weight, Some(weight));
+    }
+    std::fs::remove_dir(folder("front.service")).unwrap();
+    eventually("its lane is gone", || kept().apps.len() == 1);
+    make("front.service");
+    time_until_on_lane("front.service", "front");
+    let (code, said) = Run::start(&["--json", "explain", &format!("{TOP}/front.service")]).finish();
+    assert_eq!(code, Some(0), "{said}");
+    let view: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let app = &view["apps"][0];
+    assert_eq!((&app["name"], &app["weight"]), (&"front".into(), &150.into()), "{view}");
+    assert_eq!(app["why"], "command_line", "{view}");
+    let said = scene.end();
+    assert!(said.contains("front: on a lane of 'fifo', weight 150 (75 % of the shares)"), "{said}");
 }
