@@ -3,10 +3,12 @@
 
 mod error;
 mod interrupt;
+mod place;
 mod progress;
 mod units;
 
 pub use error::{Error, Kind, Result, ResultExt};
 pub use interrupt::Interrupt;
+pub use place::Place;
 pub use progress::Progress;
 pub use units::{brief_time, format_duration, parse_duration};

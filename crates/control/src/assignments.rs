@@ -1,7 +1,10 @@
-//! Which cgroups are on which lanes: what users asked for, and what was written to
-//! the kernel's table for it.
+//! Which cgroups are on which lanes: what users asked for, what rules say, and what was
+//! written to the kernel's table for it.
+
+mod follow;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use metasched_base::{Error, Kind, Result};
@@ -10,18 +13,34 @@ use metasched_loader::{APPS, DEFAULT_WEIGHT, LaneSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::program::LaneProgram;
+use crate::rules::{Pattern, Standing, Why};
 
 /// An application: cgroups that share a lane.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct App {
     /// Its number in the kernel's table, from 1.
     pub number: u32,
+    /// What users know it by: its name in the rules, or the cgroup that was assigned.
+    pub name: String,
     /// What its lane is to be.
     pub lane: LaneSpec,
-    /// Its cgroups, by their path below the mount point, with their ids.
-    pub cgroups: BTreeMap<String, u64>,
+    /// Why it is that.
+    pub why: Why,
+    /// Its share by the strategy, of 1, where its weight follows from that.
+    pub share: Option<f64>,
     /// How often its lane was replaced by another one.
     pub replaced: u64,
+    /// Its cgroups, by their path below the mount point.
+    pub cgroups: BTreeMap<String, Member>,
+}
+
+/// A cgroup of an application.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// The kernel's number of it.
+    pub id: u64,
+    /// The rule that put it there; `None` where a user did.
+    pub rule: Option<Pattern>,
 }
 
 /// What an assignment changed.
@@ -60,6 +79,8 @@ pub struct Assigned {
 pub struct Assignments {
     root: PathBuf,
     apps: BTreeMap<u32, App>,
+    /// Cgroups, by their ids, that a user unassigned: no rule assigns them again.
+    unassigned: BTreeMap<u64, String>,
     /// Cgroups that were made for one command, and go with it.
     brief: BTreeSet<String>,
 }
@@ -67,7 +88,12 @@ pub struct Assignments {
 impl Assignments {
     /// An empty one, for the file system below `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), apps: BTreeMap::new(), brief: BTreeSet::new() }
+        Self {
+            root: root.into(),
+            apps: BTreeMap::new(),
+            unassigned: BTreeMap::new(),
+            brief: BTreeSet::new(),
+        }
     }
 
     /// Every application that has a lane.
@@ -110,7 +136,8 @@ impl Assignments {
             change,
             write_ns,
         };
-        if let Some(app) = self.apps.values_mut().find(|app| app.cgroups.contains_key(&name)) {
+        let by_hand = |app: &&mut App| app.why == Why::Hand && app.cgroups.contains_key(&name);
+        if let Some(app) = self.apps.values_mut().find(by_hand) {
             let number = app.number;
             if app.lane == *lane {
                 return Ok(done(number, Change::Unchanged, None));
@@ -128,13 +155,20 @@ impl Assignments {
         }
         let number = self.free_number(&name)?;
         let written = program.set_app(number, lane, weight)?;
-        if let Err(error) = program.assign(id, number) {
-            program.drop_app(number)?;
-            return Err(error);
-        }
-        let cgroups = [(name.clone(), id)].into();
-        self.apps.insert(number, App { number, lane: lane.clone(), cgroups, replaced: 0 });
-        Ok(done(number, Change::Assigned, Some(written.write_ns)))
+        let app = App {
+            number,
+            name: name.clone(),
+            lane: lane.clone(),
+            why: Why::Hand,
+            share: None,
+            replaced: 0,
+            cgroups: BTreeMap::new(),
+        };
+        self.apps.insert(number, app);
+        let earlier = self.move_to(program, number, &name, Member { id, rule: None })?;
+        self.unassigned.remove(&id);
+        let change = if earlier { Change::Replaced } else { Change::Assigned };
+        Ok(done(number, change, Some(written.write_ns)))
     }
 
     /// Puts cgroups on one lane that they share: the first as [`Assignments::assign`] does,
@@ -147,25 +181,44 @@ impl Assignments {
         program: &mut dyn LaneProgram,
         cgroups: &[String],
         lane: &LaneSpec,
-    ) -> Result<Vec<Assigned>> {
-        let mut done: Vec<Assigned> = Vec::new();
-        for cgroup in cgroups {
-            let Some(first) = done.first().cloned() else {
-                done.push(self.assign(program, cgroup, lane)?);
-                continue;
-            };
+    ) -> Result<()> {
+        let Some((first, others)) = cgroups.split_first() else { return Ok(()) };
+        let number = self.assign(program, first, lane)?.app;
+        for cgroup in others {
             let group = Cgroup::find(&self.root, cgroup)?;
-            let (name, id) = (group.name(), group.id()?);
-            if let Ok(number) = self.number_of(&name) {
-                self.remove(program, number, &name)?;
-            }
-            program.assign(id, first.app)?;
-            if let Some(app) = self.apps.get_mut(&first.app) {
-                app.cgroups.insert(name.clone(), id);
-            }
-            done.push(Assigned { cgroup: name, write_ns: None, ..first });
+            let member = Member { id: group.id()?, rule: None };
+            self.move_to(program, number, &group.name(), member)?;
         }
-        Ok(done)
+        Ok(())
+    }
+
+    /// Puts a cgroup into an application that has a lane, and takes it out of the one
+    /// that it was in; true if it was in one. An application that has no cgroup goes,
+    /// also when this fails.
+    fn move_to(
+        &mut self,
+        program: &mut dyn LaneProgram,
+        number: u32,
+        name: &str,
+        member: Member,
+    ) -> Result<bool> {
+        if let Err(error) = program.assign(member.id, number) {
+            self.drop_if_empty(program, number)?;
+            return Err(error);
+        }
+        let id = member.id;
+        let earlier = self.number_of(name).ok();
+        let before = earlier.and_then(|n| self.apps.get_mut(&n)?.cgroups.remove(name));
+        if let Some(app) = self.apps.get_mut(&number) {
+            app.cgroups.insert(name.to_owned(), member);
+        }
+        if let (Some(earlier), Some(before)) = (earlier, before) {
+            if before.id != id {
+                program.unassign(before.id)?;
+            }
+            self.drop_if_empty(program, earlier)?;
+        }
+        Ok(earlier.is_some())
     }
 
     fn free_number(&self, cgroup: &str) -> Result<u32> {
@@ -179,7 +232,8 @@ impl Assignments {
         })
     }
 
-    /// Takes a cgroup off its lane; the lane goes when it was its last one.
+    /// Takes a cgroup off its lane; the lane goes when it was its last one. Gives what
+    /// was assigned.
     ///
     /// # Errors
     /// `BadInput` if it is not assigned.
@@ -188,8 +242,10 @@ impl Assignments {
         let name = Cgroup::find(&self.root, cgroup)
             .map_or_else(|_| cgroup.trim_matches('/').to_owned(), |group| group.name());
         let number = self.number_of(&name)?;
-        let before = self.apps[&number].clone();
+        let mut before = self.apps[&number].clone();
+        before.cgroups.retain(|cgroup, _| *cgroup == name);
         self.remove(program, number, &name)?;
+        self.unassigned.extend(before.cgroups.values().map(|member| (member.id, name.clone())));
         Ok(before)
     }
 
@@ -200,12 +256,26 @@ impl Assignments {
     pub fn clear(&mut self, program: &mut dyn LaneProgram) -> Result<()> {
         self.brief.clear();
         for app in std::mem::take(&mut self.apps).into_values() {
-            for id in app.cgroups.into_values() {
-                program.unassign(id)?;
+            for member in app.cgroups.into_values() {
+                program.unassign(member.id)?;
             }
             program.drop_app(app.number)?;
         }
         Ok(())
+    }
+
+    /// What a user has said of a cgroup.
+    pub fn standing(&self, name: &str, id: u64) -> Standing {
+        let by_hand = |app: &App| {
+            app.cgroups.get(name).is_some_and(|member| member.id == id && member.rule.is_none())
+        };
+        if self.unassigned.contains_key(&id) {
+            Standing::Unassigned
+        } else if self.apps.values().any(by_hand) {
+            Standing::Assigned
+        } else {
+            Standing::Free
+        }
     }
 
     /// Changes the lane of a cgroup in place: the weight, and those options that are named.
@@ -250,14 +320,15 @@ impl Assignments {
             // The kernel refuses while anybody is in it.
             path.is_dir() && std::fs::remove_dir(path).is_err()
         });
+        let mount = self.root.join(MOUNT);
+        let is_there = |name: &str, id: u64| {
+            std::fs::metadata(mount.join(name)).is_ok_and(|folder| folder.ino() == id)
+        };
+        self.unassigned.retain(|id, name| is_there(name, *id));
         let mut vanished = Vec::new();
         for app in self.apps.values() {
-            for (name, id) in &app.cgroups {
-                let there = Cgroup::find(&self.root, &format!("/{name}/"));
-                if there.and_then(|group| group.id()).ok() != Some(*id) {
-                    vanished.push((app.number, name.clone()));
-                }
-            }
+            let gone = app.cgroups.iter().filter(|(name, member)| !is_there(name, member.id));
+            vanished.extend(gone.map(|(name, _)| (app.number, name.clone())));
         }
         for (number, name) in vanished {
             self.remove(program, number, &name)?;
@@ -275,12 +346,20 @@ impl Assignments {
 
     fn remove(&mut self, program: &mut dyn LaneProgram, number: u32, name: &str) -> Result<()> {
         let Some(app) = self.apps.get_mut(&number) else { return Ok(()) };
-        let Some(id) = app.cgroups.get(name).copied() else { return Ok(()) };
+        let Some(id) = app.cgroups.get(name).map(|member| member.id) else { return Ok(()) };
         program.unassign(id)?;
         app.cgroups.remove(name);
-        if app.cgroups.is_empty() {
+        self.drop_if_empty(program, number)
+    }
+
+    fn drop_if_empty(&mut self, program: &mut dyn LaneProgram, number: u32) -> Result<()> {
+        if self.apps.get(&number).is_some_and(|app| app.cgroups.is_empty()) {
             self.apps.remove(&number);
-            program.drop_app(number)?;
+            match program.drop_app(number) {
+                // One whose policy did not dispatch has lost its lane already.
+                Err(error) if error.kind == Kind::BadInput => {}
+                done => done?,
+            }
         }
         Ok(())
     }
@@ -294,11 +373,7 @@ mod tests {
 
     /// A program of ours that pretends, and the cgroups `a` and `a/b`.
     fn pretended(machine: &Machine) -> (Box<dyn LaneProgram>, Assignments) {
-        for name in ["", "a", "a/b"] {
-            let folder = machine.root.path().join("sys/fs/cgroup").join(name);
-            fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join("cgroup.controllers"), "cpu\n").unwrap();
-        }
+        machine.make_cgroups(&["a/b"]);
         let program = machine.options().loader.load("fifo").unwrap();
         (program, Assignments::new(machine.root.path()))
     }
@@ -320,7 +395,7 @@ mod tests {
         log(&machine);
         let said = table.assign(&mut *program, "a", &lane("vtime", None)).unwrap();
         assert_eq!((said.app, said.change), (1, Change::Assigned));
-        let id = table.apps().next().unwrap().cgroups["a"];
+        let id = table.apps().next().unwrap().cgroups["a"].id;
         assert_eq!(log(&machine), ["app 1: vtime 250".to_owned(), format!("assign {id} 1")]);
 
         let said = table.assign(&mut *program, "a", &lane("vtime", None)).unwrap();
@@ -383,16 +458,13 @@ mod tests {
     }
 
     #[test]
-    fn cgroups_may_share_a_lane_which_goes_with_the_last_of_them() {
+    fn an_application_that_has_lost_its_lane_can_still_be_forgotten() {
         let machine = Machine::new();
         let (mut program, mut table) = pretended(&machine);
-        let names = ["a".to_owned(), "a/b".to_owned()];
-        let said = table.assign_all(&mut *program, &names, &lane("fifo", None)).unwrap();
-        assert_eq!(said.iter().map(|s| s.app).collect::<Vec<_>>(), [1, 1]);
-        assert_eq!(table.apps().next().unwrap().cgroups.len(), 2);
-        table.unassign(&mut *program, "a").unwrap();
-        assert!(!table.is_empty());
-        table.unassign(&mut *program, "a/b").unwrap();
+        table.assign(&mut *program, "a/b", &lane("fifo", None)).unwrap();
+        machine.program.lock().unwrap().lost_lanes.push(1);
+        fs::remove_dir_all(machine.root.path().join("sys/fs/cgroup/a/b")).unwrap();
+        table.forget_what_vanished(&mut *program).unwrap();
         assert!(table.is_empty());
     }
 
@@ -401,9 +473,7 @@ mod tests {
         let machine = Machine::new();
         let (mut program, mut table) = pretended(&machine);
         for i in 0..=APPS {
-            let folder = machine.root.path().join(format!("sys/fs/cgroup/c{i}"));
-            fs::create_dir(&folder).unwrap();
-            fs::write(folder.join("cgroup.controllers"), "").unwrap();
+            machine.make_cgroups(&[&format!("c{i}")]);
             let said = table.assign(&mut *program, &format!("c{i}"), &lane("fifo", None));
             if i < APPS {
                 said.unwrap();

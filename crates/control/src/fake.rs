@@ -60,6 +60,8 @@ pub(crate) struct Machine {
 pub(crate) struct Program {
     pub(crate) failing_loads: u32,
     pub(crate) exit: Option<ExitRecord>,
+    /// Applications whose lanes the kernel has taken away.
+    pub(crate) lost_lanes: Vec<u32>,
     pub(crate) log: Vec<String>,
 }
 
@@ -140,6 +142,17 @@ impl Machine {
     pub(crate) fn state(&self) -> String {
         let folder = self.root.path().join("sys/kernel/sched_ext");
         std::fs::read_to_string(folder.join("state")).unwrap().trim().to_owned()
+    }
+
+    /// Makes cgroups, with those above them, as they would look in cgroup v2.
+    pub(crate) fn make_cgroups(&self, paths: &[&str]) {
+        let mount = self.root.path().join("sys/fs/cgroup");
+        for path in [""].iter().chain(paths) {
+            std::fs::create_dir_all(mount.join(path)).unwrap();
+            for part in Path::new(path).ancestors() {
+                std::fs::write(mount.join(part).join("cgroup.controllers"), "cpu\n").unwrap();
+            }
+        }
     }
 
     pub(crate) fn run_dir(&self) -> PathBuf {
@@ -234,6 +247,13 @@ impl Loaded {
     fn say(&self, what: String) {
         self.program.lock().unwrap().log.push(what);
     }
+
+    fn check_lane(&self, app: u32) -> Result<()> {
+        if self.program.lock().unwrap().lost_lanes.contains(&app) {
+            return Err(Error::new(Kind::BadInput, "change it", "there is nothing to change"));
+        }
+        Ok(())
+    }
 }
 
 impl LaneProgram for Loaded {
@@ -251,11 +271,11 @@ impl LaneProgram for Loaded {
     }
     fn drop_app(&mut self, app: u32) -> Result<()> {
         self.say(format!("drop {app}"));
-        Ok(())
+        self.check_lane(app)
     }
     fn assign(&mut self, cgroup: u64, app: u32) -> Result<()> {
         self.say(format!("assign {cgroup} {app}"));
-        Ok(())
+        self.check_lane(app)
     }
     fn unassign(&mut self, cgroup: u64) -> Result<()> {
         self.say(format!("unassign {cgroup}"));

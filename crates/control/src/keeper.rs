@@ -19,7 +19,9 @@ use serde::{Deserialize, Serialize};
 use crate::assignments::{App, Assigned, Assignments};
 use crate::candidate::{Candidate, CandidateKind};
 use crate::exit::unix_now_s;
+use crate::follower::Follower;
 use crate::program::LaneProgram;
+use crate::rules::{RuleApp, Why};
 use crate::switch::{Mechanism, SwitchRecord};
 use crate::switcher::Switcher;
 
@@ -93,6 +95,9 @@ pub struct KeeperStatus {
     pub lanes: Vec<LaneInfo>,
     /// Applications that have lanes of their own.
     pub apps: Vec<App>,
+    /// Applications of the rules that have none: no cgroup matches now, or they are to be
+    /// on the default lane.
+    pub without_lane: Vec<RuleApp>,
     /// The latest lanes whose policies did not dispatch.
     pub quarantines: Vec<Quarantine>,
     /// Cgroups with a limit in `cpu.max`, while our program enforces them.
@@ -184,8 +189,11 @@ pub fn ask(run_dir: &Path, order: &Order) -> Result<Option<Answer>> {
 pub struct Keeper {
     switcher: Switcher,
     assignments: Assignments,
+    follower: Option<Follower>,
     listener: UnixListener,
     since_unix_s: u64,
+    /// When to look next at what nobody tells of.
+    next_look: Instant,
 }
 
 impl Keeper {
@@ -200,16 +208,24 @@ impl Keeper {
             .attempt(Kind::Failed, || format!("listen at '{}'", path.display()))?;
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
             .attempt(Kind::Failed, || format!("protect '{}'", path.display()))?;
-        Ok(Self { switcher, assignments, listener, since_unix_s: unix_now_s() })
+        Ok(Self {
+            switcher,
+            assignments,
+            follower: None,
+            listener,
+            since_unix_s: unix_now_s(),
+            next_look: Instant::now(),
+        })
     }
 
-    /// Puts cgroups on a lane that they share.
+    /// Puts on lanes what rules match, now and from then on.
     ///
     /// # Errors
-    /// As [`Assignments::assign`]; what was assigned before one failed stays.
-    pub fn assign(&mut self, cgroups: &[String], lane: &LaneSpec) -> Result<Vec<Assigned>> {
-        let program = ours(&mut self.switcher)?;
-        self.assignments.assign_all(program, cgroups, lane)
+    /// What keeps one of them from its lane now; later that is told.
+    pub fn follow(&mut self, mut follower: Follower) -> Result<()> {
+        let failed = follower.begin(ours(&mut self.switcher)?, &mut self.assignments)?;
+        self.follower = Some(follower);
+        failed.into_iter().next().map_or(Ok(()), Err)
     }
 
     /// Holds the scheduler and serves orders until it is told to stop, a signal
@@ -218,24 +234,57 @@ impl Keeper {
         let over = || until.is_some_and(|until| Instant::now() >= until);
         while !interrupt.is_raised() && !over() {
             self.switcher.check_alive()?;
-            if let (false, Some(program)) = (self.assignments.is_empty(), self.switcher.program()) {
-                self.assignments.forget_what_vanished(program)?;
+            if Instant::now() >= self.next_look {
+                self.look()?;
+                self.next_look = Instant::now() + LOOK;
             }
-            let mut ready = [self.listener.as_fd(), interrupt.as_fd()]
-                .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-            let left = until.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
-            let look = LOOK.min(left + Duration::from_millis(1)).as_millis() as u16;
-            // Interrupted by a signal counts as nobody there.
-            if poll(&mut ready, look).unwrap_or(0) == 0 || interrupt.is_raised() {
+            if let (Some(follower), Some(program)) = (&mut self.follower, self.switcher.program()) {
+                follower.apply(program, &mut self.assignments)?;
+            }
+            let wake = until.map_or(self.next_look, |until| until.min(self.next_look));
+            let (client, change) = self.wait(interrupt, wake);
+            if interrupt.is_raised() {
                 continue;
             }
-            if let Ok((stream, _)) = self.listener.accept()
+            if let (true, Some(follower)) = (change, &mut self.follower) {
+                follower.update();
+            }
+            if client
+                && let Ok((stream, _)) = self.listener.accept()
                 && self.serve(&stream)
             {
                 return Ok(());
             }
         }
         self.switcher.restore()
+    }
+
+    /// Waits until a client or a change of the hierarchy of cgroups is there, and tells
+    /// which of them; or until a signal comes, or that time.
+    fn wait(&self, interrupt: &Interrupt, until: Instant) -> (bool, bool) {
+        let change = self.follower.as_ref().and_then(Follower::fd);
+        let fds = [Some(self.listener.as_fd()), Some(interrupt.as_fd()), change];
+        let mut ready: Vec<PollFd> =
+            fds.into_iter().flatten().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        // A millisecond more, so that it has come when this returns.
+        let left = until.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+        // Interrupted by a signal counts as nobody there.
+        if poll(&mut ready, left.min(LOOK).as_millis() as u16).unwrap_or(0) == 0 {
+            return (false, false);
+        }
+        let is_there = |at: usize| ready.get(at).is_some_and(|fd| fd.any().unwrap_or(false));
+        (is_there(0), is_there(2))
+    }
+
+    /// Looks at what nobody tells of.
+    fn look(&mut self) -> Result<()> {
+        if let (false, Some(program)) = (self.assignments.is_empty(), self.switcher.program()) {
+            self.assignments.forget_what_vanished(program)?;
+        }
+        if let Some(follower) = &mut self.follower {
+            follower.look();
+        }
+        Ok(())
     }
 
     /// Serves one client; true when it was told to stop.
@@ -248,13 +297,19 @@ impl Keeper {
         if read.is_err() {
             return false;
         }
-        let (answer, stop) = match serde_json::from_str(&line) {
+        let order = serde_json::from_str(&line);
+        if let (Some(follower), false) = (&mut self.follower, matches!(order, Ok(Order::Status))) {
+            follower.reconsider();
+        }
+        let (answer, stop) = match order {
             Err(e) => (
                 Err(Error::new(Kind::BadInput, "read an order", e)
                     .remedy("use the metasched of the same version as the keeper")),
                 false,
             ),
-            Ok(Order::Status) => (self.status(), false),
+            Ok(Order::Status) => {
+                (self.status().map(|status| Answer::Status(Box::new(status))), false)
+            }
             Ok(Order::Switch { candidate, mechanism }) => {
                 (self.switch(&candidate, mechanism), false)
             }
@@ -314,21 +369,31 @@ impl Keeper {
         Ok(Answer::Switched(record))
     }
 
-    fn status(&mut self) -> Result<Answer> {
+    /// What is held.
+    ///
+    /// # Errors
+    /// If the kernel does not tell of our program.
+    pub fn status(&mut self) -> Result<KeeperStatus> {
         let (lanes, quarantines, limits) = match self.switcher.program() {
             Some(program) => (program.lanes()?, program.quarantines(), program.limits()),
             None => Default::default(),
         };
-        Ok(Answer::Status(Box::new(KeeperStatus {
+        let has_lane = |name: &str| {
+            let mut by_rule = self.assignments.apps().filter(|app| app.why != Why::Hand);
+            by_rule.any(|app| app.name == name)
+        };
+        let given = self.follower.as_ref().map_or(&[][..], Follower::apps);
+        Ok(KeeperStatus {
             pid: std::process::id(),
             scheduler: self.switcher.candidate().clone(),
             since_unix_s: self.since_unix_s,
             earlier: self.switcher.earlier().map(str::to_owned),
             lanes,
             apps: self.assignments.apps().cloned().collect(),
+            without_lane: given.iter().filter(|app| !has_lane(&app.name)).cloned().collect(),
             quarantines,
             limits,
-        })))
+        })
     }
 }
 

@@ -5,32 +5,36 @@
 //! program for our policies) behind one serialised state machine ([`Switcher`]),
 //! the metascheduler that takes turns ([`take_turns`]), the keeper that holds a
 //! scheduler in the background ([`keeper`]), the cgroups that have lanes of their own
-//! ([`Assignments`]), and the guard that puts things right
-//! when metasched itself is killed ([`Guard`]).
+//! ([`Assignments`]) by hand or by rules ([`Rules`], [`Follower`]), and the guard that puts
+//! things right when metasched itself is killed ([`Guard`]).
 
 mod assignments;
 mod candidate;
 mod exit;
 mod external;
+mod follower;
 mod guard;
 mod holder;
 pub mod keeper;
 mod lock;
 mod nearest;
 mod program;
+mod rules;
 mod switch;
 mod switcher;
 mod table;
 mod turns;
 mod version;
 
-pub use assignments::{App, Assigned, Assignments, Change};
+pub use assignments::{App, Assigned, Assignments, Change, Member};
 pub use candidate::{Candidate, CandidateKind, EEVDF};
 pub use exit::SchedulerExit;
+pub use follower::Follower;
 pub use guard::{Guard, guard_main};
 pub use holder::{Holder, holder};
 pub use lock::{LockHolder, RUN_DIR, lock_holder};
 pub use program::{KernelLoader, LaneProgram, OPS_NAME, ProgramLoader};
+pub use rules::{ATTRIBUTE, Figures, Pattern, Preference, RuleApp, Rules, Why};
 pub use switch::{Mechanism, SwitchRecord};
 pub use switcher::{Switcher, SwitcherOptions};
 pub use table::{CandidateEnv, candidates, find, resolve};

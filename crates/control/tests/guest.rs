@@ -4,6 +4,8 @@
 
 #[path = "guest/machine.rs"]
 mod machine;
+#[path = "guest/rules.rs"]
+mod rules;
 #[path = "guest/support.rs"]
 mod support;
 

@@ -1,6 +1,8 @@
-//! cgroup v2: made, found, filled, read and removed.
+//! cgroup v2: made, found, filled, read, followed and removed.
 
 mod find;
+mod tree;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,6 +12,10 @@ use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, ResultExt};
 use serde::{Deserialize, Serialize};
+
+pub use find::of_process;
+pub use tree::{Node, Tree};
+pub use watch::Watch;
 
 /// Where cgroup v2 is mounted, below the root of the file system.
 pub const MOUNT: &str = "sys/fs/cgroup";

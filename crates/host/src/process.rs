@@ -2,9 +2,11 @@
 
 mod identity;
 mod priority;
+mod running;
 mod spawn;
 mod tail;
 
 pub use identity::{ProcessId, peak_memory_kib};
 pub use priority::run_first;
+pub use running::cgroups_of_commands;
 pub use spawn::{Child, Output, Spawn, StopPlan, Stopped};

@@ -101,7 +101,11 @@ impl LaneSpec {
     }
 }
 
-fn check_weight(weight: u32) -> Result<()> {
+/// Refuses a weight that no lane can have.
+///
+/// # Errors
+/// `BadInput`, with what it can have.
+pub fn check_weight(weight: u32) -> Result<()> {
     if WEIGHTS.contains(&weight) {
         return Ok(());
     }

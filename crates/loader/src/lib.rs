@@ -20,7 +20,7 @@ mod turns;
 mod version;
 mod wait;
 
-pub use apps::{APPS, ASSIGNED_MAX, DEFAULT_WEIGHT, LaneSpec, Quarantine, WEIGHTS};
+pub use apps::{APPS, ASSIGNED_MAX, DEFAULT_WEIGHT, LaneSpec, Quarantine, WEIGHTS, check_weight};
 pub use callbacks::{CallbackCost, CountCallbacks};
 pub use exit::ExitRecord;
 pub use lanes::{LaneInfo, LaneState};

@@ -9,6 +9,7 @@ use std::time::Duration;
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use metasched_base::{Result, parse_duration};
+use metasched_control::App;
 use metasched_control::keeper::KeeperStatus;
 use metasched_loader::{LaneInfo, LaneState, Quarantine};
 use serde::Serialize;
@@ -17,6 +18,9 @@ use super::keeper::kept_status;
 use crate::context::Context;
 use limits::LimitsView;
 use waits::Waits;
+
+/// Of an application's cgroups the text shows as many; JSON has all.
+const CGROUPS_SHOWN: usize = 3;
 
 /// Shows the lanes: what is assigned, the shares that they should have and had, how long
 /// tasks wait for a CPU, what is queued.
@@ -38,6 +42,8 @@ struct View {
 /// One lane over the time that was looked at.
 #[derive(Debug, Serialize)]
 struct Row {
+    /// The application whose lane it is; none for the default lane.
+    name: Option<String>,
     /// The cgroups that are on it; none for the default lane.
     cgroups: Vec<String>,
     /// Its weight over those of all lanes that had work.
@@ -75,18 +81,19 @@ fn compare(before: &KeeperStatus, after: &KeeperStatus) -> View {
     let weights: u32 =
         after.lanes.iter().filter(live).filter(|l| has_work(l)).map(|l| l.weight).sum();
     let total: u64 = after.lanes.iter().map(ran).sum();
-    let app_of = |lane: &LaneInfo| {
-        let found = after.apps.iter().find(|app| app.number == lane.app);
-        found.filter(|_| lane.state == LaneState::App)
-    };
-    let rows = after.lanes.iter().map(|lane| Row {
-        cgroups: app_of(lane).map_or(Vec::new(), |app| app.cgroups.keys().cloned().collect()),
-        replaced: app_of(lane).map(|app| app.replaced),
-        share_wanted: (live(&lane) && has_work(lane) && weights > 0)
-            .then(|| f64::from(lane.weight) / f64::from(weights)),
-        share_got: (total > 0).then(|| ran(lane) as f64 / total as f64),
-        waits: Waits::of(earlier(lane), lane),
-        lane: LaneInfo { waits: None, ..lane.clone() },
+    let rows = after.lanes.iter().map(|lane| {
+        let own = |app: &&App| app.number == lane.app && lane.state == LaneState::App;
+        let app = after.apps.iter().find(own);
+        Row {
+            name: app.map(|app| app.name.clone()),
+            cgroups: app.map_or_else(Vec::new, |app| app.cgroups.keys().cloned().collect()),
+            replaced: app.map(|app| app.replaced),
+            share_wanted: (live(&lane) && has_work(lane) && weights > 0)
+                .then(|| f64::from(lane.weight) / f64::from(weights)),
+            share_got: (total > 0).then(|| ran(lane) as f64 / total as f64),
+            waits: Waits::of(earlier(lane), lane),
+            lane: LaneInfo { waits: None, ..lane.clone() },
+        }
     });
     View {
         lanes: rows.collect(),
@@ -98,21 +105,21 @@ fn compare(before: &KeeperStatus, after: &KeeperStatus) -> View {
 fn text(view: &View) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header([
-        "CGROUPS", "POLICY", "WEIGHT", "WANTED", "GOT", "QUEUED", "WAIT P50", "P99", "LONGEST",
-        "PREEMPTS", "UNSERVED", "REPLACED", "STATE",
+        "APP", "POLICY", "WEIGHT", "WANTED", "GOT", "QUEUED", "WAIT P50", "P99", "LONGEST",
+        "PREEMPTS", "UNSERVED", "REPLACED", "STATE", "CGROUPS",
     ]);
     let percent =
         |share: Option<f64>| share.map_or("-".to_owned(), |s| format!("{:.1} %", s * 100.0));
     for row in &view.lanes {
         let lane = &row.lane;
-        let cgroups = match lane.state {
-            LaneState::Root => "(everything else)".to_owned(),
-            _ if row.cgroups.is_empty() => "(none any more)".to_owned(),
-            _ => row.cgroups.join(" "),
+        let name = match (&row.name, lane.state) {
+            (Some(name), _) => name.as_str(),
+            (None, LaneState::Root) => "(everything else)",
+            (None, _) => "(none any more)",
         };
         let [p50, p99, longest] = Waits::cells(row.waits.as_ref());
         table.add_row([
-            cgroups,
+            name.to_owned(),
             lane.policy.clone(),
             lane.weight.to_string(),
             percent(row.share_wanted),
@@ -125,6 +132,7 @@ fn text(view: &View) -> String {
             format!("{} ms", lane.longest_unserved_ns / 1_000_000),
             row.replaced.map_or("-".to_owned(), |times| times.to_string()),
             state(lane).to_owned(),
+            some(&row.cgroups),
         ]);
     }
     let mut out: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
@@ -144,6 +152,16 @@ fn text(view: &View) -> String {
     out.join("\n")
 }
 
+/// The first of a list, and how many more there are.
+fn some(cgroups: &[String]) -> String {
+    let shown =
+        cgroups.iter().take(CGROUPS_SHOWN).map(String::as_str).collect::<Vec<_>>().join(" ");
+    match cgroups.len().saturating_sub(CGROUPS_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 fn state(lane: &LaneInfo) -> &'static str {
     match lane.state {
         _ if lane.quarantined => "quarantine",
@@ -158,7 +176,7 @@ fn state(lane: &LaneInfo) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metasched_control::{App, Candidate};
+    use metasched_control::{Candidate, Member, Why};
     use metasched_loader::LaneSpec;
 
     pub(super) fn lane(app: u32, weight: u32, runtime_ns: u64) -> LaneInfo {
@@ -190,10 +208,16 @@ mod tests {
             lanes,
             apps: vec![App {
                 number: 1,
+                name: "front".to_owned(),
                 lane: LaneSpec::of("fifo"),
-                cgroups: [("a/b".to_owned(), 7)].into(),
+                why: Why::Hand,
+                share: None,
                 replaced: 3,
+                cgroups: ["a/b", "c", "d", "e"]
+                    .map(|path| (path.to_owned(), Member { id: 7, rule: None }))
+                    .into(),
             }],
+            without_lane: Vec::new(),
             quarantines: Vec::new(),
             limits: Default::default(),
         }
@@ -207,7 +231,9 @@ mod tests {
         let shares: Vec<_> = view.lanes.iter().map(|r| (r.share_wanted, r.share_got)).collect();
         assert_eq!(shares, [(Some(0.25), Some(0.25)), (Some(0.75), Some(0.75)), (None, Some(0.0))]);
         let text = text(&view);
-        assert!(text.contains("(everything else)") && text.contains("a/b"), "{text}");
+        assert!(text.contains("(everything else)") && text.contains("front"), "{text}");
+        assert!(text.contains("a/b c d and 1 more"), "{text}");
+        assert_eq!(view.lanes[1].cgroups.len(), 4);
     }
 
     #[test]

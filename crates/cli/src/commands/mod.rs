@@ -3,6 +3,7 @@
 pub mod assign;
 pub mod completions;
 pub mod doctor;
+pub mod explain;
 pub mod guard;
 pub mod keep;
 pub mod keeper;

@@ -2,6 +2,7 @@
 
 mod lanes;
 mod live;
+mod rules_file;
 mod scope;
 mod turns;
 
@@ -29,23 +30,30 @@ use turns::{Plan, TurnSpec};
 /// the end of --for. What was in force before is put back at the end.
 ///
 /// With --mode lanes nobody waits for a turn: each application's cgroups are on a lane of
-/// the policy that it prefers, with its share as weight, all at the same time; 'metasched
-/// lanes' shows them meanwhile.
+/// the policy that it prefers, with its share as weight, all at the same time. A file of
+/// rules (--config) says which cgroups are whose, those that are made later too; 'metasched
+/// lanes' and 'metasched explain' show meanwhile what came of it.
 ///
 /// With --policy it runs a command in a new cgroup on a lane of that policy, beside
 /// everything else, as 'metasched assign' does for a cgroup that is there.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How applications get their schedulers: 'turns' (one after the other, the whole
-    /// machine) or 'lanes' (all at the same time, each in its cgroups; our policies only)
-    #[arg(long, value_name = "NAME", default_value = "turns")]
-    mode: Mode,
+    /// machine) or 'lanes' (all at the same time, each in its cgroups; our policies only).
+    /// The default is 'lanes' with --config, else 'turns'
+    #[arg(long, value_name = "NAME")]
+    mode: Option<Mode>,
+    /// With --mode lanes: a file of rules that say which cgroups are whose, see
+    /// docs/lanes.md
+    #[arg(short, long, value_name = "FILE", conflicts_with = "cgroups")]
+    config: Option<String>,
     /// With --mode lanes: a cgroup of an application of the plan; once for each cgroup
     #[arg(long = "cgroup", value_name = "APP=CGROUP")]
     cgroups: Vec<lanes::AppCgroup>,
-    /// With --mode lanes: the policy of everything that is in none of those cgroups
-    #[arg(long, value_name = "POLICY", default_value = DEFAULT_POLICY)]
-    default: String,
+    /// With --mode lanes: the policy of everything that is in none of those cgroups. If not
+    /// given, what the file of rules says, else vtime
+    #[arg(long, value_name = "POLICY")]
+    default: Option<String>,
     /// How the time is shared: round-robin, delta, benefit, delta-benefit. The default
     /// is the one that was best when published
     #[arg(long, value_name = "NAME", default_value = "delta")]
@@ -141,6 +149,27 @@ fn cpu_time() -> Option<Duration> {
     Some(Duration::from_micros(cpu_us.unsigned_abs()))
 }
 
+impl Args {
+    fn mode(&self) -> Mode {
+        self.mode.unwrap_or(if self.config.is_some() { Mode::Lanes } else { Mode::Turns })
+    }
+
+    fn refuse_what_is_about_lanes(&self) -> Result<()> {
+        let given = [
+            ("--config", self.config.is_some()),
+            ("--cgroup", !self.cgroups.is_empty()),
+            ("--default", self.default.is_some()),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((option, _)) => {
+                let cause = format!("'{option}' is about lanes");
+                Err(Error::new(Kind::Usage, "take turns", cause).remedy("add --mode lanes"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     if let Some(policy) = args.scope.policy() {
@@ -150,21 +179,24 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         return Err(Error::new(Kind::Usage, "take turns of no length", "the base timeslice is 0")
             .remedy("write one such as --base-slice 1800ms"));
     }
-    let plan = Plan::read(args.plan.as_deref(), &args.source, &args.turns, args.strategy)?;
+    let plan = || Plan::read(args.plan.as_deref(), &args.source, &args.turns, args.strategy);
     let table = candidates(&CandidateEnv::system())?;
     let options = SwitcherOptions::new("metasched run").take_over(args.take_over);
-    if args.mode == Mode::Lanes {
+    if args.mode() == Mode::Lanes {
         if args.mechanism.is_some() {
             return Err(Error::new(Kind::Usage, "use lanes", "'--mechanism' is about turns")
                 .remedy("leave it out: with --mode lanes nothing is changed any more"));
         }
-        let Args { cgroups, default, duration, .. } = args;
-        return lanes::run(&plan, cgroups, default, &table, options, *duration, context);
+        let default = args.default.as_deref();
+        let plan_given = args.plan.is_some() || !args.turns.is_empty();
+        let wanted = match &args.config {
+            Some(path) => lanes::Wanted::from_file(path, default, plan_given, plan, &table)?,
+            None => lanes::Wanted::from_plan(&plan()?, &args.cgroups, default, &table)?,
+        };
+        return lanes::run(wanted, &table, options, args.duration, context);
     }
-    if !args.cgroups.is_empty() {
-        return Err(Error::new(Kind::Usage, "take turns", "'--cgroup' is about lanes")
-            .remedy("add --mode lanes"));
-    }
+    args.refuse_what_is_about_lanes()?;
+    let plan = plan()?;
     let turns = plan.turns(&table, |weights| timeslices(args.base_slice, weights))?;
     let mechanism = args.mechanism.unwrap_or_else(|| default_mechanism(&turns));
 

@@ -162,6 +162,7 @@ mod tests {
             earlier: None,
             lanes: Vec::new(),
             apps: Vec::new(),
+            without_lane: Vec::new(),
             quarantines: Vec::new(),
             limits: Default::default(),
         }

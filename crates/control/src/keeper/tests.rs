@@ -82,6 +82,34 @@ fn a_keeper_ends_when_its_scheduler_does() {
 }
 
 #[test]
+fn a_keeper_that_follows_rules_is_told_of_a_cgroup_that_is_made() {
+    let machine = Machine::new();
+    machine.make_cgroups(&["a"]);
+    let app = RuleApp {
+        name: "x".to_owned(),
+        lane: Some(LaneSpec::of("fifo")),
+        why: Why::CommandLine,
+        share: None,
+        patterns: vec![crate::Pattern::exactly("a/[b]")],
+    };
+    let rules = crate::Rules::new(vec![app], false).unwrap();
+    let follower = Follower::new(machine.root.path(), rules, |text| panic!("{text}")).unwrap();
+    let switcher = Switcher::new(machine.options()).unwrap();
+    let mut keeper =
+        Keeper::start(switcher, &Machine::policy("vtime"), &machine.run_dir()).unwrap();
+    keeper.follow(follower).unwrap();
+    let keeper = std::thread::spawn(move || keeper.run(&Interrupt::default(), None));
+    assert_eq!(status(&machine).without_lane[0].name, "x");
+    // A look does not find it: it is told.
+    machine.make_cgroups(&["a/[b]"]);
+    eventually("it is on its lane", || !status(&machine).apps.is_empty());
+    let status = status(&machine);
+    assert!(status.apps[0].cgroups.contains_key("a/[b]") && status.without_lane.is_empty());
+    ask(&machine.run_dir(), &Order::Stop).unwrap();
+    keeper.join().unwrap().unwrap();
+}
+
+#[test]
 fn a_signal_ends_a_keeper_in_an_orderly_way() {
     let machine = Machine::new();
     let interrupt = Interrupt::default();

@@ -93,6 +93,14 @@ impl Cgroup {
     }
 }
 
+/// The path below the mount point of the cgroup that a process is in, by its number or
+/// `self`; `None` when that is the root, or the process or the cgroup is no more.
+pub fn of_process(root: &Path, pid: &str) -> Option<String> {
+    let text = fs::read_to_string(root.join("proc").join(pid).join("cgroup")).ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    (!path.is_empty() && !path.ends_with(" (deleted)")).then(|| path.to_owned())
+}
+
 fn relative(mount: &Path, path: &Path) -> String {
     path.strip_prefix(mount).unwrap_or(path).display().to_string()
 }

@@ -1,18 +1,26 @@
 //! `metasched run --mode lanes`: every application under the scheduler that it prefers, at
 //! the same time.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result};
 use metasched_control::keeper::Keeper;
-use metasched_control::{Candidate, CandidateKind, Switcher, SwitcherOptions, resolve};
+use metasched_control::{
+    Candidate, CandidateKind, Follower, Pattern, RuleApp, Rules, Switcher, SwitcherOptions, Why,
+    resolve,
+};
+use metasched_host::cgroup::Cgroup;
 use metasched_loader::LaneSpec;
 use metasched_strategy::lane_weights;
-use serde::Serialize;
 
-use super::turns::Plan;
-use crate::commands::lane::pair;
+use super::DEFAULT_POLICY;
+use super::rules_file::RulesFile;
+use super::turns::{Plan, Planned};
+use crate::commands::explain::{View, text};
+use crate::commands::lane::{Setting, pair, settings};
 use crate::context::Context;
 
 /// One `--cgroup APP=CGROUP`.
@@ -31,31 +39,73 @@ impl FromStr for AppCgroup {
     }
 }
 
-/// Where one application goes, and why.
-#[derive(Debug, PartialEq, Serialize)]
-struct Placed {
-    app: String,
-    /// What it prefers.
-    preferred: String,
-    /// Its share by the strategy, of 1.
-    share: f64,
-    /// The weight of its lane; `None` where it stays on the default lane.
-    weight: Option<u32>,
-    cgroups: Vec<String>,
+/// An application that the user names, and what he says of it.
+#[derive(Debug, PartialEq)]
+pub(super) struct Named {
+    pub name: String,
+    /// Its policy; `None`: what it prefers by the plan.
+    pub policy: Option<String>,
+    /// Its lane's weight; `None`: its share by the plan, where there is one.
+    pub weight: Option<u32>,
+    /// Options of its policy.
+    pub settings: Vec<Setting>,
+    /// What its cgroups are known by.
+    pub patterns: Vec<Pattern>,
+    /// Where the user does that: the file and the line, or the command line.
+    pub place: String,
 }
 
-/// Puts every application of the plan on a lane and holds that until stopped.
+/// Who goes where, and what holds for everybody else.
+pub(super) struct Wanted {
+    rules: Rules,
+    default: String,
+}
+
+impl Wanted {
+    /// What a file of rules says. The plan is asked for only if that leaves a policy open
+    /// or `plan_given`.
+    pub(super) fn from_file(
+        path: &str,
+        default: Option<&str>,
+        plan_given: bool,
+        plan: impl FnOnce() -> Result<Plan>,
+        table: &[Candidate],
+    ) -> Result<Self> {
+        let file = RulesFile::read(path)?;
+        let is_open = file.apps.iter().any(|app| app.policy.is_none());
+        let plan = if plan_given || is_open { Some(plan()?) } else { None };
+        let why = Why::File(path.to_owned());
+        let place = |app| place(app, plan.as_ref(), &why, table);
+        let apps = file.apps.into_iter().map(place).collect::<Result<_>>()?;
+        let default = default.or(file.default.as_deref()).unwrap_or(DEFAULT_POLICY).to_owned();
+        Ok(Self { rules: Rules::new(apps, file.attributes)?, default })
+    }
+
+    /// What the short form says: the applications are those of the plan.
+    pub(super) fn from_plan(
+        plan: &Plan,
+        cgroups: &[AppCgroup],
+        default: Option<&str>,
+        table: &[Candidate],
+    ) -> Result<Self> {
+        let apps = name(Path::new("/"), plan, cgroups)?
+            .into_iter()
+            .map(|app| place(app, Some(plan), &Why::CommandLine, table))
+            .collect::<Result<_>>()?;
+        let default = default.unwrap_or(DEFAULT_POLICY).to_owned();
+        Ok(Self { rules: Rules::new(apps, false)?, default })
+    }
+}
+
+/// Puts every application on its lane and holds that until stopped.
 pub(super) fn run(
-    plan: &Plan,
-    cgroups: &[AppCgroup],
-    default: &str,
+    wanted: Wanted,
     table: &[Candidate],
     options: SwitcherOptions,
     duration: Option<Duration>,
     context: &Context,
 ) -> Result<u8> {
-    let placed = place(plan, cgroups, table)?;
-    let default = resolve(table, default)?;
+    let default = resolve(table, &wanted.default)?;
     if default.kind != CandidateKind::Policy {
         return Err(Error::new(
             Kind::BadInput,
@@ -64,13 +114,12 @@ pub(super) fn run(
         )
         .remedy("choose a policy of ours: metasched list"));
     }
+    let warn = |text: &str| eprintln!("metasched: warning: {text}");
+    let follower = Follower::new(Path::new("/"), wanted.rules, warn)?;
     let run_dir = options.run_dir.clone();
     let mut keeper = Keeper::start(Switcher::new(options)?, &default, &run_dir)?;
-    for app in placed.iter().filter(|app| app.weight.is_some()) {
-        let lane = LaneSpec { weight: app.weight, ..LaneSpec::of(&app.preferred) };
-        keeper.assign(&app.cgroups, &lane)?;
-    }
-    context.print(&placed, |placed| text(placed, &default.name))?;
+    keeper.follow(follower)?;
+    context.print(&View::of(&keeper.status()?), text)?;
     let until = duration.map(|duration| Instant::now() + duration);
     keeper.run(&context.interrupt, until)?;
     // Without --for a signal is how it is meant to end.
@@ -78,10 +127,11 @@ pub(super) fn run(
     Ok(if cut_short { Kind::Interrupted.exit_code() } else { 0 })
 }
 
-/// Who goes where, by the plan.
-fn place(plan: &Plan, cgroups: &[AppCgroup], table: &[Candidate]) -> Result<Vec<Placed>> {
-    if let Some(stray) = cgroups.iter().find(|c| !plan.rows().any(|(app, ..)| app == c.app)) {
-        let known: Vec<&str> = plan.rows().map(|(app, ..)| app).collect();
+/// The applications of the plan, each with the cgroups that the command line gives it:
+/// those that are there now, and what is made under their names later.
+fn name(root: &Path, plan: &Plan, cgroups: &[AppCgroup]) -> Result<Vec<Named>> {
+    let known: Vec<&str> = plan.rows().iter().map(|planned| planned.app.as_str()).collect();
+    if let Some(stray) = cgroups.iter().find(|c| !known.contains(&c.app.as_str())) {
         return Err(Error::new(
             Kind::Usage,
             format!("use '--cgroup {}={}'", stray.app, stray.cgroup),
@@ -89,59 +139,80 @@ fn place(plan: &Plan, cgroups: &[AppCgroup], table: &[Candidate]) -> Result<Vec<
         )
         .remedy(format!("it has {}", known.join(", "))));
     }
-    let shares: Vec<f64> = plan.rows().map(|(_, _, share)| share).collect();
-    plan.rows()
-        .zip(lane_weights(&shares))
-        .map(|((app, scheduler, share), weight)| {
-            let attempt = || format!("put '{app}' on a lane");
-            let candidate = resolve(table, scheduler)?;
-            if candidate.kind == CandidateKind::External {
-                return Err(Error::new(
-                    Kind::BadInput,
-                    attempt(),
-                    format!("it prefers '{}', which is no policy of ours", candidate.name),
-                )
-                .remedy("have the schedulers take turns: --mode turns; or name another: --turn"));
-            }
-            let own: Vec<String> =
-                cgroups.iter().filter(|c| c.app == app).map(|c| c.cgroup.clone()).collect();
-            // EEVDF cannot be a lane; who prefers it is told to be on the default one.
-            let lane = candidate.kind == CandidateKind::Policy;
-            if lane && own.is_empty() {
-                return Err(Error::new(Kind::Usage, attempt(), "its cgroup is not known")
-                    .remedy(format!("name it: --cgroup {app}=CGROUP")));
-            }
-            Ok(Placed {
-                app: app.to_owned(),
-                preferred: candidate.name,
-                share,
-                weight: lane.then_some(weight),
-                cgroups: own,
-            })
+    let named = |app: &&str| {
+        let own = cgroups.iter().filter(|c| c.app == **app);
+        let pattern =
+            |own: &AppCgroup| Ok(Pattern::exactly(&Cgroup::find(root, &own.cgroup)?.name()));
+        Ok(Named {
+            name: (*app).to_owned(),
+            policy: None,
+            weight: None,
+            settings: Vec::new(),
+            patterns: own.map(pattern).collect::<Result<_>>()?,
+            place: "the command line".to_owned(),
         })
-        .collect()
+    };
+    known.iter().map(named).collect()
 }
 
-/// A line for each application: where it is, and why.
-fn text(placed: &[Placed], default: &str) -> String {
-    let mut lines: Vec<String> = placed
-        .iter()
-        .map(|app| match app.weight {
-            Some(weight) => format!(
-                "{}: on a lane of '{}', which it prefers, weight {weight} ({:.0} % of the shares); {}",
-                app.app,
-                app.preferred,
-                app.share * 100.0,
-                app.cgroups.join(" ")
-            ),
-            None => format!(
-                "{}: on the default lane ('{default}'), since it prefers '{}', which is no lane",
-                app.app, app.preferred
-            ),
+/// Where an application goes: by what the user says of it, else by the plan.
+fn place(app: Named, plan: Option<&Plan>, why: &Why, table: &[Candidate]) -> Result<RuleApp> {
+    let rows = plan.map_or(&[][..], Plan::rows);
+    let planned = rows.iter().find(|planned| planned.app == app.name);
+    let attempt = || format!("put '{}' on a lane, as {} says", app.name, app.place);
+    let share = planned.map(|planned| planned.share).filter(|_| app.weight.is_none());
+    let (policy, why) = match (&app.policy, planned) {
+        (Some(policy), _) => (Some(policy.clone()), why.clone()),
+        (None, Some(planned)) => (preferred(planned, table, attempt)?, planned.why.clone()),
+        (None, None) => {
+            let known: Vec<&str> = rows.iter().map(|planned| planned.app.as_str()).collect();
+            return Err(Error::new(
+                Kind::BadInput,
+                attempt(),
+                format!("it has no policy, and the plan knows only {}", known.join(", ")),
+            )
+            .remedy("write a policy = \"...\" for it, or measure it"));
+        }
+    };
+    let shares: Vec<f64> = rows.iter().map(|planned| planned.share).collect();
+    let mut weights = rows.iter().zip(lane_weights(&shares));
+    let mut by_share = || weights.find(|(row, _)| row.app == app.name).map(|(_, weight)| weight);
+    let weight = app.weight.or_else(|| share.and_then(|_| by_share()));
+    let lane = policy
+        .map(|policy| -> Result<LaneSpec> {
+            let options = if app.settings.is_empty() {
+                BTreeMap::new()
+            } else {
+                settings(&policy, &app.settings)?
+            };
+            Ok(LaneSpec { policy, weight, options })
         })
-        .collect();
-    lines.push(format!("everything else: on the default lane ('{default}')"));
-    lines.join("\n")
+        .transpose()?;
+    if lane.is_some() && app.patterns.is_empty() {
+        return Err(Error::new(Kind::Usage, attempt(), "its cgroup is not known")
+            .remedy(format!("name it: --cgroup {}=CGROUP", app.name)));
+    }
+    Ok(RuleApp { name: app.name, lane, why, share, patterns: app.patterns })
+}
+
+/// The policy that the plan has for an application; `None` for the default scheduler,
+/// which cannot be a lane: who prefers it is told to be on the default one.
+fn preferred(
+    planned: &Planned,
+    table: &[Candidate],
+    attempt: impl Fn() -> String,
+) -> Result<Option<String>> {
+    let candidate = resolve(table, &planned.scheduler)?;
+    match candidate.kind {
+        CandidateKind::Policy => Ok(Some(candidate.name)),
+        CandidateKind::Default => Ok(None),
+        CandidateKind::External => Err(Error::new(
+            Kind::BadInput,
+            attempt(),
+            format!("it prefers '{}', which is no policy of ours", candidate.name),
+        )
+        .remedy("have the schedulers take turns: --mode turns; or name another: --turn")),
+    }
 }
 
 #[cfg(test)]
@@ -172,36 +243,89 @@ mod tests {
         named.iter().map(|text| text.parse().unwrap()).collect()
     }
 
+    /// Where the applications of the short form go; `a`, `b` and `c` are there.
+    fn placed(plan: &Plan, named: &[&str]) -> Result<Vec<RuleApp>> {
+        let root = tempfile::tempdir().unwrap();
+        for cgroup in ["", "a", "b", "c"] {
+            let folder = root.path().join("sys/fs/cgroup").join(cgroup);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("cgroup.controllers"), "cpu\n").unwrap();
+        }
+        let apps = name(root.path(), plan, &cgroups(named))?;
+        apps.into_iter().map(|app| place(app, Some(plan), &Why::CommandLine, &table())).collect()
+    }
+
+    fn weight(app: &RuleApp) -> Option<u32> {
+        app.lane.as_ref().and_then(|lane| lane.weight)
+    }
+
     #[test]
     fn shares_become_weights_around_a_hundred() {
-        let placed = place(
-            &plan(&["front=fifo:0.8", "back=vtime:0.2"]),
-            &cgroups(&["front=a", "back=b", "back=c"]),
-            &table(),
-        )
-        .unwrap();
-        assert_eq!((placed[0].weight, placed[1].weight), (Some(160), Some(40)));
-        assert_eq!(placed[1].cgroups, ["b", "c"]);
-        let text = text(&placed, "vtime");
-        assert!(text.contains("weight 160 (80 % of the shares); a"), "{text}");
+        let plan = plan(&["front=fifo:0.8", "back=vtime:0.2"]);
+        let apps = placed(&plan, &["front=a", "back=b", "back=c"]).unwrap();
+        assert_eq!((weight(&apps[0]), weight(&apps[1])), (Some(160), Some(40)));
+        assert_eq!(apps[1].patterns, [Pattern::exactly("b"), Pattern::exactly("c")]);
+        assert_eq!((&apps[0].why, apps[0].share), (&Why::CommandLine, Some(0.8)));
     }
 
     #[test]
     fn who_prefers_the_default_scheduler_is_on_the_default_lane() {
         let plan = plan(&[&format!("front={EEVDF}"), "back=vtime"]);
-        let placed = place(&plan, &cgroups(&["back=b"]), &table()).unwrap();
-        assert_eq!(placed[0].weight, None);
-        assert!(text(&placed, "vtime").contains("which is no lane"));
+        let apps = placed(&plan, &["back=b"]).unwrap();
+        assert_eq!((apps[0].lane.as_ref(), weight(&apps[1])), (None, Some(100)));
+        Rules::new(apps, false).unwrap();
     }
 
     #[test]
     fn what_cannot_be_placed_is_told_with_what_to_do() {
-        let e = place(&plan(&["front=scx_x"]), &[], &table()).unwrap_err();
+        let e = placed(&plan(&["front=scx_x"]), &[]).unwrap_err();
         assert!(e.to_string().contains("--mode turns"), "{e}");
-        let e = place(&plan(&["front=fifo"]), &[], &table()).unwrap_err();
+        let e = placed(&plan(&["front=fifo"]), &[]).unwrap_err();
         assert!(e.to_string().contains("--cgroup front=CGROUP"), "{e}");
-        let e = place(&plan(&["front=fifo"]), &cgroups(&["back=b"]), &table()).unwrap_err();
+        let e = placed(&plan(&["front=fifo"]), &["back=b"]).unwrap_err();
         assert!(e.to_string().contains("it has front"), "{e}");
+        let e = placed(&plan(&["front=fifo"]), &["front=d"]).unwrap_err();
+        assert!(e.to_string().contains("the cgroup 'd'"), "{e}");
         assert!("front".parse::<AppCgroup>().is_err());
+    }
+
+    #[test]
+    fn what_a_file_leaves_open_is_as_the_plan_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.toml");
+        let wanted = |apps: &str, given: bool, turns: &[&str]| {
+            std::fs::write(&path, format!("default = \"fifo\"\n{apps}")).unwrap();
+            let path = path.to_str().unwrap();
+            let mut asked = false;
+            let plan = || {
+                asked = true;
+                Ok(plan(turns))
+            };
+            let wanted = Wanted::from_file(path, None, given, plan, &table());
+            wanted.map(|wanted| (asked, wanted))
+        };
+        let app = |more: &str| format!("[[app]]\nname = \"front\"\ncgroups = [\"a\"]\n{more}\n");
+
+        let (asked, said) = wanted(&app("policy = \"fifo\""), false, &["front=vtime"]).unwrap();
+        assert_eq!((asked, said.default.as_str()), (false, "fifo"));
+        let front = &said.rules.apps()[0];
+        assert_eq!((weight(front), front.share), (None, None), "cpu.weight");
+        assert!(matches!(&front.why, Why::File(file) if file.ends_with("app.toml")));
+
+        let turns = ["front=vtime:3", "back=fifo:1"];
+        let (_, said) = wanted(&app("policy = \"fifo\""), true, &turns).unwrap();
+        let front = &said.rules.apps()[0];
+        assert_eq!((weight(front), front.share), (Some(150), Some(0.75)));
+        assert_eq!(front.lane.as_ref().unwrap().policy, "fifo");
+
+        let (asked, said) = wanted(&app("weight = 7"), false, &turns).unwrap();
+        let front = &said.rules.apps()[0];
+        assert_eq!((asked, weight(front), front.share), (true, Some(7), None));
+        assert_eq!(front.lane.as_ref().unwrap().policy, "vtime");
+
+        let e = wanted(&app(""), false, &["back=fifo"]).err().unwrap();
+        assert!(e.to_string().contains("app.toml:3") && e.to_string().contains("only back"), "{e}");
+        let e = wanted(&app("options = { quantum = 1 }"), false, &turns).err().unwrap();
+        assert!(e.to_string().contains("no such option"), "{e}");
     }
 }

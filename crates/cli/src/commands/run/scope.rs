@@ -5,7 +5,7 @@ use std::path::Path;
 
 use metasched_base::{Error, Kind, Result};
 use metasched_control::keeper::{Answer, Order};
-use metasched_host::cgroup::Cgroup;
+use metasched_host::cgroup::{self, Cgroup};
 use metasched_loader::LaneSpec;
 
 use crate::commands::assign::describe;
@@ -83,10 +83,8 @@ pub fn become_command(args: &Args, policy: &str, context: &Context) -> Result<u8
 
 /// The cgroup that this process is in.
 fn own_cgroup() -> Result<Cgroup> {
-    let attempt = "find the cgroup of this process";
-    let text = std::fs::read_to_string("/proc/self/cgroup")
-        .map_err(|e| Error::new(Kind::Failed, attempt, e))?;
-    let path = text.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
+    let root = Path::new("/");
+    let path = cgroup::of_process(root, "self").unwrap_or_default();
     // An absolute name: one that is a single word is not to be searched for.
-    Cgroup::find(Path::new("/"), &format!("{path}/"))
+    Cgroup::find(root, &format!("/{path}/"))
 }

@@ -6,8 +6,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, ResultExt};
-use metasched_control::{Candidate, Turn, resolve};
+use metasched_control::{Candidate, EEVDF, Figures, Preference, Turn, Why, resolve};
 use metasched_report::PlanOptions;
+use metasched_stats::Interval;
 use metasched_strategy::{BenefitForm, Objective, Strategy};
 use serde::Deserialize;
 
@@ -51,23 +52,74 @@ impl FromStr for TurnSpec {
 
 /// What `metasched plan --json` writes, as far as it matters here.
 #[derive(Debug, Deserialize)]
-pub(super) struct PlanFile {
+struct PlanFile {
     apps: Vec<PlannedApp>,
+    /// What the preferred schedulers are best at.
+    #[serde(default)]
+    objective: String,
+    /// The figures that they were chosen by.
+    #[serde(default)]
+    table: Vec<PlannedRow>,
 }
 
 /// One application of the plan.
 #[derive(Debug, Deserialize)]
-pub(super) struct PlannedApp {
+struct PlannedApp {
     name: String,
+    /// The form that it was measured in.
+    #[serde(default)]
+    form: String,
     /// The scheduler that it prefers.
     preferred: String,
     /// Its weight by strategy.
     weights: BTreeMap<String, f64>,
 }
 
-/// Who has turns, under which scheduler, with what share of the time.
+/// A scheduler on a form.
+#[derive(Debug, Deserialize)]
+struct PlannedRow {
+    form: String,
+    candidate: String,
+    rounds: usize,
+    throughput: PlannedRatio,
+    p99: PlannedRatio,
+}
+
+#[derive(Debug, Deserialize)]
+struct PlannedRatio {
+    /// An [`Interval`]. One that cannot be read only leaves something unsaid.
+    interval: serde_json::Value,
+}
+
+impl PlanFile {
+    /// What the application's preference rests on.
+    fn figures(&self, app: &PlannedApp) -> Option<Figures> {
+        let is_meant = |row: &&PlannedRow| row.form == app.form && row.candidate == app.preferred;
+        let row = self.table.iter().find(is_meant)?;
+        let (of, ratio) = match self.objective.as_str() {
+            "p99" => ("p99 latency", &row.p99),
+            _ => ("throughput", &row.throughput),
+        };
+        let Interval { estimate, low, high, .. } = Interval::deserialize(&ratio.interval).ok()?;
+        Some(Figures { of: of.to_owned(), estimate, low, high, rounds: row.rounds })
+    }
+}
+
+/// Who has turns, or lanes.
 #[derive(Debug, PartialEq)]
-pub(super) struct Plan(Vec<(String, String, f64)>);
+pub(super) struct Plan(Vec<Planned>);
+
+/// One application.
+#[derive(Debug, PartialEq)]
+pub(super) struct Planned {
+    pub app: String,
+    /// The scheduler that it is to be under.
+    pub scheduler: String,
+    /// Its share of the time, of 1.
+    pub share: f64,
+    /// Why it is to be under that one.
+    pub why: Why,
+}
 
 impl Plan {
     /// The plan that the command line asks for.
@@ -79,16 +131,14 @@ impl Plan {
     ) -> Result<Self> {
         match (file, turns) {
             (_, [_, ..]) => Self::from_turns(turns),
-            (Some(path), []) => Self::from_file(read_file(path)?, strategy, path),
-            (None, []) => {
-                Self::from_file(plan_from_store(source, strategy)?, strategy, "the store")
-            }
+            (Some(path), []) => Self::from_file(read_file(path)?, strategy, Some(path)),
+            (None, []) => Self::from_file(plan_from_store(source)?, strategy, None),
         }
     }
 
-    /// Every application with its scheduler and its share of 1.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (&str, &str, f64)> {
-        self.0.iter().map(|(app, scheduler, share)| (app.as_str(), scheduler.as_str(), *share))
+    /// Every application.
+    pub(super) fn rows(&self) -> &[Planned] {
+        &self.0
     }
 
     /// The turns, with the lengths that `slices` makes of the weights.
@@ -97,12 +147,13 @@ impl Plan {
         table: &[Candidate],
         slices: impl FnOnce(&[f64]) -> Vec<Duration>,
     ) -> Result<Vec<Turn>> {
-        let weights: Vec<f64> = self.0.iter().map(|(_, _, weight)| *weight).collect();
+        let weights: Vec<f64> = self.0.iter().map(|planned| planned.share).collect();
         self.0
             .iter()
             .zip(slices(&weights))
-            .map(|((app, scheduler, _), slice)| {
-                Ok(Turn { candidate: resolve(table, scheduler)?, slice, app: app.clone() })
+            .map(|(planned, slice)| {
+                let candidate = resolve(table, &planned.scheduler)?;
+                Ok(Turn { candidate, slice, app: planned.app.clone() })
             })
             .collect()
     }
@@ -117,39 +168,43 @@ impl Plan {
             )
             .remedy("give each of them a weight, or none of them"));
         }
-        Self::normalised(
-            turns
-                .iter()
-                .map(|turn| (turn.app.clone(), turn.scheduler.clone(), turn.weight.unwrap_or(1.0))),
-        )
+        let planned = |turn: &TurnSpec| Planned {
+            app: turn.app.clone(),
+            scheduler: turn.scheduler.clone(),
+            share: turn.weight.unwrap_or(1.0),
+            why: Why::CommandLine,
+        };
+        Self::normalised(turns.iter().map(planned).collect())
     }
 
-    fn from_file(file: PlanFile, strategy: Strategy, from: &str) -> Result<Self> {
-        let rows = file
-            .apps
-            .into_iter()
-            .map(|app| match app.weights.get(strategy.name()) {
-                Some(weight) if weight.is_finite() && *weight >= 0.0 => {
-                    Ok((app.name, app.preferred, *weight))
-                }
-                weight => Err(Error::new(
-                    Kind::BadInput,
-                    format!("use the plan from {from}"),
-                    match weight {
-                        Some(weight) => format!("'{}' has the weight {weight}", app.name),
-                        None => format!("'{}' has no weight for '{strategy}'", app.name),
-                    },
-                )
-                .remedy("make it anew: metasched plan --json")),
-            })
-            .collect::<Result<Vec<_>>>()?;
-        Self::normalised(rows.into_iter())
+    fn from_file(file: PlanFile, strategy: Strategy, path: Option<&str>) -> Result<Self> {
+        let from = path.unwrap_or("the store");
+        let planned = |app: &PlannedApp| match app.weights.get(strategy.name()) {
+            Some(weight) if weight.is_finite() && *weight >= 0.0 => {
+                let figures = (app.preferred != EEVDF).then(|| file.figures(app)).flatten();
+                Ok(Planned {
+                    app: app.name.clone(),
+                    scheduler: app.preferred.clone(),
+                    share: *weight,
+                    why: Why::Preferred(Preference { plan: path.map(str::to_owned), figures }),
+                })
+            }
+            weight => Err(Error::new(
+                Kind::BadInput,
+                format!("use the plan from {from}"),
+                match weight {
+                    Some(weight) => format!("'{}' has the weight {weight}", app.name),
+                    None => format!("'{}' has no weight for '{strategy}'", app.name),
+                },
+            )
+            .remedy("make it anew: metasched plan --json")),
+        };
+        Self::normalised(file.apps.iter().map(planned).collect::<Result<_>>()?)
     }
 
     /// Weights that add up to 1, as the formula of the turns' length wants them.
-    fn normalised(rows: impl Iterator<Item = (String, String, f64)>) -> Result<Self> {
-        let mut rows: Vec<_> = rows.collect();
-        let sum: f64 = rows.iter().map(|(_, _, weight)| weight).sum();
+    fn normalised(mut rows: Vec<Planned>) -> Result<Self> {
+        let sum: f64 = rows.iter().map(|planned| planned.share).sum();
         if sum <= 0.0 {
             return Err(Error::new(
                 Kind::BadInput,
@@ -158,8 +213,8 @@ impl Plan {
             )
             .remedy("give at least one of them a weight"));
         }
-        for (_, _, weight) in &mut rows {
-            *weight /= sum;
+        for planned in &mut rows {
+            planned.share /= sum;
         }
         Ok(Self(rows))
     }
@@ -180,7 +235,7 @@ fn read_file(path: &str) -> Result<PlanFile> {
 }
 
 /// The plan that `metasched plan` would make of the store.
-fn plan_from_store(source: &Source, strategy: Strategy) -> Result<PlanFile> {
+fn plan_from_store(source: &Source) -> Result<PlanFile> {
     let analysis = source.analyse(&source.open()?)?;
     let choice = PlanOptions {
         objective: Objective::Throughput,
@@ -188,34 +243,23 @@ fn plan_from_store(source: &Source, strategy: Strategy) -> Result<PlanFile> {
         base_slice: PUBLISHED_BASE_SLICE,
         count_switching: false,
     };
-    let apps = metasched_report::plan(&analysis, choice)?
-        .apps
-        .into_iter()
-        .map(|app| PlannedApp {
-            weights: app
-                .weights
-                .get(strategy.name())
-                .map(|w| (strategy.to_string(), *w))
-                .into_iter()
-                .collect(),
-            name: app.name,
-            preferred: app.preferred,
-        })
-        .collect();
-    Ok(PlanFile { apps })
+    let plan = metasched_report::plan(&analysis, choice)?;
+    // By the way that a file goes, so that both say the same.
+    serde_json::to_value(plan)
+        .and_then(serde_json::from_value)
+        .attempt(Kind::Failed, || "use the plan of the store".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metasched_control::EEVDF;
 
     fn spec(text: &str) -> TurnSpec {
         text.parse().unwrap()
     }
 
     fn weights(plan: &Plan) -> Vec<f64> {
-        plan.0.iter().map(|(_, _, weight)| *weight).collect()
+        plan.0.iter().map(|planned| planned.share).collect()
     }
 
     #[test]
@@ -272,9 +316,37 @@ mod tests {
         let path = path.to_str().unwrap();
         let plan = Plan::read(Some(path), &Source::default(), &[], Strategy::Delta).unwrap();
         assert_eq!(weights(&plan), [0.8, 0.2]);
-        assert_eq!(plan.0[1].1, EEVDF);
+        assert_eq!(plan.0[1].scheduler, EEVDF);
         let e = Plan::read(Some(path), &Source::default(), &[], Strategy::RoundRobin).unwrap_err();
         assert!(e.to_string().contains("no weight for 'round-robin'"), "{e}");
+    }
+
+    #[test]
+    fn the_figures_of_a_preference_are_those_of_its_row() {
+        let row = |of: &str| {
+            format!(
+                r#"{{"form":"front","candidate":"fifo","rounds":5,{of},
+                "p99":{{"interval":{{"estimate":0.5,"low":0.4,"high":0.6,"n":5}}}}}}"#
+            )
+        };
+        let plan = |objective: &str, of: &str| {
+            let text = format!(
+                r#"{{"objective":"{objective}","table":[{}],"apps":[{{"name":"front",
+                "form":"front","preferred":"fifo","weights":{{"delta":1}}}}]}}"#,
+                row(of)
+            );
+            let file = serde_json::from_str(&text).unwrap();
+            match Plan::from_file(file, Strategy::Delta, None).unwrap().0.remove(0).why {
+                Why::Preferred(preference) => preference.figures,
+                why => panic!("{why:?}"),
+            }
+        };
+        let measured =
+            r#""throughput":{"interval":{"estimate":1.12,"low":1.08,"high":1.15,"n":5}}"#;
+        let figures = plan("throughput", measured).unwrap();
+        assert_eq!((figures.of.as_str(), figures.low, figures.rounds), ("throughput", 1.08, 5));
+        assert_eq!(plan("p99", measured).unwrap().of, "p99 latency");
+        assert!(plan("throughput", r#""throughput":{"interval":null}"#).is_none());
     }
 
     #[test]

@@ -1,0 +1,284 @@
+//! `metasched explain`.
+
+use std::path::Path;
+
+use metasched_base::{Error, Kind, Result};
+use metasched_control::keeper::KeeperStatus;
+use metasched_control::{App, Figures, Preference, RuleApp, Why};
+use metasched_host::cgroup::Cgroup;
+use metasched_loader::{LaneInfo, LaneState};
+use serde::Serialize;
+
+use super::keeper::kept_status;
+use crate::context::Context;
+
+/// Says of each application why it is on the lane that it is on.
+///
+/// One line each: the policy and the weight of its lane; who said so, or the figures by
+/// which it was preferred; and the rules by which its cgroups were found.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// An application: its name in the rules; or a cgroup, as a path below /sys/fs/cgroup
+    /// or the name of a systemd unit. All if not given
+    #[arg(value_name = "APP")]
+    app: Option<String>,
+}
+
+/// Who is on which lane, and why.
+#[derive(Debug, Serialize)]
+pub(super) struct View {
+    /// Those that have lanes.
+    apps: Vec<Explained>,
+    /// Those of the rules that have none.
+    without_lane: Vec<RuleApp>,
+    /// The policy of the default lane.
+    default: String,
+}
+
+/// An application with its lane as the kernel has it.
+#[derive(Debug, Serialize)]
+struct Explained {
+    #[serde(flatten)]
+    app: App,
+    /// `None` when it was taken away because its policy did not dispatch.
+    weight: Option<u32>,
+}
+
+/// Carries the command out; the value is the process's exit status.
+pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let mut view = View::of(&kept_status("explain the lanes")?);
+    if let Some(wanted) = &args.app {
+        view.narrow(Path::new("/"), wanted)?;
+    }
+    context.print(&view, text)?;
+    Ok(0)
+}
+
+impl View {
+    /// What the keeper holds.
+    pub(super) fn of(status: &KeeperStatus) -> Self {
+        let weight = |app: &App| {
+            let own = |lane: &&LaneInfo| {
+                lane.app == app.number && lane.state == LaneState::App && !lane.quarantined
+            };
+            status.lanes.iter().find(own).map(|lane| lane.weight)
+        };
+        let explained = |app: &App| Explained { weight: weight(app), app: app.clone() };
+        Self {
+            apps: status.apps.iter().map(explained).collect(),
+            without_lane: status.without_lane.clone(),
+            default: status.scheduler.name.clone(),
+        }
+    }
+
+    /// Leaves only the application that is meant.
+    fn narrow(&mut self, root: &Path, wanted: &str) -> Result<()> {
+        let names = self.apps.iter().map(|explained| &explained.app.name);
+        let names = names.chain(self.without_lane.iter().map(|app| &app.name));
+        let known: Vec<&str> = names.map(String::as_str).collect();
+        let name = if known.contains(&wanted) {
+            wanted.to_owned()
+        } else {
+            let all = known.join(", ");
+            self.nearest(root, wanted).ok_or_else(|| {
+                Error::new(
+                    Kind::BadInput,
+                    format!("explain '{wanted}'"),
+                    "no application has that name, and no cgroup that is on a lane",
+                )
+                .remedy(format!("there are: {all}; everything else is on the default lane"))
+            })?
+        };
+        self.apps.retain(|explained| explained.app.name == name);
+        self.without_lane.retain(|app| app.name == name);
+        Ok(())
+    }
+
+    /// The application that a cgroup belongs to by itself or by one above it.
+    fn nearest(&self, root: &Path, cgroup: &str) -> Option<String> {
+        let path = Cgroup::find(root, cgroup).ok()?.name();
+        let mut above = Path::new(&path).ancestors().filter_map(Path::to_str);
+        above.find_map(|path| {
+            let mut apps = self.apps.iter().map(|explained| &explained.app);
+            apps.find(|app| app.cgroups.contains_key(path)).map(|app| app.name.clone())
+        })
+    }
+}
+
+/// A line for each application, and one for all else.
+pub(super) fn text(view: &View) -> String {
+    let mut lines: Vec<String> = view.apps.iter().map(|e| line(e, &view.default)).collect();
+    lines.extend(view.without_lane.iter().map(|app| line_without(app, &view.default)));
+    lines.push(format!("everything else: on the default lane ('{}')", view.default));
+    lines.join("\n")
+}
+
+fn line(explained: &Explained, default: &str) -> String {
+    let Explained { app, weight } = explained;
+    let policy = &app.lane.policy;
+    let Some(weight) = weight else {
+        return format!(
+            "{}: on the default lane ('{default}'), since '{policy}' left its tasks waiting \
+             ('metasched lanes' tells more)",
+            app.name
+        );
+    };
+    let from = match (app.share, app.lane.weight) {
+        (Some(share), _) => format!(" ({:.0} % of the shares)", share * 100.0),
+        (None, None) => " (cpu.weight)".to_owned(),
+        (None, Some(_)) => String::new(),
+    };
+    let found = match matched(app) {
+        matched if matched.is_empty() => String::new(),
+        matched => format!("; matched by {matched}"),
+    };
+    format!(
+        "{}: on a lane of '{policy}', weight {weight}{from}, {}{found}",
+        app.name,
+        reason(&app.why)
+    )
+}
+
+fn line_without(app: &RuleApp, default: &str) -> String {
+    let Some(lane) = &app.lane else {
+        return format!(
+            "{}: on the default lane ('{default}'), since it prefers the default scheduler, \
+             which cannot be a lane",
+            app.name
+        );
+    };
+    let rules: Vec<String> = app.patterns.iter().map(ToString::to_string).collect();
+    format!(
+        "{}: on no lane, since no cgroup matches {}; it would be on one of '{}', {}",
+        app.name,
+        rules.join(", "),
+        lane.policy,
+        reason(&app.why)
+    )
+}
+
+/// Why an application has the policy that it has.
+fn reason(why: &Why) -> String {
+    match why {
+        Why::Hand => "assigned by hand".to_owned(),
+        Why::File(path) => format!("named in {path}"),
+        Why::CommandLine => "named on the command line".to_owned(),
+        Why::Attribute => "which its cgroups ask for".to_owned(),
+        Why::Preferred(Preference { plan, figures }) => {
+            let plan =
+                plan.as_deref().map_or("plan of the store".to_owned(), |p| format!("plan {p}"));
+            match figures {
+                Some(Figures { of, estimate, low, high, rounds }) => format!(
+                    "which it prefers: {of} {estimate:.2} [{low:.2}-{high:.2}] of EEVDF over \
+                     {rounds} rounds ({plan})"
+                ),
+                None => format!("which it prefers ({plan})"),
+            }
+        }
+    }
+}
+
+/// The rules that found cgroups of the application, with how many each did.
+fn matched(app: &App) -> String {
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    for rule in app.cgroups.values().filter_map(|member| member.rule.as_ref()) {
+        let rule = rule.to_string();
+        match counts.iter_mut().find(|(known, _)| *known == rule) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((rule, 1)),
+        }
+    }
+    let words = |(rule, count): &(String, usize)| match count {
+        1 => format!("{rule} (1 cgroup)"),
+        _ => format!("{rule} ({count} cgroups)"),
+    };
+    counts.iter().map(words).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metasched_control::{Member, Pattern};
+    use metasched_loader::LaneSpec;
+
+    fn app(name: &str, why: Why, cgroups: &[(&str, Option<Pattern>)]) -> App {
+        let member = |rule: &Option<Pattern>| Member { id: 1, rule: rule.clone() };
+        App {
+            number: 1,
+            name: name.to_owned(),
+            lane: LaneSpec::of("fifo"),
+            why,
+            share: None,
+            replaced: 0,
+            cgroups: cgroups.iter().map(|(p, rule)| ((*p).to_owned(), member(rule))).collect(),
+        }
+    }
+
+    fn view(apps: Vec<App>, without_lane: Vec<RuleApp>) -> View {
+        let apps = apps.into_iter().map(|app| Explained { app, weight: Some(160) }).collect();
+        View { apps, without_lane, default: "vtime".to_owned() }
+    }
+
+    #[test]
+    fn a_preference_is_told_with_its_figures_and_the_rules_that_matched() {
+        let rule = Some(Pattern::Cgroups("s/qa-*.service".to_owned()));
+        let figures =
+            Figures { of: "throughput".into(), estimate: 1.12, low: 1.081, high: 1.15, rounds: 5 };
+        let why = Why::Preferred(Preference { plan: None, figures: Some(figures) });
+        let mut front =
+            app("front", why, &[("s/qa-1.service", rule.clone()), ("s/qa-2.service", rule)]);
+        front.share = Some(0.8);
+        assert_eq!(
+            text(&view(vec![front], Vec::new())),
+            "front: on a lane of 'fifo', weight 160 (80 % of the shares), which it prefers: \
+             throughput 1.12 [1.08-1.15] of EEVDF over 5 rounds (plan of the store); matched by \
+             cgroups = \"s/qa-*.service\" (2 cgroups)\n\
+             everything else: on the default lane ('vtime')"
+        );
+    }
+
+    #[test]
+    fn what_was_said_by_hand_and_what_has_no_lane_is_told_as_such() {
+        let mut by_hand = app("a/b", Why::Hand, &[("a/b", None)]);
+        by_hand.lane.weight = Some(160);
+        let waiting = RuleApp {
+            name: "db".to_owned(),
+            lane: Some(LaneSpec::of("fifo")),
+            why: Why::File("app.toml".to_owned()),
+            share: None,
+            patterns: vec![Pattern::Commands("mongod".to_owned())],
+        };
+        let back = RuleApp { name: "back".to_owned(), lane: None, ..waiting.clone() };
+        let said = text(&view(vec![by_hand], vec![waiting, back]));
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines[0], "a/b: on a lane of 'fifo', weight 160, assigned by hand");
+        assert_eq!(
+            lines[1],
+            "db: on no lane, since no cgroup matches commands = \"mongod\"; it would be on one of \
+             'fifo', named in app.toml"
+        );
+        assert!(lines[2].starts_with("back: on the default lane ('vtime'), since it prefers"));
+    }
+
+    #[test]
+    fn an_application_is_found_by_its_name_and_by_a_cgroup_below_one_of_its_own() {
+        let root = tempfile::tempdir().unwrap();
+        for path in ["", "s", "s/front", "s/front/inner", "other"] {
+            let folder = root.path().join("sys/fs/cgroup").join(path);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("cgroup.controllers"), "").unwrap();
+        }
+        let all = || {
+            let front = app("front", Why::CommandLine, &[("s/front", None)]);
+            view(vec![front, app("x", Why::Hand, &[("x", None)])], Vec::new())
+        };
+        for wanted in ["front", "s/front", "inner"] {
+            let mut view = all();
+            view.narrow(root.path(), wanted).unwrap();
+            assert_eq!(view.apps.len(), 1, "{wanted}");
+            assert_eq!(view.apps[0].app.name, "front");
+        }
+        let e = all().narrow(root.path(), "other").unwrap_err();
+        assert!(e.to_string().contains("there are: front, x"), "{e}");
+    }
+}

@@ -1,0 +1,258 @@
+//! The file that says which cgroups belong to which application: from TOML to rules, and
+//! everything that can be wrong is told with its line.
+
+use std::collections::BTreeMap;
+
+use metasched_base::{Error, Kind, Place, Result, ResultExt};
+use metasched_control::Pattern;
+use metasched_loader::LaneSpec;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::lanes::Named;
+use crate::commands::lane::{Setting, settings};
+
+const ATTEMPT: &str = "read the rules";
+
+/// What the file says.
+#[derive(Debug, PartialEq)]
+pub(super) struct RulesFile {
+    /// The policy of everything else, if it says so.
+    pub default: Option<String>,
+    /// Whether cgroups may ask for a policy themselves.
+    pub attributes: bool,
+    /// Its applications, in their order.
+    pub apps: Vec<Named>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFile {
+    default: Option<Spanned<String>>,
+    #[serde(default)]
+    attributes: bool,
+    #[serde(default)]
+    app: Vec<RawApp>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawApp {
+    name: Spanned<String>,
+    policy: Option<Spanned<String>>,
+    weight: Option<Spanned<u32>>,
+    #[serde(default)]
+    options: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
+    #[serde(default)]
+    cgroups: Vec<Spanned<String>>,
+    #[serde(default)]
+    units: Vec<Spanned<String>>,
+    #[serde(default)]
+    commands: Vec<Spanned<String>>,
+}
+
+impl RulesFile {
+    /// Reads and checks the file.
+    ///
+    /// # Errors
+    /// `BadInput`, with the line.
+    pub fn read(path: &str) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .attempt(Kind::BadInput, || format!("{ATTEMPT} '{path}'"))?;
+        Self::parse(Place { path, text: &text })
+    }
+
+    fn parse(place: Place) -> Result<Self> {
+        let raw: RawFile = toml::from_str(place.text).map_err(|e| {
+            let at = e.span().map_or(0, |span| span.start);
+            place.error(ATTEMPT, at, e.message()).remedy("correct that line; see docs/lanes.md")
+        })?;
+        if let Some(policy) = &raw.default {
+            at(&place, policy, LaneSpec::of(policy.get_ref()).check())?;
+        }
+        let mut apps: Vec<Named> = Vec::new();
+        for raw in raw.app {
+            let name = raw.name.get_ref();
+            if let Some(same) = apps.iter().find(|app| app.name == *name) {
+                let cause = format!("'{name}' is the application of {} already", same.place);
+                return Err(place
+                    .error(ATTEMPT, raw.name.span().start, cause)
+                    .remedy("give it another name, or put their rules together"));
+            }
+            apps.push(app(&place, raw)?);
+        }
+        if apps.is_empty() && !raw.attributes {
+            return Err(place
+                .error(ATTEMPT, place.text.len(), "it has no application")
+                .remedy("add an [[app]], or attributes = true"));
+        }
+        let default = raw.default.map(Spanned::into_inner);
+        Ok(Self { default, attributes: raw.attributes, apps })
+    }
+}
+
+fn app(place: &Place, raw: RawApp) -> Result<Named> {
+    let mut patterns = Vec::new();
+    for (texts, kind) in [
+        (raw.cgroups, Pattern::Cgroups as fn(String) -> Pattern),
+        (raw.units, |text| Pattern::Units(unit(text))),
+        (raw.commands, Pattern::Commands),
+    ] {
+        for text in texts {
+            let pattern = kind(text.get_ref().clone());
+            at(place, &text, pattern.check())?;
+            patterns.push(pattern);
+        }
+    }
+    let start = raw.name.span().start;
+    let name = raw.name.into_inner();
+    if patterns.is_empty() {
+        return Err(place
+            .error(ATTEMPT, start, format!("no cgroup can belong to '{name}'"))
+            .remedy("say which do: cgroups = [...], units = [...] or commands = [...]"));
+    }
+    let mut given = Vec::new();
+    for (option, value) in raw.options {
+        let setting = setting(place, &option, &value)?;
+        if let Some(policy) = &raw.policy {
+            let checked = settings(policy.get_ref(), std::slice::from_ref(&setting));
+            let checked = checked
+                .and_then(|options| LaneSpec { options, ..LaneSpec::of(policy.get_ref()) }.check());
+            // That there is no such policy is told of the policy.
+            if LaneSpec::of(policy.get_ref()).check().is_ok() {
+                at(place, &value, checked)?;
+            }
+        }
+        given.push(setting);
+    }
+    if let Some(policy) = &raw.policy {
+        at(place, policy, LaneSpec::of(policy.get_ref()).check())?;
+    }
+    if let Some(weight) = &raw.weight {
+        at(place, weight, metasched_loader::check_weight(*weight.get_ref()))?;
+    }
+    Ok(Named {
+        name,
+        policy: raw.policy.map(Spanned::into_inner),
+        weight: raw.weight.map(Spanned::into_inner),
+        settings: given,
+        patterns,
+        place: place.line(start),
+    })
+}
+
+/// The same failure, with the line of what it is about.
+fn at<T, V>(place: &Place, of: &Spanned<V>, done: Result<T>) -> Result<T> {
+    done.map_err(|e| {
+        let cause = format!("cannot {}: {}", e.attempt, e.cause);
+        Error { remedy: e.remedy, ..place.error(ATTEMPT, of.span().start, cause) }
+    })
+}
+
+fn setting(
+    place: &Place,
+    option: &Spanned<String>,
+    value: &Spanned<toml::Value>,
+) -> Result<Setting> {
+    let text = match value.get_ref() {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Integer(number) => number.to_string(),
+        other => {
+            let cause = format!("an option is a string or a number, not a {}", other.type_str());
+            return Err(place
+                .error(ATTEMPT, value.span().start, cause)
+                .remedy("write it like slice = \"5ms\""));
+        }
+    };
+    format!("{}={text}", option.get_ref()).parse().map_err(|remedy: String| {
+        place.error(ATTEMPT, value.span().start, "it is empty").remedy(remedy)
+    })
+}
+
+/// What systemd would take for the unit's name: one without a type is a service.
+fn unit(name: String) -> String {
+    const TYPES: &[&str] = &["service", "slice", "scope", "socket", "mount", "swap"];
+    let has_type = name.rsplit_once('.').is_some_and(|(_, kind)| TYPES.contains(&kind));
+    let is_other = name.contains(['*', '?', '[', '{', '/']);
+    if has_type || is_other || name.is_empty() { name } else { format!("{name}.service") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<RulesFile> {
+        RulesFile::parse(Place { path: "app.toml", text })
+    }
+
+    #[test]
+    fn the_file_says_who_is_where() {
+        let file = parse(
+            r#"
+            default = "vtime"
+            [[app]]
+            name = "front"
+            policy = "fifo"
+            weight = 300
+            options = { slice = "5ms" }
+            cgroups = ["system.slice/qa-*.service", "kubepods.slice/**/front"]
+            units = ["nginx", "batch.slice", "qa-*"]
+            commands = ["mongod"]
+            [[app]]
+            name = "back"
+            cgroups = ["back"]
+            "#,
+        )
+        .unwrap();
+        assert_eq!(file.default.as_deref(), Some("vtime"));
+        assert!(!file.attributes);
+        let [front, back] = &file.apps[..] else { panic!("{file:?}") };
+        assert_eq!((front.policy.as_deref(), front.weight), (Some("fifo"), Some(300)));
+        assert_eq!(front.settings, ["slice=5ms".parse().unwrap()]);
+        let rules: Vec<String> = front.patterns.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            rules,
+            [
+                r#"cgroups = "system.slice/qa-*.service""#,
+                r#"cgroups = "kubepods.slice/**/front""#,
+                r#"units = "nginx.service""#,
+                r#"units = "batch.slice""#,
+                r#"units = "qa-*""#,
+                r#"commands = "mongod""#,
+            ]
+        );
+        assert_eq!((back.policy.as_ref(), back.place.as_str()), (None, "app.toml:12"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line_and_what_to_do() {
+        let app = |line: &str| format!("[[app]]\nname = \"x\"\ncgroups = [\"a\"]\n{line}\n");
+        for (text, line, said) in [
+            (app("polcy = \"fifo\""), 4, "unknown field `polcy`"),
+            (app("policy = \"lavd\""), 4, "choose one of fifo, vtime"),
+            (app("weight = 0"), 4, "1 to 10000"),
+            (app("weight = -1"), 4, "invalid value"),
+            (app("policy = \"fifo\"\noptions = { quantum = 1 }"), 5, "it has slice_ns"),
+            (app("policy = \"fifo\"\noptions = { slice = 1 }"), 5, "out of range"),
+            (app("options = { slice = true }"), 4, "a string or a number"),
+            (app("units = [\"a/b\"]"), 4, "write 'b'"),
+            (app("commands = [\n\"x\",\n\"\"]"), 6, "it is empty"),
+            (app("[[app]]\nname = \"x\"\ncgroups = [\"b\"]"), 5, "of app.toml:2 already"),
+            (app("[[app]]\nname = \"y\""), 5, "no cgroup can belong to 'y'"),
+            ("default = \"eevdf\"".to_owned(), 1, "choose one of fifo, vtime"),
+            ("[[app]]\nname = \"x\"\ncgroups = [\"/a\"]".to_owned(), 3, "absolute"),
+            ("[[app]]\nname = \"x\"\ncgroups = [\"a/..\"]".to_owned(), 3, "plain path"),
+            ("[[app]]\nname = \"x\"\ncgroups = [\"a[\"]".to_owned(), 3, "unclosed"),
+            ("default = \"vtime\"\n".to_owned(), 2, "attributes = true"),
+            ("app = 3".to_owned(), 1, "invalid type"),
+        ] {
+            let e = parse(&text).unwrap_err();
+            assert_eq!(e.kind, Kind::BadInput, "{e}");
+            assert!(e.to_string().contains(said), "{text}: {e}");
+            assert!(e.to_string().contains(&format!("app.toml:{line}: ")), "{text}: {e}");
+            assert!(!e.remedy.is_empty(), "{e}");
+        }
+        let e = RulesFile::read("/no/such/file").unwrap_err();
+        assert!(e.to_string().contains("/no/such/file"), "{e}");
+    }
+}

@@ -1,0 +1,192 @@
+use super::*;
+use metasched_host::cgroup::{Node, Tree};
+
+fn app(name: &str, policy: Option<&str>, patterns: &[Pattern]) -> RuleApp {
+    RuleApp {
+        name: name.to_owned(),
+        lane: policy.map(LaneSpec::of),
+        why: Why::File("app.toml".to_owned()),
+        share: None,
+        patterns: patterns.to_vec(),
+    }
+}
+
+fn cgroups(glob: &str) -> Pattern {
+    Pattern::Cgroups(glob.to_owned())
+}
+
+fn units(glob: &str) -> Pattern {
+    Pattern::Units(glob.to_owned())
+}
+
+/// A tree of these paths, each followed by '=' and the value of its attribute if it has
+/// one; their ids count from 1.
+fn tree(paths: &[&str]) -> Tree {
+    let mut tree = Tree::default();
+    for (id, text) in (1..).zip(paths) {
+        let (path, attribute) = text.split_once('=').map_or((*text, None), |(p, a)| (p, Some(a)));
+        tree.insert(path, Node { id, attribute: attribute.map(str::to_owned) });
+    }
+    tree
+}
+
+/// What is assigned, as `path: application`.
+fn placed(rules: &Rules, tree: &Tree) -> Vec<String> {
+    placed_beside(rules, tree, &Commands::new(), |_| Standing::Free)
+}
+
+fn placed_beside(
+    rules: &Rules,
+    tree: &Tree,
+    commands: &Commands,
+    standing: impl Fn(&str) -> Standing,
+) -> Vec<String> {
+    let placement = rules.place(tree, commands, |path, _| standing(path));
+    placement.cgroups.iter().map(|(path, p)| format!("{path}: {}", p.app.name)).collect()
+}
+
+#[test]
+fn globs_are_of_whole_paths_and_a_star_stays_between_slashes() {
+    let tree =
+        tree(&["k", "k/a", "k/a/front", "k/front", "k/front/x", "kx", "s", "s/qa-1.service"]);
+    for (glob, matched) in [
+        ("k/**/front", vec!["k/a/front: x", "k/front: x"]),
+        ("k/*", vec!["k/a: x", "k/front: x"]),
+        ("k*", vec!["k: x", "kx: x"]),
+        ("s/qa-[0-9].service", vec!["s/qa-1.service: x"]),
+        ("{s,kx}", vec!["kx: x", "s: x"]),
+        ("front", vec![]),
+    ] {
+        let rules = Rules::new(vec![app("x", Some("fifo"), &[cgroups(glob)])], false).unwrap();
+        assert_eq!(placed(&rules, &tree), matched, "{glob}");
+    }
+}
+
+#[test]
+fn a_unit_is_found_wherever_it_is_and_its_escapes_are_letters() {
+    let tree =
+        tree(&["a", "a/b.slice", "a/b.slice/n.service", r"dev-disk\x2dby.swap", "n.service"]);
+    let rules = Rules::new(
+        vec![app("x", Some("fifo"), &[units("n.*"), units(r"dev-disk\x2dby.swap")])],
+        false,
+    )
+    .unwrap();
+    assert_eq!(
+        placed(&rules, &tree),
+        ["a/b.slice/n.service: x", r"dev-disk\x2dby.swap: x", "n.service: x"]
+    );
+}
+
+#[test]
+fn what_gets_the_same_from_above_is_not_assigned_and_the_nearest_rule_counts() {
+    let tree = tree(&["a", "a/b", "a/b/c", "a/b/c/d"]);
+    let rules = Rules::new(
+        vec![
+            app("x", Some("fifo"), &[cgroups("a"), cgroups("a/b/c/**")]),
+            app("y", Some("vtime"), &[cgroups("a/b/c")]),
+        ],
+        false,
+    )
+    .unwrap();
+    assert_eq!(placed(&rules, &tree), ["a: x", "a/b/c: y", "a/b/c/d: x"]);
+    let rules = Rules::new(vec![app("x", Some("fifo"), &[cgroups("a/**")])], false).unwrap();
+    assert_eq!(placed(&rules, &tree), ["a/b: x"]);
+}
+
+#[test]
+fn of_rules_that_match_the_very_same_cgroup_the_first_counts() {
+    let tree = tree(&["a", "n.service=fifo"]);
+    let commands = Commands::from([("a".to_owned(), ["db".to_owned()].into())]);
+    let both = [
+        app("x", Some("fifo"), &[Pattern::Commands("d?".to_owned())]),
+        app("y", Some("fifo"), &[cgroups("a"), units("n.service")]),
+    ];
+    let rules = Rules::new(both.to_vec(), true).unwrap();
+    let said = placed_beside(&rules, &tree, &commands, |_| Standing::Free);
+    assert_eq!(said, ["a: x", "n.service: y"], "attributes come last");
+    let [x, y] = both;
+    let rules = Rules::new(vec![y, x], true).unwrap();
+    assert_eq!(placed(&rules, &tree), ["a: y", "n.service: y"]);
+}
+
+#[test]
+fn attributes_make_an_application_for_each_policy_where_they_count() {
+    let tree = tree(&["a=fifo", "b=vtime", "c=fifo", "c/d=fifo", "e=lavd"]);
+    let rules = Rules::new(Vec::new(), true).unwrap();
+    assert_eq!(placed(&rules, &tree), ["a: policy:fifo", "b: policy:vtime", "c: policy:fifo"]);
+    let placement = rules.place(&tree, &Commands::new(), |_, _| Standing::Free);
+    assert_eq!(placement.unknown, [("e", "lavd")]);
+    let rules = Rules::new(Vec::new(), false).unwrap();
+    assert!(rules.attribute().is_none() && placed(&rules, &tree).is_empty());
+}
+
+#[test]
+fn what_a_user_said_by_hand_goes_before_rules_and_takes_along_what_is_below() {
+    let tree = tree(&["a", "a/b", "a/b/c", "a/b/d", "a/e"]);
+    let rules = Rules::new(
+        vec![
+            app("x", Some("fifo"), &[cgroups("a/**")]),
+            app("y", Some("fifo"), &[cgroups("nothing")]),
+        ],
+        false,
+    )
+    .unwrap();
+    for standing in [Standing::Assigned, Standing::Unassigned] {
+        let said = placed_beside(&rules, &tree, &Commands::new(), |path| {
+            if path == "a/b" { standing } else { Standing::Free }
+        });
+        assert_eq!(said, ["a/e: x"]);
+    }
+    // Where no rule is overruled, those below stay in force.
+    let said = placed_beside(&rules, &tree, &Commands::new(), |path| {
+        if path == "a" { Standing::Assigned } else { Standing::Free }
+    });
+    assert_eq!(said, ["a/b: x", "a/e: x"]);
+}
+
+#[test]
+fn who_is_to_be_on_the_default_lane_is_left_there() {
+    let tree = tree(&["a", "a/b", "c"]);
+    let rules = Rules::new(
+        vec![app("x", None, &[cgroups("a")]), app("y", Some("fifo"), &[cgroups("**")])],
+        false,
+    )
+    .unwrap();
+    assert_eq!(placed(&rules, &tree), ["a/b: y", "c: y"]);
+}
+
+#[test]
+fn what_cannot_be_a_rule_is_refused_with_what_to_write() {
+    for (pattern, said) in [
+        (cgroups(""), "it is empty"),
+        (cgroups("/sys/fs/cgroup/a/b"), "below /sys/fs/cgroup: 'a/b'"),
+        (cgroups("/a"), "absolute"),
+        (cgroups("a/../b"), "plain path"),
+        (cgroups("a//b"), "plain path"),
+        (cgroups("a["), "unclosed"),
+        (units("a/n.service"), "write 'n.service'"),
+        (Pattern::Commands("/usr/bin/db".to_owned()), "write 'db'"),
+    ] {
+        let e = Rules::new(vec![app("x", Some("fifo"), &[pattern])], false).unwrap_err();
+        assert_eq!(e.kind, Kind::BadInput);
+        assert!(e.to_string().contains(said), "{e}");
+    }
+}
+
+#[test]
+fn what_cannot_be_an_application_is_refused() {
+    let good = app("x", Some("fifo"), &[cgroups("a")]);
+    let named = |name: &str| RuleApp { name: name.to_owned(), ..good.clone() };
+    let many = (0..=APPS).map(|n| named(&n.to_string())).collect();
+    for (apps, said) in [
+        (vec![good.clone(), good.clone()], "another application of that name"),
+        (vec![app("x", Some("fifo"), &[])], "no cgroup can belong to it"),
+        (vec![app("x", Some("lavd"), &[cgroups("a")])], "fifo, vtime"),
+        (vec![named("policy:fifo")], "cannot be a name"),
+        (many, "at most 63"),
+    ] {
+        let e = Rules::new(apps, false).unwrap_err();
+        assert_eq!(e.kind, Kind::BadInput);
+        assert!(e.to_string().contains(said), "{e}");
+    }
+}
