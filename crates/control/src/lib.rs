@@ -34,7 +34,7 @@ pub use program::{KernelLoader, LaneProgram, OPS_NAME, ProgramLoader};
 pub use switch::{Mechanism, SwitchRecord};
 pub use switcher::{Switcher, SwitcherOptions};
 pub use table::{CandidateEnv, candidates, find, resolve};
-pub use turns::{Turn, TurnEvent, TurnsSummary, take_turns};
+pub use turns::{Lateness, Turn, TurnEvent, TurnsSummary, take_turns};
 
 #[cfg(test)]
 mod fake;
