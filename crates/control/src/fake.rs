@@ -15,7 +15,11 @@ use crate::candidate::{Candidate, CandidateKind};
 use crate::external::Graces;
 use crate::program::{LaneProgram, OPS_NAME, ProgramLoader};
 use crate::switcher::SwitcherOptions;
-use metasched_loader::{ExitRecord, LaneInfo, LaneSpec, Limits, Quarantine, Replacement};
+use crate::turns::monotonic_ns;
+use metasched_loader::{
+    BegunTurn, ExitRecord, LaneInfo, LaneSpec, LaneTurn, Limits, Quarantine, Replacement,
+    TurnFigures,
+};
 
 /// Far longer than anything here takes; only a test that fails waits so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -233,6 +237,8 @@ impl ProgramLoader for Loader {
             root: self.root.clone(),
             program: Arc::clone(&self.program),
             policy: policy.to_owned(),
+            turns: Vec::new(),
+            began_ns: 0,
         }))
     }
 }
@@ -241,6 +247,9 @@ struct Loaded {
     root: PathBuf,
     program: Arc<Mutex<Program>>,
     policy: String,
+    turns: Vec<LaneTurn>,
+    /// When they began, `CLOCK_MONOTONIC`.
+    began_ns: u64,
 }
 
 impl Loaded {
@@ -254,6 +263,38 @@ impl Loaded {
         }
         Ok(())
     }
+
+    /// The books of turns that all begin on time, by changes that take a microsecond.
+    fn turn_figures(&self) -> TurnFigures {
+        const CHANGE_NS: u64 = 1000;
+        let now = monotonic_ns();
+        let mut figures =
+            TurnFigures { in_force_ns: vec![0; self.turns.len()], ..Default::default() };
+        let mut at_ns = self.began_ns;
+        for (current, turn) in self.turns.iter().enumerate().cycle() {
+            let length_ns = turn.length.as_nanos() as u64;
+            let changing_ns = if figures.begun == 0 { 0 } else { CHANGE_NS };
+            figures.latest.push(BegunTurn {
+                number: figures.begun,
+                at_ns,
+                late_ns: 0,
+                changing_ns,
+            });
+            figures.begun += 1;
+            figures.changes += changing_ns / CHANGE_NS;
+            figures.changing_ns += changing_ns;
+            figures.current = current;
+            figures.due_ns = at_ns + length_ns;
+            figures.in_force_ns[current] += length_ns.min(now - at_ns);
+            if figures.due_ns > now {
+                break;
+            }
+            at_ns = figures.due_ns;
+        }
+        let told = figures.latest.len().saturating_sub(32);
+        figures.latest.drain(..told);
+        figures
+    }
 }
 
 impl LaneProgram for Loaded {
@@ -264,6 +305,20 @@ impl LaneProgram for Loaded {
     }
     fn first_run_ns(&self, _generation: u64) -> Option<u64> {
         None
+    }
+    fn start_turns(&mut self, turns: &[LaneTurn]) -> Result<()> {
+        self.say(format!("{} turns", turns.len()));
+        (self.turns, self.began_ns) = (turns.to_vec(), monotonic_ns());
+        Ok(())
+    }
+    fn look_at_turns(&self) -> TurnFigures {
+        self.turn_figures()
+    }
+    fn stop_turns(&mut self) -> Result<TurnFigures> {
+        let figures = self.turn_figures();
+        self.policy.clone_from(&self.turns[figures.current].policy);
+        self.say(format!("no turns, {}", self.policy));
+        Ok(figures)
     }
     fn set_app(&mut self, app: u32, spec: &LaneSpec, weight: u32) -> Result<Replacement> {
         self.say(format!("app {app}: {} {weight}", spec.policy));

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use metasched_base::Result;
 use metasched_loader::{
-    ExitRecord, LaneInfo, LaneSpec, Limits, LoadOptions, Program, Quarantine, Replacement,
+    ExitRecord, LaneInfo, LaneSpec, LaneTurn, Limits, LoadOptions, Program, Quarantine,
+    Replacement, TurnFigures,
 };
 
 /// The name by which the kernel knows our program, in `root/ops`.
@@ -18,6 +19,12 @@ pub trait LaneProgram: Send {
     /// When the first task ran under the lane of this generation (CLOCK_MONOTONIC,
     /// nanoseconds); `None` when none has yet.
     fn first_run_ns(&self, generation: u64) -> Option<u64>;
+    /// Has the kernel take turns between policies: see [`Program::start_turns`].
+    fn start_turns(&mut self, turns: &[LaneTurn]) -> Result<()>;
+    /// What has become of them so far: see [`Program::look_at_turns`].
+    fn look_at_turns(&self) -> TurnFigures;
+    /// Ends the turns; what became of them.
+    fn stop_turns(&mut self) -> Result<TurnFigures>;
     /// Puts a lane in force for an application: see [`Program::set_app`].
     fn set_app(&mut self, app: u32, spec: &LaneSpec, weight: u32) -> Result<Replacement>;
     /// Takes an application's lane away.
@@ -78,6 +85,18 @@ impl LaneProgram for Program {
 
     fn first_run_ns(&self, generation: u64) -> Option<u64> {
         self.first_run_ns(generation)
+    }
+
+    fn start_turns(&mut self, turns: &[LaneTurn]) -> Result<()> {
+        self.start_turns(turns)
+    }
+
+    fn look_at_turns(&self) -> TurnFigures {
+        self.look_at_turns()
+    }
+
+    fn stop_turns(&mut self) -> Result<TurnFigures> {
+        self.stop_turns()
     }
 
     fn set_app(&mut self, app: u32, spec: &LaneSpec, weight: u32) -> Result<Replacement> {

@@ -168,6 +168,11 @@ impl Switcher {
         }
     }
 
+    /// Says which candidate is in force by a turn that our program took of itself.
+    pub(crate) fn turn_of(&mut self, candidate: &Candidate) {
+        self.current.clone_from(candidate);
+    }
+
     /// How the last scheduler that left on its own account did so.
     pub fn last_exit(&self) -> Option<&SchedulerExit> {
         self.last_exit.as_ref()

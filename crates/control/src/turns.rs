@@ -1,11 +1,13 @@
 //! The metascheduler: schedulers that take turns.
 
+mod lanes;
 mod priority;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Interrupt, Kind, Result};
+use metasched_loader::check_turns;
 use serde::Serialize;
 
 use crate::candidate::{Candidate, CandidateKind};
@@ -56,10 +58,23 @@ pub struct TurnsSummary {
     pub switching_ns: u64,
     /// From beginning to end, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Time that each scheduler was in force, changes not counted, in nanoseconds.
+    /// Time that each scheduler was in force, in nanoseconds. By swap changes are not
+    /// counted; by lane there is always one in force.
     pub in_force_ns: BTreeMap<String, u64>,
+    /// How late turns began by the kernel's own timer; by lane only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
     /// Whether it ended because it was asked to.
     pub interrupted: bool,
+}
+
+/// How long after they were due turns began, in nanoseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Lateness {
+    /// In the mean.
+    pub mean_ns: u64,
+    /// The latest one.
+    pub max_ns: u64,
 }
 
 impl TurnsSummary {
@@ -71,10 +86,15 @@ impl TurnsSummary {
 
 /// Runs the cycle of turns until `until` has passed or a stop is asked for.
 ///
-/// As published, an application's scheduler is in force for its whole slice, and the
-/// change to the next comes on top of that. A turn whose scheduler is in force
-/// already makes no change. The first failure ends it; what is in force then is what
-/// the error says, and [`Switcher::restore`] puts things back.
+/// By swap, as published, an application's scheduler is in force for its whole slice, and
+/// the change to the next comes on top of that. By lane the kernel takes the turns by a
+/// timer, in time even under load, and turns follow one another by their lengths alone.
+///
+/// `on_turn` hears of every turn; by lane, of one a second at most where they are shorter
+/// than a tenth of a second in the mean: their numbers tell how many there were.
+///
+/// A turn whose scheduler is in force already makes no change. The first failure ends it;
+/// what is in force then is what the error says, and [`Switcher::restore`] puts things back.
 pub fn take_turns(
     switcher: &mut Switcher,
     turns: &[Turn],
@@ -83,12 +103,26 @@ pub fn take_turns(
     interrupt: &Interrupt,
     on_turn: &mut dyn FnMut(&TurnEvent),
 ) -> Result<TurnsSummary> {
-    check(turns, mechanism)?;
-    let mut prompt = None;
+    let turns: Vec<&Turn> = turns.iter().filter(|turn| !turn.slice.is_zero()).collect();
+    check(&turns, mechanism)?;
+    match mechanism {
+        Mechanism::Lane => lanes::take_turns(switcher, &turns, until, interrupt, on_turn),
+        Mechanism::Swap => swap(switcher, &turns, until, interrupt, on_turn),
+    }
+}
+
+/// Stops one scheduler and starts the next, turn by turn.
+fn swap(
+    switcher: &mut Switcher,
+    turns: &[&Turn],
+    until: Option<Duration>,
+    interrupt: &Interrupt,
+    on_turn: &mut dyn FnMut(&TurnEvent),
+) -> Result<TurnsSummary> {
     let began = Instant::now();
     let end = until.map(|duration| began + duration);
     let mut summary = TurnsSummary::default();
-    'cycle: for turn in turns.iter().filter(|turn| !turn.slice.is_zero()).cycle() {
+    'cycle: for turn in turns.iter().cycle() {
         if end.is_some_and(|end| Instant::now() >= end) {
             break;
         }
@@ -96,13 +130,7 @@ pub fn take_turns(
             summary.interrupted = true;
             break;
         }
-        let record = switcher.switch_by(&turn.candidate, mechanism)?;
-        if mechanism == Mechanism::Lane {
-            // In the load's own queue the change to the next lane would wait for the
-            // load. Not before the program is loaded, which is real work; and not for
-            // changes of process, which were as exposed to the load when published.
-            prompt.get_or_insert_with(priority::Prompt::new);
-        }
+        let record = switcher.switch_by(&turn.candidate, Mechanism::Swap)?;
         let start = Instant::now();
         let mut deadline = start + turn.slice;
         if let Some(end) = end {
@@ -139,14 +167,15 @@ pub fn take_turns(
 }
 
 /// Whether the turns make a cycle that the mechanism can carry out.
-fn check(turns: &[Turn], mechanism: Mechanism) -> Result<()> {
-    if turns.iter().all(|turn| turn.slice.is_zero()) {
+fn check(turns: &[&Turn], mechanism: Mechanism) -> Result<()> {
+    if turns.is_empty() {
         return Err(Error::new(Kind::BadInput, "take turns", "no application has a turn")
             .remedy("give at least one application a weight above 0"));
     }
-    if mechanism == Mechanism::Lane
-        && let Some(turn) = turns.iter().find(|turn| turn.candidate.kind != CandidateKind::Policy)
-    {
+    if mechanism == Mechanism::Swap {
+        return Ok(());
+    }
+    if let Some(turn) = turns.iter().find(|turn| turn.candidate.kind != CandidateKind::Policy) {
         return Err(Error::new(
             Kind::BadInput,
             "take turns by lanes",
@@ -157,7 +186,13 @@ fn check(turns: &[Turn], mechanism: Mechanism) -> Result<()> {
         )
         .remedy("use --mechanism swap, or choose among our policies for every application"));
     }
-    Ok(())
+    check_turns(&lanes::of(turns))
+}
+
+/// `CLOCK_MONOTONIC`, by which the kernel tells when a turn began.
+pub(crate) fn monotonic_ns() -> u64 {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
+    now.map_or(0, |now| nanoseconds(Duration::from(now)))
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

@@ -27,6 +27,6 @@ pub use lanes::{LaneInfo, LaneState};
 pub use limits::{Limit, Limits};
 pub use policy::{CounterInfo, OptionInfo, PolicyInfo, policies};
 pub use program::{LoadOptions, Program, Replacement};
-pub use turns::{BegunTurn, LEAST_TURN, LONG_TURN, LaneTurn, TURNS_MAX, TurnFigures};
+pub use turns::{BegunTurn, LONG_TURN, LaneTurn, TurnFigures, check_turns};
 pub use version::policies_version;
 pub use wait::{CgroupWaits, WaitTracer};

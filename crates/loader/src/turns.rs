@@ -11,10 +11,10 @@ use crate::skel::metasched::types;
 use crate::syscalls::run_program;
 
 /// Turns of a cycle at most: TURNS_MAX of meta/types.h.
-pub const TURNS_MAX: usize = 16;
+const TURNS_MAX: usize = 16;
 /// The shortest turn. A change interrupts every CPU and costs some tens of microseconds, so
 /// that of shorter turns little would be left.
-pub const LEAST_TURN: Duration = Duration::from_micros(100);
+const LEAST_TURN: Duration = Duration::from_micros(100);
 /// Where turns are as long as this in the mean, lanes are put aside between their turns:
 /// TURN_SETTLES_NS of meta/turns.bpf.h.
 pub const LONG_TURN: Duration = Duration::from_millis(100);
@@ -43,6 +43,8 @@ pub struct TurnFigures {
     pub late_sum_ns: u64,
     /// How late the latest one began.
     pub late_max_ns: u64,
+    /// The turn of the cycle that is in force.
+    pub current: usize,
     /// For how long each turn of the cycle was in force, over all rounds. The present
     /// turn's part comes when it ends.
     pub in_force_ns: Vec<u64>,
@@ -69,6 +71,14 @@ pub struct BegunTurn {
 pub(crate) struct TurnPrograms {
     pub start: OwnedFd,
     pub stop: OwnedFd,
+}
+
+/// Refuses what cannot be a cycle: no turn, too many, too short ones, unknown policies.
+///
+/// # Errors
+/// `BadInput`, with what can be.
+pub fn check_turns(turns: &[LaneTurn]) -> Result<()> {
+    arguments(turns).map(drop)
 }
 
 impl Program {
@@ -180,6 +190,7 @@ fn figures(cycle: &types::cycle) -> TurnFigures {
         begun: cycle.begun,
         changes: cycle.changes,
         changing_ns: cycle.changing_ns,
+        current: cycle.current as usize,
         late_sum_ns: cycle.late_sum_ns,
         late_max_ns: cycle.late_max_ns,
         in_force_ns: turns.map(|turn| turn.in_force_ns).collect(),

@@ -197,8 +197,9 @@ impl Cycle {
     pub fn switching(&self, mechanism: Mechanism, records: &[SwitchRecord]) -> Duration {
         /// A whole process swap in the paper.
         const PUBLISHED_SWAP: Duration = Duration::from_millis(133);
-        /// Until the first task runs under a new policy, on a loaded machine.
-        const LANE: Duration = Duration::from_millis(2);
+        /// The change itself and the interrupts that follow it. Nothing is under another
+        /// scheduler meanwhile, so it takes no more than that from a turn.
+        const LANE: Duration = Duration::from_micros(100);
         let took = |only: Option<&str>| {
             let of_mechanism = records.iter().filter(|r| r.mechanism == mechanism);
             let of_scheduler = of_mechanism.filter(|r| only.is_none_or(|name| r.to == name));
@@ -207,7 +208,7 @@ impl Cycle {
         };
         let known = self.turns.iter().filter_map(|t| took(Some(&t.scheduler))).max();
         match mechanism {
-            // The record ends with the write; tasks see the new lane a little later.
+            // The record ends with the write; what it interrupts is not in it.
             Mechanism::Lane => LANE,
             Mechanism::Swap => known.or_else(|| took(None)).unwrap_or(PUBLISHED_SWAP),
         }

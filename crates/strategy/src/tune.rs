@@ -20,8 +20,11 @@ const MAX_SWITCHING_SHARE: f64 = 0.5;
 /// which turn it began or ended with.
 const MIN_CYCLES: u32 = 3;
 
-/// No turn is shorter than this: a few of the default scheduler's own slices.
-const MIN_TURN: Duration = Duration::from_millis(10);
+/// No turn by swap is shorter than this: a few of the default scheduler's own slices.
+pub const MIN_TURN_BY_SWAP: Duration = Duration::from_millis(10);
+/// No turn by lane is shorter than this: the base timeslices that are searched are whole
+/// milliseconds, and slices themselves come to about as little.
+pub const MIN_TURN_BY_LANE: Duration = Duration::from_millis(1);
 
 /// Neighbours nearer to each other than this factor are not looked between.
 const MIN_STEP: f64 = 1.2;
@@ -78,18 +81,19 @@ pub struct Bounds {
     pub ceiling: Duration,
 }
 
-/// The bounds for `weights` where a switch takes `switching` and a measurement
-/// lasts `measurement`: long enough that the shortest turn is worth its switch,
-/// short enough that a measurement holds several cycles.
+/// The bounds for `weights` where no turn is to be shorter than `min_turn`, a switch takes
+/// `switching` and a measurement lasts `measurement`: long enough that the shortest turn
+/// is worth its switch, short enough that a measurement holds several cycles.
 pub fn bounds(
     weights: &[f64],
+    min_turn: Duration,
     switching: Duration,
     measurement: Duration,
 ) -> Result<Bounds, TuneError> {
     let n = weights.len().max(1) as u32;
     // Turns of no length are left out, so they bound nothing.
     let least = weights.iter().copied().filter(|w| *w > 0.0).fold(1.0, f64::min);
-    let shortest_turn = MIN_TURN.max(switching.div_f64(MAX_SWITCHING_SHARE));
+    let shortest_turn = min_turn.max(switching.div_f64(MAX_SWITCHING_SHARE));
     let floor = round_up(shortest_turn.div_f64(f64::from(n) * least));
     let ceiling = measurement / (MIN_CYCLES * n);
     if floor > ceiling {
@@ -238,21 +242,30 @@ mod tests {
 
     #[test]
     fn the_shortest_turn_is_worth_its_switch() {
-        let b = bounds(&[0.75, 0.25], ms(133), ms(60_000)).unwrap();
+        let b = bounds(&[0.75, 0.25], MIN_TURN_BY_SWAP, ms(133), ms(60_000)).unwrap();
         // The turn with weight 0.25 lasts half of a base timeslice.
         assert_eq!(b.floor, ms(532));
         assert_eq!(b.ceiling, ms(10_000));
-        let b = bounds(&[1.0, 0.0], Duration::ZERO, ms(6_000)).unwrap();
+        let b = bounds(&[1.0, 0.0], MIN_TURN_BY_SWAP, Duration::ZERO, ms(6_000)).unwrap();
         assert_eq!(b.floor, ms(5), "a cycle of one turn lasts two base timeslices");
     }
 
     #[test]
+    fn by_lane_the_search_goes_down_to_a_millisecond() {
+        let change = Duration::from_micros(100);
+        let b = bounds(&[0.5, 0.5], MIN_TURN_BY_LANE, change, ms(20_000)).unwrap();
+        assert_eq!(b.floor, ms(1));
+        assert_eq!(grid(b, 4), [ms(1), ms(15), ms(223), ms(3333)]);
+    }
+
+    #[test]
     fn a_measurement_that_cannot_hold_three_cycles_is_refused_with_what_is_needed() {
-        let e = bounds(&[0.5, 0.5], ms(2500), ms(10_000)).unwrap_err();
+        let bounds = |measurement| bounds(&[0.5, 0.5], MIN_TURN_BY_SWAP, ms(2500), measurement);
+        let e = bounds(ms(10_000)).unwrap_err();
         let TuneError::MeasurementTooShort { floor, needed } = &e else { panic!("{e}") };
         assert_eq!((*floor, *needed), (ms(5000), ms(30_000)));
         assert!(e.to_string().contains("30 s"), "{e}");
-        assert!(bounds(&[0.5, 0.5], ms(2500), *needed).is_ok());
+        assert!(bounds(*needed).is_ok());
     }
 
     #[test]

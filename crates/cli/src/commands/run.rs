@@ -59,7 +59,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "delta")]
     strategy: Strategy,
     /// The base timeslice. Longer: less switching; shorter: an application waits less
-    /// for its scheduler. 'metasched tune' finds the best one
+    /// for its scheduler. By lane it may be as short as 1ms. 'metasched tune' finds the
+    /// best one
     #[arg(long, value_name = "DURATION", default_value = "1800ms", value_parser = parse_duration)]
     base_slice: Duration,
     /// How to change schedulers: 'lane' (our policies, microseconds) or 'swap' (any,
@@ -97,6 +98,10 @@ pub enum Mode {
     /// All at the same time, each in its cgroups.
     Lanes,
 }
+
+/// The shortest base timeslice by lane. Turns of a millisecond are about what slices come
+/// to themselves; below that applications would mostly see changes.
+const LEAST_BASE_SLICE: Duration = Duration::from_millis(1);
 
 /// The last line of the JSON output.
 #[derive(Debug, Serialize)]
@@ -199,6 +204,14 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let plan = plan()?;
     let turns = plan.turns(&table, |weights| timeslices(args.base_slice, weights))?;
     let mechanism = args.mechanism.unwrap_or_else(|| default_mechanism(&turns));
+    if mechanism == Mechanism::Lane && args.base_slice < LEAST_BASE_SLICE {
+        return Err(Error::new(
+            Kind::Usage,
+            format!("take turns by lane with a base timeslice of {:?}", args.base_slice),
+            "the shortest is 1 ms",
+        )
+        .remedy("write one such as --base-slice 1ms"));
+    }
 
     let mut switcher = Switcher::new(options)?;
     let back = switcher.earlier().unwrap_or(EEVDF).to_owned();
@@ -262,6 +275,13 @@ fn text(summary: &TurnsSummary, back: &str, own: &OwnUse) -> String {
         summary.switches,
         summary.switching_share() * 100.0
     );
+    if let Some(late) = summary.lateness {
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let (mean, most) = (ms(late.mean_ns), ms(late.max_ns));
+        out.push_str(&format!(
+            "  turns began {mean:.3} ms late in the mean, {most:.3} ms at most\n"
+        ));
+    }
     for (scheduler, ns) in &summary.in_force_ns {
         let share = *ns as f64 / summary.elapsed_ns.max(1) as f64 * 100.0;
         out.push_str(&format!("  {scheduler}: {} ({share:.1} %)\n", span(*ns)));

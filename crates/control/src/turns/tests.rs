@@ -30,8 +30,8 @@ fn run(
 fn lanes_take_turns_in_order_and_in_proportion() {
     let machine = Machine::new();
     let turns =
-        [turn(Machine::policy("fifo"), "front", 60), turn(Machine::policy("vtime"), "back", 20)];
-    let (events, summary) = run(&machine, &turns, Mechanism::Lane, 400).unwrap();
+        [turn(Machine::policy("fifo"), "front", 150), turn(Machine::policy("vtime"), "back", 50)];
+    let (events, summary) = run(&machine, &turns, Mechanism::Lane, 1000).unwrap();
     let order: Vec<&str> = events.iter().map(|e| e.scheduler.as_str()).collect();
     for pair in order.chunks(2).filter(|pair| pair.len() == 2) {
         assert_eq!(pair, ["fifo", "vtime"]);
@@ -39,14 +39,46 @@ fn lanes_take_turns_in_order_and_in_proportion() {
     assert!(order.len() >= 4, "{order:?}");
     assert_eq!(events.len() as u64, summary.turns);
     assert_eq!(summary.switches, summary.turns);
-    // A slice never ends early; the last turn is cut by the end.
+    // One after the other by their lengths; the last turn is cut by the end.
     for (event, next) in events.iter().zip(&events[1..]) {
-        assert!(next.at_ns - event.at_ns >= event.slice_ns, "{event:?}");
+        assert_eq!(next.at_ns - event.at_ns, event.slice_ns, "{event:?}");
+        assert_eq!((&next.switch.from, &next.switch.to), (&event.scheduler, &next.scheduler));
     }
-    assert!(summary.elapsed_ns >= 400_000_000);
+    assert!(summary.elapsed_ns >= 1_000_000_000);
     let in_force: u64 = summary.in_force_ns.values().sum();
-    assert!(in_force + summary.switching_ns <= summary.elapsed_ns, "{summary:?}");
+    assert!((980_000_000..=summary.elapsed_ns).contains(&in_force), "{summary:?}");
     assert!(summary.switching_share() < 1.0);
+    assert!(summary.lateness.is_some());
+    let log = &machine.program.lock().unwrap().log;
+    assert_eq!(log[..2], ["load fifo", "2 turns"]);
+    assert!(log[2].starts_with("no turns"), "{log:?}");
+}
+
+#[test]
+fn of_short_turns_one_a_second_is_told_of() {
+    let machine = Machine::new();
+    let turns = [turn(Machine::policy("fifo"), "a", 1), turn(Machine::policy("vtime"), "b", 1)];
+    let (events, summary) = run(&machine, &turns, Mechanism::Lane, 2_500).unwrap();
+    let numbers: Vec<u64> = events.iter().map(|event| event.number).collect();
+    assert!(numbers.len() <= 4, "{numbers:?}");
+    assert_eq!(numbers[0], 0);
+    assert!(numbers[1] >= 1_000 && numbers.is_sorted(), "{numbers:?}");
+    assert!(summary.turns >= 2_500, "{summary:?}");
+    let shares: Vec<u64> = summary.in_force_ns.values().copied().collect();
+    assert!(shares[0].abs_diff(shares[1]) <= 1_000_000, "{summary:?}");
+}
+
+#[test]
+fn what_the_kernel_cannot_take_turns_of_is_refused_before_anything_is_done() {
+    let machine = Machine::new();
+    let mut short = turn(Machine::policy("fifo"), "a", 1);
+    short.slice = Duration::from_micros(99);
+    let many = vec![turn(Machine::policy("fifo"), "a", 10); 17];
+    for turns in [&[short][..], &many] {
+        let e = run(&machine, turns, Mechanism::Lane, 100).unwrap_err();
+        assert_eq!(e.kind, Kind::BadInput, "{e}");
+    }
+    assert!(machine.program.lock().unwrap().log.is_empty());
 }
 
 #[test]

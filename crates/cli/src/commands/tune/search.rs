@@ -10,7 +10,10 @@ use metasched_profile::measure::{Executor, Observer, Options, Request, Rules, me
 use metasched_profile::runner::{Site, cgroup_name};
 use metasched_profile::{Store, Subject, TurnShare};
 use metasched_report::{Analysis, Plan, StrategyFigures, cycle, side_by_side};
-use metasched_strategy::tune::{Allotment, Point, TuneError, allot, best, bounds, grid, refine};
+use metasched_strategy::tune::{
+    Allotment, MIN_TURN_BY_LANE, MIN_TURN_BY_SWAP, Point, TuneError, allot, best, bounds, grid,
+    refine,
+};
 use metasched_strategy::{BenefitForm, Strategy};
 use serde::Serialize;
 
@@ -289,13 +292,18 @@ impl<'a> Searches<'a> {
         }
         self.notes.extend(cycle.notes.iter().map(|note| format!("by {mechanism}: {note}")));
         let switching = cycle.switching(mechanism, &analysis.switches);
+        let min_turn = match mechanism {
+            Mechanism::Lane => MIN_TURN_BY_LANE,
+            Mechanism::Swap => MIN_TURN_BY_SWAP,
+        };
         for strategy in self.settings.strategies {
             let weights = cycle.weights(*strategy, self.settings.benefit)?;
             let first = if self.settings.base_slices.is_empty() {
-                let within = bounds(&weights, switching, self.settings.duration).map_err(|e| {
-                    Error::new(Kind::BadInput, format!("search '{strategy}'"), e)
-                        .remedy("raise --duration, or give --base-slices")
-                })?;
+                let within = bounds(&weights, min_turn, switching, self.settings.duration)
+                    .map_err(|e| {
+                        Error::new(Kind::BadInput, format!("search '{strategy}'"), e)
+                            .remedy("raise --duration, or give --base-slices")
+                    })?;
                 grid(within, self.allotment.grid)
             } else {
                 self.settings.base_slices.to_vec()
