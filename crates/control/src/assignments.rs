@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use metasched_base::{Error, Kind, Result};
 use metasched_host::cgroup::{Cgroup, MOUNT};
-use metasched_loader::{APPS, DEFAULT_WEIGHT, LaneSpec};
+use metasched_loader::{APPS, DEFAULT_WEIGHT, LaneSpec, LaneState, Quarantine};
 use serde::{Deserialize, Serialize};
 
 use crate::program::LaneProgram;
@@ -22,6 +22,9 @@ pub struct App {
     pub cgroups: BTreeMap<String, u64>,
     /// How often its lane was replaced by another one.
     pub replaced: u64,
+    /// Whether its policy did not dispatch: then its cgroups are on the default lane until
+    /// they are assigned again.
+    pub quarantined: bool,
 }
 
 /// What an assignment changed.
@@ -112,11 +115,11 @@ impl Assignments {
         };
         if let Some(app) = self.apps.values_mut().find(|app| app.cgroups.contains_key(&name)) {
             let number = app.number;
-            if app.lane == *lane {
+            if app.lane == *lane && !app.quarantined {
                 return Ok(done(number, Change::Unchanged, None));
             }
             let same_but_weight = LaneSpec { weight: app.lane.weight, ..lane.clone() };
-            if same_but_weight == app.lane && lane.weight.is_some() {
+            if same_but_weight == app.lane && lane.weight.is_some() && !app.quarantined {
                 program.set_lane(number, lane)?;
                 app.lane = lane.clone();
                 return Ok(done(number, Change::Adjusted, None));
@@ -124,6 +127,7 @@ impl Assignments {
             let written = program.set_app(number, lane, weight)?;
             app.lane = lane.clone();
             app.replaced += 1;
+            app.quarantined = false;
             return Ok(done(number, Change::Replaced, Some(written.write_ns)));
         }
         let number = self.free_number(&name)?;
@@ -133,7 +137,10 @@ impl Assignments {
             return Err(error);
         }
         let cgroups = [(name.clone(), id)].into();
-        self.apps.insert(number, App { number, lane: lane.clone(), cgroups, replaced: 0 });
+        self.apps.insert(
+            number,
+            App { number, lane: lane.clone(), cgroups, replaced: 0, quarantined: false },
+        );
         Ok(done(number, Change::Assigned, Some(written.write_ns)))
     }
 
@@ -207,6 +214,15 @@ impl Assignments {
         let name = Cgroup::find(&self.root, cgroup)?.name();
         let number = self.number_of(&name)?;
         let app = self.apps.get_mut(&number).expect("it was just found");
+        if app.quarantined {
+            let policy = &app.lane.policy;
+            return Err(Error::new(
+                Kind::BadInput,
+                format!("change the lane of '{name}'"),
+                format!("it has none: the policy '{policy}' did not dispatch"),
+            )
+            .remedy(format!("assign it to another policy: metasched assign {name} POLICY")));
+        }
         let change = LaneSpec { policy: app.lane.policy.clone(), weight, options: options.clone() };
         change.check()?;
         program.set_lane(number, &change)?;
@@ -219,6 +235,24 @@ impl Assignments {
             change: Change::Adjusted,
             write_ns: None,
         })
+    }
+
+    /// Notes which of these applications have lost their lanes for good: one may have got
+    /// another lane at the same moment.
+    pub fn note_quarantines(
+        &mut self,
+        program: &dyn LaneProgram,
+        quarantines: &[Quarantine],
+    ) -> Result<()> {
+        let lanes = program.lanes()?;
+        for quarantine in quarantines {
+            if let Some(app) = self.apps.get_mut(&quarantine.app) {
+                app.quarantined = !lanes.iter().any(|lane| {
+                    lane.app == app.number && lane.state == LaneState::App && !lane.quarantined
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Has a cgroup removed as soon as nobody is in it any more: see
@@ -263,11 +297,15 @@ impl Assignments {
         let Some(id) = app.cgroups.get(name).copied() else { return Ok(()) };
         program.unassign(id)?;
         app.cgroups.remove(name);
-        if app.cgroups.is_empty() {
-            self.apps.remove(&number);
-            program.drop_app(number)?;
+        if !app.cgroups.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.apps.remove(&number);
+        match program.drop_app(number) {
+            // One in quarantine, perhaps from this moment on, has lost its lane already.
+            Err(error) if error.kind == Kind::BadInput => Ok(()),
+            done => done,
+        }
     }
 }
 
@@ -352,6 +390,29 @@ mod tests {
         table.forget_what_vanished(&mut *program).unwrap();
         assert_eq!(table.apps().map(|app| app.number).collect::<Vec<_>>(), [2]);
         assert_eq!(log(&machine)[1], "drop 1");
+    }
+
+    #[test]
+    fn a_cgroup_in_quarantine_gets_a_lane_again_when_it_is_assigned_again() {
+        let machine = Machine::new();
+        let (mut program, mut table) = pretended(&machine);
+        table.assign(&mut *program, "a", &lane("fifo", None)).unwrap();
+        let quarantine = Quarantine {
+            app: 1,
+            policy: "fifo".to_owned(),
+            at_ns: 1,
+            unserved_ns: 1,
+            nr_queued: 1,
+            rescues: 1,
+        };
+        // The program that pretends has no lanes, so the application has lost its own.
+        table.note_quarantines(&*program, &[quarantine]).unwrap();
+        assert!(table.apps().next().unwrap().quarantined);
+        let error = table.adjust(&mut *program, "a", Some(5), &BTreeMap::new()).unwrap_err();
+        assert!(error.to_string().contains("metasched assign a POLICY"), "{error}");
+        let said = table.assign(&mut *program, "a", &lane("fifo", None)).unwrap();
+        assert_eq!(said.change, Change::Replaced);
+        assert!(!table.apps().next().unwrap().quarantined);
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub(crate) struct Machine {
 pub(crate) struct Program {
     pub(crate) failing_loads: u32,
     pub(crate) exit: Option<ExitRecord>,
+    /// To be told of.
+    pub(crate) quarantines: Vec<Quarantine>,
     pub(crate) log: Vec<String>,
 }
 
@@ -267,6 +269,9 @@ impl LaneProgram for Loaded {
     }
     fn quarantines(&self) -> Vec<Quarantine> {
         Vec::new()
+    }
+    fn new_quarantines(&mut self) -> Vec<Quarantine> {
+        std::mem::take(&mut self.program.lock().unwrap().quarantines)
     }
     fn limits(&self) -> Limits {
         Limits::default()

@@ -20,6 +20,7 @@ use crate::assignments::{App, Assigned, Assignments};
 use crate::candidate::{Candidate, CandidateKind};
 use crate::exit::unix_now_s;
 use crate::program::LaneProgram;
+use crate::quarantine::{describe, say};
 use crate::switch::{Mechanism, SwitchRecord};
 use crate::switcher::Switcher;
 
@@ -218,6 +219,7 @@ impl Keeper {
         let over = || until.is_some_and(|until| Instant::now() >= until);
         while !interrupt.is_raised() && !over() {
             self.switcher.check_alive()?;
+            self.tell_quarantines()?;
             if let (false, Some(program)) = (self.assignments.is_empty(), self.switcher.program()) {
                 self.assignments.forget_what_vanished(program)?;
             }
@@ -236,6 +238,22 @@ impl Keeper {
             }
         }
         self.switcher.restore()
+    }
+
+    /// Says which lanes have come into quarantine, once; their cgroups are on the default
+    /// lane by then.
+    fn tell_quarantines(&mut self) -> Result<()> {
+        let Some(program) = self.switcher.program() else { return Ok(()) };
+        let new = program.new_quarantines();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.assignments.note_quarantines(program, &new)?;
+        for quarantine in &new {
+            let app = self.assignments.apps().find(|app| app.number == quarantine.app);
+            say(self.switcher.root(), &describe(quarantine, app));
+        }
+        Ok(())
     }
 
     /// Serves one client; true when it was told to stop.

@@ -92,6 +92,8 @@ pub struct Program {
     replace_root: OwnedFd,
     count_queued: OwnedFd,
     pub(crate) apps: AppPrograms,
+    /// How many quarantines were told of.
+    pub(crate) quarantines_told: u64,
 }
 
 // SAFETY: the raw pointers inside are to the mapped variables and to libbpf's
@@ -153,6 +155,11 @@ impl Variables {
         let used = (variable!(self, limits_used) as usize).min(LIMITS_MAX);
         let limits = (0..used).map(|at| variable!(self, limits[at])).collect();
         (limits, variable!(self, limits_refused))
+    }
+
+    /// How many lanes were put in quarantine.
+    pub(crate) fn quarantined(self) -> u64 {
+        variable!(self, quarantined)
     }
 
     /// The slot of the root lane.
@@ -268,6 +275,7 @@ impl Program {
             replace_root,
             count_queued,
             apps,
+            quarantines_told: 0,
         })
     }
 

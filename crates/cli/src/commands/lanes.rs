@@ -9,6 +9,7 @@ use std::time::Duration;
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use metasched_base::{Result, parse_duration};
+use metasched_control::describe_quarantine;
 use metasched_control::keeper::KeeperStatus;
 use metasched_loader::{LaneInfo, LaneState, Quarantine};
 use serde::Serialize;
@@ -32,6 +33,9 @@ struct View {
     lanes: Vec<Row>,
     /// Lanes whose policies did not dispatch and were not asked any more.
     quarantines: Vec<Quarantine>,
+    /// What they mean, a sentence for each.
+    #[serde(skip)]
+    told: Vec<String>,
     limits: LimitsView,
 }
 
@@ -75,10 +79,8 @@ fn compare(before: &KeeperStatus, after: &KeeperStatus) -> View {
     let weights: u32 =
         after.lanes.iter().filter(live).filter(|l| has_work(l)).map(|l| l.weight).sum();
     let total: u64 = after.lanes.iter().map(ran).sum();
-    let app_of = |lane: &LaneInfo| {
-        let found = after.apps.iter().find(|app| app.number == lane.app);
-        found.filter(|_| lane.state == LaneState::App)
-    };
+    let app_numbered = |number: u32| after.apps.iter().find(|app| app.number == number);
+    let app_of = |lane: &LaneInfo| app_numbered(lane.app).filter(|_| lane.state == LaneState::App);
     let rows = after.lanes.iter().map(|lane| Row {
         cgroups: app_of(lane).map_or(Vec::new(), |app| app.cgroups.keys().cloned().collect()),
         replaced: app_of(lane).map(|app| app.replaced),
@@ -91,6 +93,11 @@ fn compare(before: &KeeperStatus, after: &KeeperStatus) -> View {
     View {
         lanes: rows.collect(),
         quarantines: after.quarantines.clone(),
+        told: after
+            .quarantines
+            .iter()
+            .map(|q| describe_quarantine(q, app_numbered(q.app)))
+            .collect(),
         limits: LimitsView::new(Path::new("/"), &after.limits),
     }
 }
@@ -130,17 +137,7 @@ fn text(view: &View) -> String {
     let mut out: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
     out.extend(Waits::notes(view.lanes.iter().map(|row| row.waits.as_ref())));
     out.extend(view.limits.text());
-    for q in &view.quarantines {
-        out.push(format!(
-            "quarantine: the policy '{}' of application {} left {} queued tasks for {} ms, of which \
-             {} could have run; its cgroups went to the default lane",
-            q.policy,
-            q.app,
-            q.nr_queued,
-            q.unserved_ns / 1_000_000,
-            q.rescues
-        ));
-    }
+    out.extend(view.told.iter().cloned());
     out.join("\n")
 }
 
@@ -192,6 +189,7 @@ mod tests {
                 lane: LaneSpec::of("fifo"),
                 cgroups: [("a/b".to_owned(), 7)].into(),
                 replaced: 3,
+                quarantined: false,
             }],
             quarantines: Vec::new(),
             limits: Default::default(),
