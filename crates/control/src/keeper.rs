@@ -23,6 +23,7 @@ use crate::program::LaneProgram;
 use crate::quarantine::{describe, say};
 use crate::switch::{Mechanism, SwitchRecord};
 use crate::switcher::Switcher;
+use crate::turns::priority::Prompt;
 
 /// The socket's name in the run folder.
 const SOCKET: &str = "control.sock";
@@ -216,6 +217,9 @@ impl Keeper {
     /// Holds the scheduler and serves orders until it is told to stop, a signal
     /// comes, or the time is over; an error when the scheduler left the kernel on its own account.
     pub fn run(mut self, interrupt: &Interrupt, until: Option<Instant>) -> Result<()> {
+        // What an order takes: some calls of BPF programs and a line of JSON. In the load's
+        // own queues it would wait for the load at each of them.
+        let mut prompt = Some(Prompt::new());
         let over = || until.is_some_and(|until| Instant::now() >= until);
         while !interrupt.is_raised() && !over() {
             self.switcher.check_alive()?;
@@ -232,11 +236,12 @@ impl Keeper {
                 continue;
             }
             if let Ok((stream, _)) = self.listener.accept()
-                && self.serve(&stream)
+                && self.serve(&stream, &mut prompt)
             {
                 return Ok(());
             }
         }
+        drop(prompt);
         self.switcher.restore()
     }
 
@@ -257,7 +262,7 @@ impl Keeper {
     }
 
     /// Serves one client; true when it was told to stop.
-    fn serve(&mut self, stream: &UnixStream) -> bool {
+    fn serve(&mut self, stream: &UnixStream, prompt: &mut Option<Prompt>) -> bool {
         let mut line = String::new();
         let read = stream
             .set_read_timeout(Some(CLIENT_PATIENCE))
@@ -274,7 +279,13 @@ impl Keeper {
             ),
             Ok(Order::Status) => (self.status(), false),
             Ok(Order::Switch { candidate, mechanism }) => {
-                (self.switch(&candidate, mechanism), false)
+                if !self.replaces_a_lane(&candidate, mechanism) {
+                    // Loading is real work, which is not to come before everybody's.
+                    *prompt = None;
+                }
+                let said = self.switch(&candidate, mechanism);
+                prompt.get_or_insert_with(Prompt::new);
+                (said, false)
             }
             Ok(Order::Assign { cgroup, lane, brief }) => {
                 let Self { switcher, assignments, .. } = self;
@@ -296,6 +307,7 @@ impl Keeper {
                 (said.map(Answer::Assigned), false)
             }
             Ok(Order::Stop) => {
+                *prompt = None;
                 let back = self.switcher.earlier().map(str::to_owned);
                 (self.switcher.restore().map(|()| Answer::Stopped { back }), true)
             }
@@ -307,6 +319,13 @@ impl Keeper {
             let _ = (&*stream).write_all(text.as_bytes());
         }
         stop
+    }
+
+    /// Whether a switch leaves our program in the kernel.
+    fn replaces_a_lane(&mut self, to: &Candidate, by: Option<Mechanism>) -> bool {
+        to.kind == CandidateKind::Policy
+            && by != Some(Mechanism::Swap)
+            && self.switcher.program().is_some()
     }
 
     fn switch(&mut self, candidate: &Candidate, by: Option<Mechanism>) -> Result<Answer> {

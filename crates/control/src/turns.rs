@@ -1,6 +1,6 @@
 //! The metascheduler: schedulers that take turns.
 
-mod priority;
+pub(crate) mod priority;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
