@@ -40,11 +40,12 @@ static __noinline void quarantine_lane(struct meta_lane *l, u64 now)
 	q->rescues = l->rescues;
 	lane_count_queued(l);
 	q->nr_queued = l->nr_queued;
-	quarantined++;
-	WRITE_ONCE(q->at_ns, now);
 	/* Unless user space has replaced it at this moment, its tasks go to the root lane. */
 	if (l->state == LANE_APP)
 		__sync_val_compare_and_swap(&app_at(l->app)->lane, l->lane.slot + 1, 0);
+	WRITE_ONCE(q->at_ns, now);
+	/* Last: by this user space learns of it, and takes the lane away. */
+	WRITE_ONCE(quarantined, quarantined + 1);
 }
 
 static __always_inline void sweep_lane(struct meta_lane *l, u64 now, u64 *cleared)

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use metasched_base::{Error, Kind, Result};
 use metasched_host::cgroup::{Cgroup, MOUNT};
-use metasched_loader::{APPS, DEFAULT_WEIGHT, LaneSpec};
+use metasched_loader::{APPS, DEFAULT_WEIGHT, LaneSpec, LaneState, Quarantine};
 use serde::{Deserialize, Serialize};
 
 use crate::program::LaneProgram;
@@ -30,6 +30,9 @@ pub struct App {
     pub share: Option<f64>,
     /// How often its lane was replaced by another one.
     pub replaced: u64,
+    /// Whether its policy did not dispatch: then its cgroups are on the default lane until
+    /// they are assigned again.
+    pub quarantined: bool,
     /// Its cgroups, by their path below the mount point.
     pub cgroups: BTreeMap<String, Member>,
 }
@@ -139,11 +142,11 @@ impl Assignments {
         let by_hand = |app: &&mut App| app.why == Why::Hand && app.cgroups.contains_key(&name);
         if let Some(app) = self.apps.values_mut().find(by_hand) {
             let number = app.number;
-            if app.lane == *lane {
+            if app.lane == *lane && !app.quarantined {
                 return Ok(done(number, Change::Unchanged, None));
             }
             let same_but_weight = LaneSpec { weight: app.lane.weight, ..lane.clone() };
-            if same_but_weight == app.lane && lane.weight.is_some() {
+            if same_but_weight == app.lane && lane.weight.is_some() && !app.quarantined {
                 program.set_lane(number, lane)?;
                 app.lane = lane.clone();
                 return Ok(done(number, Change::Adjusted, None));
@@ -151,6 +154,7 @@ impl Assignments {
             let written = program.set_app(number, lane, weight)?;
             app.lane = lane.clone();
             app.replaced += 1;
+            app.quarantined = false;
             return Ok(done(number, Change::Replaced, Some(written.write_ns)));
         }
         let number = self.free_number(&name)?;
@@ -162,6 +166,7 @@ impl Assignments {
             why: Why::Hand,
             share: None,
             replaced: 0,
+            quarantined: false,
             cgroups: BTreeMap::new(),
         };
         self.apps.insert(number, app);
@@ -292,6 +297,15 @@ impl Assignments {
         let name = Cgroup::find(&self.root, cgroup)?.name();
         let number = self.number_of(&name)?;
         let app = self.apps.get_mut(&number).expect("it was just found");
+        if app.quarantined {
+            let policy = &app.lane.policy;
+            return Err(Error::new(
+                Kind::BadInput,
+                format!("change the lane of '{name}'"),
+                format!("it has none: the policy '{policy}' did not dispatch"),
+            )
+            .remedy(format!("assign it to another policy: metasched assign {name} POLICY")));
+        }
         let change = LaneSpec { policy: app.lane.policy.clone(), weight, options: options.clone() };
         change.check()?;
         program.set_lane(number, &change)?;
@@ -304,6 +318,24 @@ impl Assignments {
             change: Change::Adjusted,
             write_ns: None,
         })
+    }
+
+    /// Notes which of these applications have lost their lanes for good: one may have got
+    /// another lane at the same moment.
+    pub fn note_quarantines(
+        &mut self,
+        program: &dyn LaneProgram,
+        quarantines: &[Quarantine],
+    ) -> Result<()> {
+        let lanes = program.lanes()?;
+        for quarantine in quarantines {
+            if let Some(app) = self.apps.get_mut(&quarantine.app) {
+                app.quarantined = !lanes.iter().any(|lane| {
+                    lane.app == app.number && lane.state == LaneState::App && !lane.quarantined
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Has a cgroup removed as soon as nobody is in it any more: see
@@ -356,7 +388,7 @@ impl Assignments {
         if self.apps.get(&number).is_some_and(|app| app.cgroups.is_empty()) {
             self.apps.remove(&number);
             match program.drop_app(number) {
-                // One whose policy did not dispatch has lost its lane already.
+                // One in quarantine, perhaps from this moment on, has lost its lane already.
                 Err(error) if error.kind == Kind::BadInput => {}
                 done => done?,
             }
@@ -455,6 +487,29 @@ mod tests {
         table.forget_what_vanished(&mut *program).unwrap();
         assert_eq!(table.apps().map(|app| app.number).collect::<Vec<_>>(), [2]);
         assert_eq!(log(&machine)[1], "drop 1");
+    }
+
+    #[test]
+    fn a_cgroup_in_quarantine_gets_a_lane_again_when_it_is_assigned_again() {
+        let machine = Machine::new();
+        let (mut program, mut table) = pretended(&machine);
+        table.assign(&mut *program, "a", &lane("fifo", None)).unwrap();
+        let quarantine = Quarantine {
+            app: 1,
+            policy: "fifo".to_owned(),
+            at_ns: 1,
+            unserved_ns: 1,
+            nr_queued: 1,
+            rescues: 1,
+        };
+        // The program that pretends has no lanes, so the application has lost its own.
+        table.note_quarantines(&*program, &[quarantine]).unwrap();
+        assert!(table.apps().next().unwrap().quarantined);
+        let error = table.adjust(&mut *program, "a", Some(5), &BTreeMap::new()).unwrap_err();
+        assert!(error.to_string().contains("metasched assign a POLICY"), "{error}");
+        let said = table.assign(&mut *program, "a", &lane("fifo", None)).unwrap();
+        assert_eq!(said.change, Change::Replaced);
+        assert!(!table.apps().next().unwrap().quarantined);
     }
 
     #[test]

@@ -66,6 +66,8 @@ pub(crate) struct Program {
     pub(crate) exit: Option<ExitRecord>,
     /// Applications whose lanes the kernel has taken away.
     pub(crate) lost_lanes: Vec<u32>,
+    /// To be told of.
+    pub(crate) quarantines: Vec<Quarantine>,
     pub(crate) log: Vec<String>,
 }
 
@@ -342,6 +344,9 @@ impl LaneProgram for Loaded {
     }
     fn quarantines(&self) -> Vec<Quarantine> {
         Vec::new()
+    }
+    fn new_quarantines(&mut self) -> Vec<Quarantine> {
+        std::mem::take(&mut self.program.lock().unwrap().quarantines)
     }
     fn limits(&self) -> Limits {
         Limits::default()

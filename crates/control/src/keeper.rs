@@ -21,9 +21,11 @@ use crate::candidate::{Candidate, CandidateKind};
 use crate::exit::unix_now_s;
 use crate::follower::Follower;
 use crate::program::LaneProgram;
+use crate::quarantine::{describe, say};
 use crate::rules::{RuleApp, Why};
 use crate::switch::{Mechanism, SwitchRecord};
 use crate::switcher::Switcher;
+use crate::turns::priority::Prompt;
 
 /// The socket's name in the run folder.
 const SOCKET: &str = "control.sock";
@@ -231,6 +233,9 @@ impl Keeper {
     /// Holds the scheduler and serves orders until it is told to stop, a signal
     /// comes, or the time is over; an error when the scheduler left the kernel on its own account.
     pub fn run(mut self, interrupt: &Interrupt, until: Option<Instant>) -> Result<()> {
+        // What an order takes: some calls of BPF programs and a line of JSON. In the load's
+        // own queues it would wait for the load at each of them.
+        let mut prompt = Some(Prompt::new());
         let over = || until.is_some_and(|until| Instant::now() >= until);
         while !interrupt.is_raised() && !over() {
             self.switcher.check_alive()?;
@@ -251,11 +256,12 @@ impl Keeper {
             }
             if client
                 && let Ok((stream, _)) = self.listener.accept()
-                && self.serve(&stream)
+                && self.serve(&stream, &mut prompt)
             {
                 return Ok(());
             }
         }
+        drop(prompt);
         self.switcher.restore()
     }
 
@@ -278,6 +284,7 @@ impl Keeper {
 
     /// Looks at what nobody tells of.
     fn look(&mut self) -> Result<()> {
+        self.tell_quarantines()?;
         if let (false, Some(program)) = (self.assignments.is_empty(), self.switcher.program()) {
             self.assignments.forget_what_vanished(program)?;
         }
@@ -287,8 +294,24 @@ impl Keeper {
         Ok(())
     }
 
+    /// Says which lanes have come into quarantine, once; their cgroups are on the default
+    /// lane by then.
+    fn tell_quarantines(&mut self) -> Result<()> {
+        let Some(program) = self.switcher.program() else { return Ok(()) };
+        let new = program.new_quarantines();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.assignments.note_quarantines(program, &new)?;
+        for quarantine in &new {
+            let app = self.assignments.apps().find(|app| app.number == quarantine.app);
+            say(self.switcher.root(), &describe(quarantine, app));
+        }
+        Ok(())
+    }
+
     /// Serves one client; true when it was told to stop.
-    fn serve(&mut self, stream: &UnixStream) -> bool {
+    fn serve(&mut self, stream: &UnixStream, prompt: &mut Option<Prompt>) -> bool {
         let mut line = String::new();
         let read = stream
             .set_read_timeout(Some(CLIENT_PATIENCE))
@@ -311,7 +334,13 @@ impl Keeper {
                 (self.status().map(|status| Answer::Status(Box::new(status))), false)
             }
             Ok(Order::Switch { candidate, mechanism }) => {
-                (self.switch(&candidate, mechanism), false)
+                if !self.replaces_a_lane(&candidate, mechanism) {
+                    // Loading is real work, which is not to come before everybody's.
+                    *prompt = None;
+                }
+                let said = self.switch(&candidate, mechanism);
+                prompt.get_or_insert_with(Prompt::new);
+                (said, false)
             }
             Ok(Order::Assign { cgroup, lane, brief }) => {
                 let Self { switcher, assignments, .. } = self;
@@ -333,6 +362,7 @@ impl Keeper {
                 (said.map(Answer::Assigned), false)
             }
             Ok(Order::Stop) => {
+                *prompt = None;
                 let back = self.switcher.earlier().map(str::to_owned);
                 (self.switcher.restore().map(|()| Answer::Stopped { back }), true)
             }
@@ -344,6 +374,13 @@ impl Keeper {
             let _ = (&*stream).write_all(text.as_bytes());
         }
         stop
+    }
+
+    /// Whether a switch leaves our program in the kernel.
+    fn replaces_a_lane(&mut self, to: &Candidate, by: Option<Mechanism>) -> bool {
+        to.kind == CandidateKind::Policy
+            && by != Some(Mechanism::Swap)
+            && self.switcher.program().is_some()
     }
 
     fn switch(&mut self, candidate: &Candidate, by: Option<Mechanism>) -> Result<Answer> {

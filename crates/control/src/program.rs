@@ -37,6 +37,8 @@ pub trait LaneProgram: Send {
     fn set_lane(&mut self, app: u32, change: &LaneSpec) -> Result<()>;
     /// The latest lanes whose policies did not dispatch.
     fn quarantines(&self) -> Vec<Quarantine>;
+    /// Those of them that came since the last call: see [`Program::new_quarantines`].
+    fn new_quarantines(&mut self) -> Vec<Quarantine>;
     /// Cgroups with a limit in `cpu.max`.
     fn limits(&self) -> Limits;
     /// Every lane that is in use.
@@ -121,6 +123,10 @@ impl LaneProgram for Program {
 
     fn quarantines(&self) -> Vec<Quarantine> {
         self.quarantines()
+    }
+
+    fn new_quarantines(&mut self) -> Vec<Quarantine> {
+        self.new_quarantines()
     }
 
     fn limits(&self) -> Limits {

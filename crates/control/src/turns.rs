@@ -1,7 +1,7 @@
 //! The metascheduler: schedulers that take turns.
 
 mod lanes;
-mod priority;
+pub(crate) mod priority;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

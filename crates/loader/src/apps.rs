@@ -227,6 +227,19 @@ impl Program {
         found
     }
 
+    /// Those that came since the last call, of 16 at most. Their lanes are freed.
+    pub fn new_quarantines(&mut self) -> Vec<Quarantine> {
+        let now = self.variables().quarantined();
+        let new = now - std::mem::replace(&mut self.quarantines_told, now);
+        if new == 0 {
+            return Vec::new();
+        }
+        // The sweep, which took the application's lane away, cannot free it.
+        self.reaper.wake();
+        let mut latest = self.quarantines();
+        latest.split_off(latest.len().saturating_sub(new as usize))
+    }
+
     /// Calls a program that changes what is assigned.
     fn call(&self, program: &OwnedFd, args: &mut [u8], attempt: impl Fn() -> String) -> Result<()> {
         let status = {

@@ -94,6 +94,8 @@ pub struct Program {
     count_queued: OwnedFd,
     pub(crate) apps: AppPrograms,
     pub(crate) turns: TurnPrograms,
+    /// How many quarantines were told of.
+    pub(crate) quarantines_told: u64,
 }
 
 // SAFETY: the raw pointers inside are to the mapped variables and to libbpf's
@@ -160,6 +162,11 @@ impl Variables {
     /// The turns that are taken, as they stand at this moment.
     pub(crate) fn cycle(self) -> types::cycle {
         variable!(self, cycle)
+    }
+
+    /// How many lanes were put in quarantine.
+    pub(crate) fn quarantined(self) -> u64 {
+        variable!(self, quarantined)
     }
 
     /// The slot of the root lane.
@@ -280,6 +287,7 @@ impl Program {
             count_queued,
             apps,
             turns,
+            quarantines_told: 0,
         })
     }
 

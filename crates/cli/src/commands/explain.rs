@@ -210,6 +210,7 @@ mod tests {
             why,
             share: None,
             replaced: 0,
+            quarantined: false,
             cgroups: cgroups.iter().map(|(p, rule)| ((*p).to_owned(), member(rule))).collect(),
         }
     }

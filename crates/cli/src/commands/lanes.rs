@@ -9,7 +9,7 @@ use std::time::Duration;
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use metasched_base::{Result, parse_duration};
-use metasched_control::App;
+use metasched_control::describe_quarantine;
 use metasched_control::keeper::KeeperStatus;
 use metasched_loader::{LaneInfo, LaneState, Quarantine};
 use serde::Serialize;
@@ -36,6 +36,9 @@ struct View {
     lanes: Vec<Row>,
     /// Lanes whose policies did not dispatch and were not asked any more.
     quarantines: Vec<Quarantine>,
+    /// What they mean, a sentence for each.
+    #[serde(skip)]
+    told: Vec<String>,
     limits: LimitsView,
 }
 
@@ -81,9 +84,9 @@ fn compare(before: &KeeperStatus, after: &KeeperStatus) -> View {
     let weights: u32 =
         after.lanes.iter().filter(live).filter(|l| has_work(l)).map(|l| l.weight).sum();
     let total: u64 = after.lanes.iter().map(ran).sum();
+    let app_numbered = |number: u32| after.apps.iter().find(|app| app.number == number);
     let rows = after.lanes.iter().map(|lane| {
-        let own = |app: &&App| app.number == lane.app && lane.state == LaneState::App;
-        let app = after.apps.iter().find(own);
+        let app = app_numbered(lane.app).filter(|_| lane.state == LaneState::App);
         Row {
             name: app.map(|app| app.name.clone()),
             cgroups: app.map_or_else(Vec::new, |app| app.cgroups.keys().cloned().collect()),
@@ -98,6 +101,11 @@ fn compare(before: &KeeperStatus, after: &KeeperStatus) -> View {
     View {
         lanes: rows.collect(),
         quarantines: after.quarantines.clone(),
+        told: after
+            .quarantines
+            .iter()
+            .map(|q| describe_quarantine(q, app_numbered(q.app)))
+            .collect(),
         limits: LimitsView::new(Path::new("/"), &after.limits),
     }
 }
@@ -138,17 +146,7 @@ fn text(view: &View) -> String {
     let mut out: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
     out.extend(Waits::notes(view.lanes.iter().map(|row| row.waits.as_ref())));
     out.extend(view.limits.text());
-    for q in &view.quarantines {
-        out.push(format!(
-            "quarantine: the policy '{}' of application {} left {} queued tasks for {} ms, of which \
-             {} could have run; its cgroups went to the default lane",
-            q.policy,
-            q.app,
-            q.nr_queued,
-            q.unserved_ns / 1_000_000,
-            q.rescues
-        ));
-    }
+    out.extend(view.told.iter().cloned());
     out.join("\n")
 }
 
@@ -213,6 +211,7 @@ mod tests {
                 why: Why::Hand,
                 share: None,
                 replaced: 3,
+                quarantined: false,
                 cgroups: ["a/b", "c", "d", "e"]
                     .map(|path| (path.to_owned(), Member { id: 7, rule: None }))
                     .into(),

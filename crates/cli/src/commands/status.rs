@@ -115,6 +115,17 @@ fn text(view: &View) -> String {
             line("lanes", &format!("{live}, {assigned} cgroups assigned ('metasched lanes')"));
         }
     }
+    for app in view.keeper.iter().flat_map(|k| &k.apps).filter(|app| app.quarantined) {
+        let names: Vec<&str> = app.cgroups.keys().map(String::as_str).collect();
+        line(
+            "quarantine",
+            &format!(
+                "the policy '{}' did not dispatch: on the default lane are {}",
+                app.lane.policy,
+                names.join(", ")
+            ),
+        );
+    }
     for (event, count) in status.events.iter().filter(|(_, count)| **count != 0) {
         line("event", &format!("{event} {count}"));
     }

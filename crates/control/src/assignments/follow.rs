@@ -113,6 +113,7 @@ impl Assignments {
             why: app.why.clone(),
             share: app.share,
             replaced: 0,
+            quarantined: false,
             cgroups: BTreeMap::new(),
         };
         self.apps.insert(number, made);

@@ -118,3 +118,32 @@ fn a_signal_ends_a_keeper_in_an_orderly_way() {
     keeper.join().unwrap().unwrap();
     eventually("the default scheduler is back", || machine.state() == "disabled");
 }
+
+#[test]
+fn a_quarantine_is_told_unasked_and_the_application_is_known_to_have_no_lane() {
+    let machine = Machine::new();
+    for (file, text) in [("sys/fs/cgroup/a/cgroup.controllers", "cpu\n"), ("dev/kmsg", "")] {
+        let path = machine.root.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let keeper = keeper(&machine, &Machine::policy("fifo"), &Interrupt::default());
+    let order = Order::Assign { cgroup: "a".to_owned(), lane: LaneSpec::of("fifo"), brief: false };
+    ask(&machine.run_dir(), &order).unwrap();
+    assert!(!status(&machine).apps[0].quarantined);
+    machine.program.lock().unwrap().quarantines.push(Quarantine {
+        app: 1,
+        policy: "fifo".to_owned(),
+        at_ns: 1,
+        unserved_ns: 1_000_000_000,
+        nr_queued: 3,
+        rescues: 29,
+    });
+    let told = || std::fs::read_to_string(machine.root.path().join("dev/kmsg")).unwrap();
+    eventually("a line in the kernel's log", || told().ends_with('\n'));
+    assert!(told().starts_with("<4>metasched: quarantine: the policy 'fifo'"), "{}", told());
+    assert!(told().contains("for 'a', which is on the default lane"), "{}", told());
+    assert!(status(&machine).apps[0].quarantined);
+    ask(&machine.run_dir(), &Order::Stop).unwrap();
+    keeper.join().unwrap().unwrap();
+}

@@ -6,16 +6,16 @@ use nix::libc;
 /// While it lives, this thread runs before all ordinary tasks, and outside of any
 /// sched_ext scheduler: at the lowest real-time priority.
 ///
-/// Where that is not allowed the thread stays what it was: turns then begin late
-/// under load, but they begin.
-pub(super) struct Prompt {
+/// Where that is not allowed the thread stays what it was: turns and orders then are late
+/// under load, but they are carried out.
+pub(crate) struct Prompt {
     before: Option<(libc::c_int, libc::sched_param)>,
     /// The priority is the thread's, so this must not leave it.
     _not_send: PhantomData<*const ()>,
 }
 
 impl Prompt {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut parameters = libc::sched_param { sched_priority: 0 };
         // SAFETY: pid 0 is this thread; the parameters are ours.
         let before = unsafe {
