@@ -33,6 +33,10 @@ const SOCKET: &str = "control.sock";
 /// How often the keeper looks whether its scheduler is still there.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// After a change of the hierarchy of cgroups, what follows within this time is taken in
+/// together: who makes cgroups without end must not keep a CPU busy here.
+const BURST: Duration = Duration::from_millis(10);
+
 /// How long a connected client may keep the others waiting.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -196,6 +200,8 @@ pub struct Keeper {
     since_unix_s: u64,
     /// When to look next at what nobody tells of.
     next_look: Instant,
+    /// Until when changes of the hierarchy may gather.
+    gather_until: Instant,
 }
 
 impl Keeper {
@@ -217,6 +223,7 @@ impl Keeper {
             listener,
             since_unix_s: unix_now_s(),
             next_look: Instant::now(),
+            gather_until: Instant::now(),
         })
     }
 
@@ -253,6 +260,7 @@ impl Keeper {
             }
             if let (true, Some(follower)) = (change, &mut self.follower) {
                 follower.update();
+                self.gather_until = Instant::now() + BURST;
             }
             if client
                 && let Ok((stream, _)) = self.listener.accept()
@@ -268,7 +276,9 @@ impl Keeper {
     /// Waits until a client or a change of the hierarchy of cgroups is there, and tells
     /// which of them; or until a signal comes, or that time.
     fn wait(&self, interrupt: &Interrupt, until: Instant) -> (bool, bool) {
-        let change = self.follower.as_ref().and_then(Follower::fd);
+        let gathers = Instant::now() < self.gather_until;
+        let until = if gathers { until.min(self.gather_until) } else { until };
+        let change = self.follower.as_ref().and_then(Follower::fd).filter(|_| !gathers);
         let fds = [Some(self.listener.as_fd()), Some(interrupt.as_fd()), change];
         let mut ready: Vec<PollFd> =
             fds.into_iter().flatten().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
