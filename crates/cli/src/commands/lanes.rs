@@ -174,7 +174,7 @@ fn state(lane: &LaneInfo) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metasched_control::{Candidate, Member, Why};
+    use metasched_control::{App, Candidate, Member, Why};
     use metasched_loader::LaneSpec;
 
     pub(super) fn lane(app: u32, weight: u32, runtime_ns: u64) -> LaneInfo {
