@@ -3,12 +3,14 @@
 
 mod error;
 mod interrupt;
+mod nearest;
 mod place;
 mod progress;
 mod units;
 
 pub use error::{Error, Kind, Result, ResultExt};
 pub use interrupt::Interrupt;
+pub use nearest::nearest;
 pub use place::Place;
 pub use progress::Progress;
 pub use units::{brief_time, format_duration, parse_duration};

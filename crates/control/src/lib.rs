@@ -17,7 +17,6 @@ mod guard;
 mod holder;
 pub mod keeper;
 mod lock;
-mod nearest;
 mod program;
 mod quarantine;
 mod rules;

@@ -5,15 +5,17 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use metasched_base::{Error, Kind, Result};
+use metasched_base::{Error, Kind, Result, nearest};
 
 use crate::candidate::{Candidate, CandidateKind};
-use crate::nearest::nearest;
 use crate::version::Versions;
 
 /// Programs that are named like schedulers and are none.
 const NOT_SCHEDULERS: [&str; 6] =
     ["scx_loader", "scx_stats", "scx_top", "scx_show_state", "scx_invariant", "scx_selftests"];
+
+/// What the names of published schedulers begin with.
+const PREFIX: &str = "scx_";
 
 /// What is said of schedulers that are well known; others are described by their path.
 const KNOWN: [(&str, &str); 16] = [
@@ -111,7 +113,11 @@ pub fn candidates(env: &CandidateEnv) -> Result<Vec<Candidate>> {
 pub fn find<'a>(candidates: &'a [Candidate], name: &str) -> Result<&'a Candidate> {
     candidates.iter().find(|c| c.name == name).ok_or_else(|| {
         let names: Vec<&str> = candidates.iter().map(|c| c.name.as_str()).collect();
-        let hint = match nearest(name, names.iter().copied()) {
+        // Names are often said without what they begin with, or with it.
+        let bare = |name: &'a str| name.trim_start_matches(PREFIX);
+        let wanted = name.trim_start_matches(PREFIX).to_lowercase();
+        let near = nearest(&wanted, names.iter().copied().map(bare));
+        let hint = match names.iter().find(|name| near == Some(bare(name))) {
             Some(near) => format!("did you mean '{near}'? "),
             None => String::new(),
         };
@@ -235,9 +241,13 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_nearest_and_with_all() {
         let (_root, env) = system();
-        let e = find(&candidates(&env).unwrap(), "bpflnd").unwrap_err();
-        assert_eq!(e.kind, Kind::BadInput);
-        assert!(e.remedy.starts_with("did you mean 'scx_bpfland'? there are: eevdf, "), "{e}");
+        for slip in ["bpflnd", "bpfland", "scx_Bpfland"] {
+            let e = find(&candidates(&env).unwrap(), slip).unwrap_err();
+            assert_eq!(e.kind, Kind::BadInput);
+            assert!(e.remedy.starts_with("did you mean 'scx_bpfland'? there are: eevdf, "), "{e}");
+        }
+        let e = find(&candidates(&env).unwrap(), "scx_fifo").unwrap_err();
+        assert!(e.remedy.starts_with("did you mean 'fifo'?"), "{e}");
     }
 
     #[test]

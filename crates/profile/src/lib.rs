@@ -4,7 +4,6 @@ mod figures;
 pub mod manifest;
 pub mod measure;
 mod measurement;
-mod nearest;
 mod profile;
 pub mod runner;
 mod store;

@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use metasched_base::{Error, Kind, Result};
+use metasched_base::{Error, Result, nearest};
 use nix::sys::signal::Signal;
 use toml::Spanned;
 
 use super::expand::variables;
 use super::{Auto, Form, Load, Manifest, Param, Probe, Process, Reader, Ready, Step, raw};
-use crate::nearest::nearest;
 
 /// The one schema of manifests so far.
 const SCHEMA: i64 = 1;
@@ -22,21 +21,11 @@ const MAX_TIMEOUT_S: f64 = 86_400.0;
 const DEFAULT_STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// Where the text is, to name lines in errors.
-struct Place<'a> {
-    path: &'a Path,
-    text: &'a str,
-}
+struct Place<'a>(metasched_base::Place<'a>);
 
 impl Place<'_> {
-    /// `path:line` of a byte in the file.
-    fn line(&self, offset: usize) -> String {
-        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        format!("{}:{line}", self.path.display())
-    }
-
     fn error(&self, offset: usize, cause: impl std::fmt::Display) -> Error {
-        Error::new(Kind::BadInput, "read the manifest", format!("{}: {cause}", self.line(offset)))
+        self.0.error("read the manifest", offset, cause)
     }
 
     fn command(&self, command: Spanned<Vec<String>>) -> Result<Vec<String>> {
@@ -117,7 +106,7 @@ impl Place<'_> {
 
 /// Reads and checks a manifest.
 pub(super) fn manifest(path: &Path, text: &str, folder: PathBuf) -> Result<Manifest> {
-    let place = Place { path, text };
+    let place = Place(metasched_base::Place { path: &path.to_string_lossy(), text });
     let raw: raw::Manifest = toml::from_str(text).map_err(|e| {
         let at = e.span().map_or(0, |span| span.start);
         let error = place.error(at, e.message());

@@ -1,10 +1,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use metasched_base::{Error, Kind, Result};
+use metasched_base::{Error, Kind, Result, nearest};
 
 use super::{FILE_NAME, Manifest};
-use crate::nearest::nearest;
 
 /// The folders that hold workloads, the first to be looked into first: `workloads`
 /// here, beside the program or two levels above it (a build tree), and the system's.

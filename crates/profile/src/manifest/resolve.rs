@@ -1,9 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use metasched_base::{Error, Kind, Result};
+use metasched_base::{Error, Kind, Result, nearest};
 
 use super::{Form, Manifest, Process, hash};
-use crate::nearest::nearest;
 
 /// A workload ready to be measured: its manifest with every parameter decided.
 #[derive(Clone, Debug)]
