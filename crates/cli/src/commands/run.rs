@@ -47,7 +47,8 @@ pub struct Args {
     /// docs/lanes.md
     #[arg(short, long, value_name = "FILE", conflicts_with = "cgroups")]
     config: Option<String>,
-    /// With --mode lanes: a cgroup of an application of the plan; once for each cgroup
+    /// With --mode lanes: a cgroup of an application of the plan; once for each cgroup. A
+    /// path below /sys/fs/cgroup may be of one that is made later
     #[arg(long = "cgroup", value_name = "APP=CGROUP")]
     cgroups: Vec<lanes::AppCgroup>,
     /// With --mode lanes: the policy of everything that is in none of those cgroups. If not

@@ -141,8 +141,7 @@ fn name(root: &Path, plan: &Plan, cgroups: &[AppCgroup]) -> Result<Vec<Named>> {
     }
     let named = |app: &&str| {
         let own = cgroups.iter().filter(|c| c.app == **app);
-        let pattern =
-            |own: &AppCgroup| Ok(Pattern::exactly(&Cgroup::find(root, &own.cgroup)?.name()));
+        let pattern = |own: &AppCgroup| pattern(root, &own.cgroup);
         Ok(Named {
             name: (*app).to_owned(),
             policy: None,
@@ -153,6 +152,21 @@ fn name(root: &Path, plan: &Plan, cgroups: &[AppCgroup]) -> Result<Vec<Named>> {
         })
     };
     known.iter().map(named).collect()
+}
+
+/// The rule for a cgroup as a user names it. A path may be of one that is yet to be made,
+/// such as a service's that is not started; a single name must be of one that is there.
+fn pattern(root: &Path, cgroup: &str) -> Result<Pattern> {
+    let path = match Cgroup::find(root, cgroup) {
+        Ok(found) => found.name(),
+        Err(_) if cgroup.contains('/') => {
+            cgroup.trim_start_matches("/sys/fs/cgroup").trim_matches('/').to_owned()
+        }
+        Err(error) => return Err(error),
+    };
+    let pattern = Pattern::exactly(&path);
+    pattern.check()?;
+    Ok(pattern)
 }
 
 /// Where an application goes: by what the user says of it, else by the plan.
@@ -287,6 +301,15 @@ mod tests {
         let e = placed(&plan(&["front=fifo"]), &["front=d"]).unwrap_err();
         assert!(e.to_string().contains("the cgroup 'd'"), "{e}");
         assert!("front".parse::<AppCgroup>().is_err());
+        assert!(placed(&plan(&["front=fifo"]), &["front=a/../d"]).is_err());
+    }
+
+    #[test]
+    fn a_path_may_be_of_a_cgroup_that_is_made_later() {
+        for path in ["a/later", "/sys/fs/cgroup/a/later/"] {
+            let apps = placed(&plan(&["front=fifo"]), &[&format!("front={path}")]).unwrap();
+            assert_eq!(apps[0].patterns, [Pattern::exactly("a/later")]);
+        }
     }
 
     #[test]
