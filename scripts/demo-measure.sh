@@ -20,7 +20,8 @@ echo "-- what each part prefers"
 "$METASCHED" plan --store "$STORE" || exit
 
 echo "-- the metaschedulers, and their base timeslice"
-"$METASCHED" tune --store "$STORE" --duration "$TUNE_LOAD" --budget "$DEMO_TUNE_BUDGET" |
+"$METASCHED" tune --store "$STORE" --duration "$TUNE_LOAD" --budget "$DEMO_TUNE_BUDGET" \
+	--lanes-by delta |
 	tee "$METASCHED_STATE/tuned.txt" || exit
 
 echo "-- the metascheduler that had most throughput, for $SHOW_FOR"

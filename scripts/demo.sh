@@ -12,11 +12,11 @@
 # guest for all measurements. Every measurement is in the store as soon as it is finished:
 # Ctrl-C leaves nothing running, and the next call goes on from there.
 #
-# Environment: DEMO_PROFILE_BUDGET   time for profiling     (default 10m; 90s once a demo
+# Environment: DEMO_PROFILE_BUDGET   time for profiling     (default 11m; 90s once a demo
 #                                                            has ended: the store has the rest)
-#              DEMO_TUNE_BUDGET      time for tuning        (default 12m; 705s once one has ended,
-#                                                            the least for all turns and lanes
-#                                                            three times)
+#              DEMO_TUNE_BUDGET      time for tuning        (default 11m; 545s once one has ended,
+#                                                            the least for all turns and one
+#                                                            set of lanes, three times)
 #              DEMO_LOAD             time for one load      (default 5s)
 #              DEMO_PEERS=1          build the published schedulers first (minutes, once)
 #              METASCHED_STATE       where the store is     (default .cache/demo)
@@ -27,9 +27,9 @@ cd "$(dirname "$0")/.." || exit 1
 export METASCHED_STATE=${METASCHED_STATE:-$PWD/.cache/demo}
 readonly FINISHED=$METASCHED_STATE/finished
 if [ -e "$FINISHED" ]; then
-	budgets=(90s 705s)
+	budgets=(90s 545s)
 else
-	budgets=(10m 12m)
+	budgets=(11m 11m)
 fi
 export DEMO_PROFILE_BUDGET=${DEMO_PROFILE_BUDGET:-${budgets[0]}}
 export DEMO_TUNE_BUDGET=${DEMO_TUNE_BUDGET:-${budgets[1]}}

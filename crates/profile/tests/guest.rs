@@ -259,7 +259,7 @@ fn parts_are_measured_side_by_side_each_on_its_lane() {
     let quick = ["--trace-runs", "0", "--control-runs", "0"];
     let profiled = lab.profile(&workload, &[&once[..], &quick[..]].concat()).finish();
     assert_eq!(profiled.code, Some(0), "{profiled}");
-    let strategies = ["--mode", "lanes", "--strategies", "round-robin"];
+    let strategies = ["--mode", "lanes", "--lanes-by", "round-robin"];
     let turns = ["--turn", "answers=vtime", "--turn", "computes=fifo", "--budget", "60s"];
     let ended = lab.tune(&workload, &[&strategies[..], &turns[..]].concat()).finish();
     assert_eq!(ended.code, Some(0), "{ended}");

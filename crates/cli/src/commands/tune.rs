@@ -47,6 +47,9 @@ pub struct Args {
     /// machine) and lanes (all at the same time, each in its cgroups; our policies only)
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "turns,lanes")]
     mode: Vec<Mode>,
+    /// With lanes: the strategies whose weights they have, if not those of --strategies
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    lanes_by: Vec<Strategy>,
     /// With lanes: the policy of everything that has none of its own
     #[arg(long, value_name = "POLICY", default_value = DEFAULT_POLICY)]
     default: String,
@@ -106,6 +109,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let settings = Settings {
         strategies: &args.strategies,
         mechanisms: if args.mode.contains(&Mode::Turns) { &args.mechanism } else { &[] },
+        lanes_by: if args.lanes_by.is_empty() { &args.strategies } else { &args.lanes_by },
         default: args.mode.contains(&Mode::Lanes).then_some(&args.default),
         base_slices: &args.base_slices,
         asked: args.turns.iter().cloned().collect::<BTreeMap<_, _>>(),

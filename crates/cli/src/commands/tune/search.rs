@@ -28,6 +28,8 @@ const OVERHEAD_EMULATED: Duration = Duration::from_secs(4);
 pub(super) struct Settings<'a> {
     pub strategies: &'a [Strategy],
     pub mechanisms: &'a [Mechanism],
+    /// The strategies by which lanes are weighted.
+    pub lanes_by: &'a [Strategy],
     /// The policy beside the lanes, where lanes are to be measured.
     pub default: Option<&'a str>,
     /// Instead of a search, where there are any.
@@ -247,7 +249,7 @@ impl<'a> Searches<'a> {
             cgroups.push(own.into_iter().map(name).collect::<Vec<_>>());
         }
         self.notes.extend(beside.notes.iter().map(|note| format!("side by side: {note}")));
-        for strategy in self.settings.strategies {
+        for strategy in self.settings.lanes_by {
             let weights = beside.weights(*strategy, self.settings.benefit)?;
             let lanes: Vec<TurnShare> = (beside.turns.iter().zip(&chosen).zip(&cgroups))
                 .zip(weights)
