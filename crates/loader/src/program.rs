@@ -382,10 +382,14 @@ impl Program {
         let maps = &self.skel.get().maps;
         let measured = variable!(variables, waits_measured) != 0;
         let waits = |slot| read_waits(&maps.lane_waits, slot);
+        // A turn may begin while the lanes are read: which of them is the root's is read once.
+        let root = variables.root();
         for slot in 0..LANES_MAX {
-            let Some(state) = LaneState::from_kernel(variable!(variables, lanes[slot].state))
-            else {
-                continue;
+            let state = match LaneState::from_kernel(variable!(variables, lanes[slot].state)) {
+                Some(LaneState::Root | LaneState::Resting) if slot == root => LaneState::Root,
+                Some(LaneState::Root) => LaneState::Resting,
+                Some(state) => state,
+                None => continue,
             };
             let number = variable!(variables, lanes[slot].lane.policy);
             let policy = policy::by_number(number).map_or("unknown", |p| p.name).to_owned();

@@ -266,7 +266,7 @@ fn parts_are_measured_side_by_side_each_on_its_lane() {
     assert!(nothing_left());
     let runs = lab.measurements();
     let measured = of(&runs, RunKind::Measured, "round-robin lanes");
-    assert!(measured.len() >= 3, "{ended}");
+    assert!(!measured.is_empty(), "{ended}");
     let Subject::Lanes { default, lanes, .. } = &measured[0].subject else { panic!("{ended}") };
     assert_eq!(default.0, "vtime");
     let placed: Vec<_> = lanes.iter().map(|l| (&*l.scheduler, &*l.cgroups[0])).collect();
