@@ -35,6 +35,17 @@ struct Args {
     /// those that the parts prefer; once for each part
     #[arg(long = "turn", value_name = "PART=SCHEDULER")]
     turns: Vec<String>,
+    /// Further arguments of `metasched profile`, in one word
+    #[arg(
+        long = "profile",
+        value_name = "ARGUMENTS",
+        default_value = "",
+        allow_hyphen_values = true
+    )]
+    profile_arguments: String,
+    /// Further arguments of `metasched tune`, in one word: "--strategies delta"
+    #[arg(long = "tune", value_name = "ARGUMENTS", default_value = "", allow_hyphen_values = true)]
+    tune_arguments: String,
     /// How long metasched's own use is watched
     #[arg(long, default_value = "30s", value_parser = metasched_base::parse_duration)]
     own_for: Duration,
@@ -73,12 +84,14 @@ fn bench(args: &Args) -> Result<Figures> {
     if let Some(schedulers) = &args.schedulers {
         profile.extend(["--schedulers", schedulers]);
     }
+    profile.extend(args.profile_arguments.split_whitespace());
     let profile = metasched(&profile)?;
     let plan = metasched(&["plan", "--store", &store])?;
     let mut tune = vec!["tune", "--store", &store, "--budget", &tune_budget];
     for turn in &args.turns {
         tune.extend(["--turn", turn.as_str()]);
     }
+    tune.extend(args.tune_arguments.split_whitespace());
     let tuned = metasched(&tune)?;
     let own_use = own_use(args)?;
 
