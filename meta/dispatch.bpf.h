@@ -7,7 +7,7 @@
  * different ones. A lane that is new comes first once, and pays for it afterwards;
  * unless it is in debt already, as it is if lanes are replaced faster than they can
  * be served. A lane that waited too long comes before all others, and now and then
- * the next one in order does, see ROTATION.
+ * the next one in order does, see ROTATION_NS.
  *
  * While turns are taken, the root lane and those that rest are one to all others: they
  * come first when the root's account lags most. Among themselves they have shares by the
@@ -208,6 +208,19 @@ static __always_inline void level1_advance(u64 vtime)
 		level1.vtime_now = vtime;
 }
 
+/* Whether this choice goes to the next lane in order, see ROTATION_NS. */
+static __always_inline bool rotation_is_due(struct cpu_ctx *here)
+{
+	u64 now = scx_bpf_now(), since = now - here->rotated_ns;
+	bool asked_for = here->preempted;
+
+	here->preempted = 0;
+	if (since < ROTATION_NS || (asked_for && since < 2 * ROTATION_NS))
+		return false;
+	here->rotated_ns = now;
+	return true;
+}
+
 /* Several lanes are served: tries them in their order until one gives a task. */
 static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 root)
 {
@@ -231,7 +244,7 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 			left |= slot_bit(prev_slot);
 		}
 	}
-	if (here && left && ++here->dispatches % ROTATION == 0) {
+	if (here && left && rotation_is_due(here)) {
 		best = next_slot(left, (u32)here->turn);
 		here->turn = best;
 		/* Out of its turn, so that it tells nothing about how far level 1 has come. */

@@ -45,12 +45,13 @@
 #define WAKE_LAG_NS (500ULL * 1000)
 
 /*
- * One of so many choices of a CPU goes to the next lane in order of slots instead of
- * the one that lags most. A lane's share may come from other CPUs, and tasks of it that
- * may run on this one only would wait for ever beside lanes that have no other CPU. At
- * a choice each 4 ms a lane has its turn here after 64 ms times the number of lanes.
+ * So often a choice of a CPU goes to the next lane in order of slots instead of the one
+ * that lags most. A lane's share may come from other CPUs, and tasks of it that may run
+ * on this one only would wait for ever beside lanes that have no other CPU. So a lane
+ * has its turn here after 64 ms times the number of lanes, or twice that: a choice that
+ * a lane which lags has asked for is left to it as long.
  */
-#define ROTATION 16
+#define ROTATION_NS (64ULL * 1000 * 1000)
 
 /*
  * What is in force, in one word so that one write changes it.

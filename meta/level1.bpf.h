@@ -104,12 +104,16 @@ static __noinline void preempt_if_lagging(struct meta_lane *l, struct task_struc
 	s32 cpu = scx_bpf_task_cpu(p);
 	u32 i, cpus = scx_bpf_nr_cpu_ids();
 	u64 now = scx_bpf_now();
+	struct cpu_ctx *there;
 
 	bpf_for(i, 0, PREEMPT_LOOKS) {
 		if (i >= cpus)
 			break;
 		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && lags_behind(l, cpu, now, root)) {
 			l->kicks++;
+			there = cpu_ctx_of(cpu);
+			if (there)
+				there->preempted = 1;
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 			break;
 		}

@@ -45,7 +45,8 @@ struct cpu_ctx {
 	u64 limited_task;
 	u64 limit;
 	u64 limited_from_ns; /* sum_exec_runtime up to which the limit is charged */
-	u64 dispatches; /* among several lanes */
+	u64 rotated_ns; /* when a lane was last served out of its turn */
+	u64 preempted; /* a task that woke has had this CPU choose anew; written by any CPU */
 	u64 turn; /* the slot that was served last out of its turn */
 	/* Of the task, until its wait is counted. */
 	u64 wait_arrivals;

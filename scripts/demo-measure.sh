@@ -21,7 +21,7 @@ echo "-- what each part prefers"
 
 echo "-- the metaschedulers, and their base timeslice"
 "$METASCHED" tune --store "$STORE" --duration "$TUNE_LOAD" --budget "$DEMO_TUNE_BUDGET" \
-	--lanes-by delta |
+	--lanes-by round-robin |
 	tee "$METASCHED_STATE/tuned.txt" || exit
 
 echo "-- the metascheduler that had most throughput, for $SHOW_FOR"

@@ -55,10 +55,11 @@ pub struct Args {
     /// given, what the file of rules says, else vtime
     #[arg(long, value_name = "POLICY")]
     default: Option<String>,
-    /// How the time is shared: round-robin, delta, benefit, delta-benefit. The default
-    /// is the one that was best when published
-    #[arg(long, value_name = "NAME", default_value = "delta")]
-    strategy: Strategy,
+    /// How the time is shared: round-robin, delta, benefit, delta-benefit. For turns the
+    /// default is delta, which was best when published; for lanes it is round-robin: parts
+    /// that wait for each other are as slow as the one with the least share
+    #[arg(long, value_name = "NAME")]
+    strategy: Option<Strategy>,
     /// The base timeslice. Longer: less switching; shorter: an application waits less
     /// for its scheduler. By lane it may be as short as 1ms. 'metasched tune' finds the
     /// best one
@@ -160,6 +161,13 @@ impl Args {
         self.mode.unwrap_or(if self.config.is_some() { Mode::Lanes } else { Mode::Turns })
     }
 
+    fn strategy(&self) -> Strategy {
+        self.strategy.unwrap_or(match self.mode() {
+            Mode::Turns => Strategy::Delta,
+            Mode::Lanes => Strategy::RoundRobin,
+        })
+    }
+
     fn refuse_what_is_about_lanes(&self) -> Result<()> {
         let given = [
             ("--config", self.config.is_some()),
@@ -185,7 +193,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         return Err(Error::new(Kind::Usage, "take turns of no length", "the base timeslice is 0")
             .remedy("write one such as --base-slice 1800ms"));
     }
-    let plan = || Plan::read(args.plan.as_deref(), &args.source, &args.turns, args.strategy);
+    let plan = || Plan::read(args.plan.as_deref(), &args.source, &args.turns, args.strategy());
     let table = candidates(&CandidateEnv::system())?;
     let options = SwitcherOptions::new("metasched run").take_over(args.take_over);
     if args.mode() == Mode::Lanes {
@@ -241,7 +249,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     };
     if context.json {
         live::json_line(&Summary {
-            strategy: args.strategy,
+            strategy: args.strategy(),
             mechanism,
             base_slice_ms: args.base_slice.as_secs_f64() * 1e3,
             turns: &turns,
