@@ -19,7 +19,7 @@ use metasched_control::{
     Candidate, CandidateEnv, CandidateKind, Mechanism, Switcher, SwitcherOptions,
 };
 use metasched_host::cgroup::Cgroup;
-use metasched_loader::{CallbackCost, CountCallbacks, DEFAULT_WEIGHT, LaneSpec};
+use metasched_loader::{CallbackCost, CountCallbacks, DEFAULT_WEIGHT, HOT_CALLBACKS, LaneSpec};
 use metasched_stats::{Interval, geometric_mean, paired_ratio};
 use serde::Serialize;
 
@@ -168,8 +168,7 @@ fn callbacks(
     }
     drop(progress);
     let mut titles = vec!["ns a call (calls for each run of a task)"];
-    let names = ["select_cpu", "enqueue", "dispatch", "running", "stopping"];
-    titles.extend(names);
+    titles.extend(HOT_CALLBACKS);
     let mut shown = table(&titles);
     let mut all = BTreeMap::new();
     for subject in ours {
@@ -184,7 +183,7 @@ fn callbacks(
             })
             .collect();
         let mut row = vec![subject.name.clone()];
-        row.extend(names.map(|name| {
+        row.extend(HOT_CALLBACKS.map(|name| {
             costs.get(name).map_or("not measured".to_owned(), |c| {
                 format!("{:.0} ({:.2})", c.ns, c.calls_per_run)
             })

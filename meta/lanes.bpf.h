@@ -254,20 +254,6 @@ static __always_inline void lane_limit_credit(struct meta_lane *l)
 		l->vtime = floor;
 }
 
-/* Brings nr_queued up to date. It is summed up in memory, see lifecycle.bpf.h. */
-static __noinline void lane_count_queued(struct meta_lane *l)
-{
-	u32 queue;
-	s32 nr;
-
-	l->nr_queued = 0;
-	bpf_for(queue, 0, l->queues) {
-		nr = scx_bpf_dsq_nr_queued(lane_dsq(&l->lane, queue));
-		if (nr > 0)
-			l->nr_queued += nr;
-	}
-}
-
 static __noinline bool lane_has_queued(struct meta_lane *l)
 {
 	u32 queue;

@@ -75,13 +75,13 @@ static __always_inline void announce_first(struct meta_lane *l, struct task_stru
  * at this moment is counted as well: it is charged only when it stops or at a choice,
  * up to a slice later. A lane that drains was there first and is not disturbed.
  */
-static __always_inline bool lags_behind(struct meta_lane *l, s32 cpu, u64 now, u32 root)
+static __always_inline bool lags_behind(struct meta_lane *l, struct cpu_ctx *there, u64 now,
+					u32 root)
 {
-	struct cpu_ctx *there = cpu_ctx_of(cpu);
 	struct meta_lane *other;
 	u64 runs_for;
 
-	if (!there || !there->task || there->slot == l->lane.slot)
+	if (!there->task || there->slot == l->lane.slot)
 		return false;
 	other = lane_if_current((u32)there->slot, there->generation);
 	if (!other || other->state == LANE_DRAINING)
@@ -109,11 +109,11 @@ static __noinline void preempt_if_lagging(struct meta_lane *l, struct task_struc
 	bpf_for(i, 0, PREEMPT_LOOKS) {
 		if (i >= cpus)
 			break;
-		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && lags_behind(l, cpu, now, root)) {
+		there = cpu_ctx_of(cpu);
+		if (there && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+		    lags_behind(l, there, now, root)) {
 			l->kicks++;
-			there = cpu_ctx_of(cpu);
-			if (there)
-				there->preempted = 1;
+			there->preempted = 1;
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 			break;
 		}

@@ -481,10 +481,12 @@ static int lifecycle_reap(u64 drained, u64 retired)
 /* Brings nr_queued of every lane up to date. */
 static void lifecycle_count_queued(void)
 {
+	struct meta_lane *l;
 	u32 i;
 
 	bpf_for(i, 0, LANES_MAX) {
-		lane_count_queued(lane_at(i));
+		l = lane_at(i);
+		l->nr_queued = lane_queued(l);
 	}
 }
 

@@ -270,70 +270,45 @@ void BPF_PROG(metasched_exit, struct scx_exit_info *info)
  * be attached, and its queues are not ours to make, count or destroy. What changes
  * lanes keeps the timer of turns away meanwhile.
  */
-static __always_inline int user_begin(void)
-{
-	return exit_record.kind ? -ENODEV : change_begin();
-}
+#define CHANGE_LANES(change)                                                                       \
+	({                                                                                         \
+		int err = exit_record.kind ? -ENODEV : change_begin();                             \
+                                                                                                   \
+		if (!err) {                                                                        \
+			err = (change);                                                            \
+			change_end();                                                              \
+		}                                                                                  \
+		err;                                                                               \
+	})
 
 SEC("syscall")
 int replace_root(struct replace_args *args)
 {
-	int err = user_begin();
-
-	if (err)
-		return err;
-	turns_stop();
-	err = lifecycle_replace(args->policy, args->weight);
-	change_end();
-	return err;
+	return CHANGE_LANES((turns_stop(), lifecycle_replace(args->policy, args->weight)));
 }
 
 SEC("syscall")
 int start_turns(struct cycle_args *args)
 {
-	int err = user_begin();
-
-	if (err)
-		return err;
-	err = turns_start(args);
-	change_end();
-	return err;
+	return CHANGE_LANES(turns_start(args));
 }
 
 SEC("syscall")
 int stop_turns(void *unused)
 {
-	int err = user_begin();
-
-	if (err)
-		return err;
-	turns_stop();
-	change_end();
-	return 0;
+	return CHANGE_LANES((turns_stop(), 0));
 }
 
 SEC("syscall")
 int set_app(struct app_args *args)
 {
-	int err = user_begin();
-
-	if (err)
-		return err;
-	err = lifecycle_set_app(args);
-	change_end();
-	return err;
+	return CHANGE_LANES(lifecycle_set_app(args));
 }
 
 SEC("syscall")
 int drop_app(struct assign_args *args)
 {
-	int err = user_begin();
-
-	if (err)
-		return err;
-	err = lifecycle_drop_app(args->app);
-	change_end();
-	return err;
+	return CHANGE_LANES(lifecycle_drop_app(args->app));
 }
 
 SEC("syscall")
@@ -355,25 +330,13 @@ int unassign(struct assign_args *args)
 SEC("syscall")
 int set_lane(struct lane_args *args)
 {
-	int err = user_begin();
-
-	if (err)
-		return err;
-	err = lifecycle_set_lane(args);
-	change_end();
-	return err;
+	return CHANGE_LANES(lifecycle_set_lane(args));
 }
 
 SEC("syscall")
 int reap(struct reap_set *ready)
 {
-	int err = user_begin();
-
-	if (err)
-		return err;
-	err = lifecycle_reap(ready->drained, ready->retired);
-	change_end();
-	return err;
+	return CHANGE_LANES(lifecycle_reap(ready->drained, ready->retired));
 }
 
 SEC("syscall")

@@ -38,8 +38,7 @@ static __noinline void quarantine_lane(struct meta_lane *l, u64 now)
 	q->app = l->app;
 	q->policy = l->lane.policy;
 	q->rescues = l->rescues;
-	lane_count_queued(l);
-	q->nr_queued = l->nr_queued;
+	q->nr_queued = lane_queued(l);
 	/* Unless user space has replaced it at this moment, its tasks go to the root lane. */
 	if (l->state == LANE_APP)
 		__sync_val_compare_and_swap(&app_at(l->app)->lane, l->lane.slot + 1, 0);

@@ -10,7 +10,7 @@ const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 /// The callbacks that run for every change of task. The kernel keeps 15 characters of
 /// a name, which tell them apart.
-const HOT: [&str; 5] = ["select_cpu", "enqueue", "dispatch", "running", "stopping"];
+pub const HOT_CALLBACKS: [&str; 5] = ["select_cpu", "enqueue", "dispatch", "running", "stopping"];
 
 /// A callback of our program, summed over all CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl CountCallbacks {
             .filter_map(|program| {
                 let name = program.name.to_string_lossy().into_owned();
                 let short = name.strip_prefix("metasched_")?;
-                let name = HOT.into_iter().find(|hot| hot.starts_with(short))?;
+                let name = HOT_CALLBACKS.into_iter().find(|hot| hot.starts_with(short))?;
                 Some(CallbackCost { name, calls: program.run_cnt, run_ns: program.run_time_ns })
             })
             .collect()

@@ -21,7 +21,7 @@ mod version;
 mod wait;
 
 pub use apps::{APPS, ASSIGNED_MAX, DEFAULT_WEIGHT, LaneSpec, Quarantine, WEIGHTS, check_weight};
-pub use callbacks::{CallbackCost, CountCallbacks};
+pub use callbacks::{CallbackCost, CountCallbacks, HOT_CALLBACKS};
 pub use exit::ExitRecord;
 pub use lanes::{LaneInfo, LaneState};
 pub use limits::{Limit, Limits};

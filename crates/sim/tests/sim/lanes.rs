@@ -1,7 +1,7 @@
 //! Lanes side by side: applications have lanes of their own, and each of the
 //! invariants of such lanes holds.
 
-use crate::level1::{any_policy, any_task, any_weight, change_any_task, expect};
+use crate::level1::{any_policy, any_tasks_in, any_weight, change_any_task, expect};
 use metasched_sim::abi::NO_QUOTA;
 use metasched_sim::metasched::{
     LAZY, LaneInfo, LaneState, POLICIES, assign, drop_app, faulty_scenario, lanes, quarantined,
@@ -295,13 +295,7 @@ const CGROUPS: [&str; 6] = ["", "a", "a/b", "a/b/c", "d", "d/e"];
 /// any more, and everybody must come to run.
 fn anything(seed: u64) -> Scenario {
     let mut random = Random::new(seed ^ 0x1a9e5);
-    let cpus = random.within(1, 16) as usize;
-    let mut run = scenario("lanes at random", any_policy(&mut random)).cpus(cpus);
-    for i in 0..random.within(1, 4 * cpus as u64) as usize {
-        let cgroup = CGROUPS[random.within(0, 5) as usize];
-        let task = any_task(&mut random, cpus, &format!("task {i}"), true);
-        run = run.task(task.in_cgroup(cgroup));
-    }
+    let mut run = any_tasks_in(&CGROUPS, "lanes at random", 16, &mut random);
     for _ in 0..random.within(1, 40) {
         let (what, app) = (random.within(0, 7), random.within(1, 4) as u32);
         let (which, bits) = (random.bits(), random.bits());

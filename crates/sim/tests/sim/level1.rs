@@ -189,6 +189,23 @@ pub(crate) fn any_task(random: &mut Random, cpus: usize, name: &str, may_fork: b
     task.rounds(random.within(1, 20))
 }
 
+/// Any machine, with any tasks in any of these cgroups.
+pub(crate) fn any_tasks_in(
+    cgroups: &[&'static str],
+    name: &str,
+    most_cpus: u64,
+    random: &mut Random,
+) -> Scenario {
+    let cpus = random.within(1, most_cpus) as usize;
+    let mut run = scenario(name, any_policy(random)).cpus(cpus);
+    for i in 0..random.within(1, 4 * cpus as u64) as usize {
+        let cgroup = cgroups[random.within(0, cgroups.len() as u64 - 1) as usize];
+        let task = any_task(random, cpus, &format!("task {i}"), true);
+        run = run.task(task.in_cgroup(cgroup));
+    }
+    run
+}
+
 pub(crate) fn change_any_task(kernel: &mut Kernel, which: u64, bits: u64, weight: u32) {
     let Some(task) = kernel.any_task(which) else { return };
     kernel.set_weight(task, weight);

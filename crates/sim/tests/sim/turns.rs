@@ -1,8 +1,8 @@
 //! Turns by the timer: the root's share goes from lane to lane, and nobody is lost,
 //! forgotten or kept waiting by it.
 
-use crate::lanes::{hogs, near};
-use crate::level1::{any_policy, any_task, any_weight, change_any_task, expect, loaded};
+use crate::lanes::{app_lane, hogs, near};
+use crate::level1::{any_policy, any_tasks_in, any_weight, change_any_task, expect, loaded};
 use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{
     LaneState, POLICIES, assign, cycle, drop_app, lanes, reap, replace_root, scenario, set_app,
@@ -238,13 +238,7 @@ const CGROUPS: [&str; 4] = ["", "a", "a/b", "c"];
 /// is in force in the end stays: turns too, and everybody must come to run.
 fn anything(seed: u64) -> Scenario {
     let mut random = Random::new(seed ^ 0x7a4e5);
-    let cpus = random.within(1, 8) as usize;
-    let mut run = scenario("turns at random", any_policy(&mut random)).cpus(cpus);
-    for i in 0..random.within(1, 4 * cpus as u64) as usize {
-        let cgroup = CGROUPS[random.within(0, 3) as usize];
-        let task = any_task(&mut random, cpus, &format!("task {i}"), true);
-        run = run.task(task.in_cgroup(cgroup));
-    }
+    let mut run = any_tasks_in(&CGROUPS, "turns at random", 8, &mut random);
     for _ in 0..random.within(1, 40) {
         let (what, app) = (random.within(0, 9), random.within(1, 3) as u32);
         let (which, bits) = (random.bits(), random.bits());
@@ -261,9 +255,7 @@ fn anything(seed: u64) -> Scenario {
                 set_app(kernel, app, policy, weight);
                 assign(kernel, cgroup, app);
             }
-            7 if lanes(kernel).iter().any(|l| l.state == LaneState::App && l.app == app) => {
-                drop_app(kernel, app);
-            }
+            7 if app_lane(kernel, app).is_some() => drop_app(kernel, app),
             8 => {
                 if let Some(task) = kernel.any_task(which) {
                     kernel.move_to_cgroup(task, cgroup);

@@ -14,7 +14,6 @@ use metasched_control::{
 };
 use metasched_host::cgroup::Cgroup;
 use metasched_loader::LaneSpec;
-use metasched_strategy::lane_weights;
 
 use super::DEFAULT_POLICY;
 use super::rules_file::RulesFile;
@@ -188,10 +187,7 @@ fn place(app: Named, plan: Option<&Plan>, why: &Why, table: &[Candidate]) -> Res
             .remedy("write a policy = \"...\" for it, or measure it"));
         }
     };
-    let shares: Vec<f64> = rows.iter().map(|planned| planned.share).collect();
-    let mut weights = rows.iter().zip(lane_weights(&shares));
-    let mut by_share = || weights.find(|(row, _)| row.app == app.name).map(|(_, weight)| weight);
-    let weight = app.weight.or_else(|| share.and_then(|_| by_share()));
+    let weight = app.weight.or_else(|| plan?.lane_weight(&app.name));
     let lane = policy
         .map(|policy| -> Result<LaneSpec> {
             let options = if app.settings.is_empty() {

@@ -9,7 +9,7 @@ use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_control::{Candidate, EEVDF, Figures, Preference, Turn, Why, resolve};
 use metasched_report::PlanOptions;
 use metasched_stats::Interval;
-use metasched_strategy::{BenefitForm, Objective, Strategy};
+use metasched_strategy::{BenefitForm, Objective, Strategy, lane_weights};
 use serde::Deserialize;
 
 use crate::commands::plan::{PUBLISHED_BASE_SLICE, Source};
@@ -139,6 +139,13 @@ impl Plan {
     /// Every application.
     pub(super) fn rows(&self) -> &[Planned] {
         &self.0
+    }
+
+    /// The weight of an application's lane, by its share.
+    pub(super) fn lane_weight(&self, app: &str) -> Option<u32> {
+        let shares: Vec<f64> = self.0.iter().map(|planned| planned.share).collect();
+        let place = self.0.iter().position(|planned| planned.app == app)?;
+        lane_weights(&shares).get(place).copied()
     }
 
     /// The turns, with the lengths that `slices` makes of the weights.
