@@ -35,6 +35,13 @@ struct Args {
     /// Threads of the neighbour, for each CPU
     #[arg(long, default_value_t = 4)]
     threads: usize,
+    /// Which neighbours there are in turn; what nobody beside it leaves of the service's p99
+    /// is the machine's own
+    #[arg(long, value_delimiter = ',', default_value = "batch,forks,nobody")]
+    neighbours: Vec<Neighbour>,
+    /// Which schedulers are compared with EEVDF
+    #[arg(long, value_delimiter = ',', default_value = "fifo,vtime,lanes")]
+    schedulers: Vec<Scheduler>,
     /// The seed of the order of runs
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -46,7 +53,7 @@ struct Args {
     work: u64,
 }
 
-/// What runs beside what.
+/// What a process of the benchmark plays.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Part {
     Service,
@@ -54,8 +61,32 @@ enum Part {
     Forks,
 }
 
-/// The neighbours, with their names in tables and JSON.
-const NEIGHBOURS: [(&str, Part); 2] = [("batch", Part::Batch), ("forks", Part::Forks)];
+/// What is beside the service.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Neighbour {
+    Batch,
+    Forks,
+    Nobody,
+}
+
+impl Neighbour {
+    /// Its name in tables and JSON, and the part that it plays, if any.
+    fn role(self) -> (&'static str, Option<Part>) {
+        match self {
+            Self::Batch => ("batch", Some(Part::Batch)),
+            Self::Forks => ("forks", Some(Part::Forks)),
+            Self::Nobody => ("nobody", None),
+        }
+    }
+}
+
+/// What is compared with EEVDF.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Scheduler {
+    Fifo,
+    Vtime,
+    Lanes,
+}
 /// How often the service has something to do.
 const PERIOD: Duration = Duration::from_millis(10);
 /// How long that takes it, alone on a CPU.
@@ -211,23 +242,26 @@ fn bench(args: &Args) -> Result<Figures> {
     let groups = Groups::new()?;
     let table = candidates(&CandidateEnv::system())?;
     let named = |name: &str| find(&table, name).cloned();
-    let subjects = [
-        Subject { name: "eevdf", candidate: named("eevdf")?, lanes: None },
-        Subject { name: "fifo", candidate: named("fifo")?, lanes: None },
-        Subject { name: "vtime", candidate: named("vtime")?, lanes: None },
-        Subject { name: "lanes", candidate: named("fifo")?, lanes: Some(["vtime", "fifo"]) },
-    ];
+    let mut subjects = vec![Subject { name: "eevdf", candidate: named("eevdf")?, lanes: None }];
+    for scheduler in &args.schedulers {
+        let (name, policy, lanes) = match scheduler {
+            Scheduler::Fifo => ("fifo", "fifo", None),
+            Scheduler::Vtime => ("vtime", "vtime", None),
+            Scheduler::Lanes => ("lanes", "fifo", Some(["vtime", "fifo"])),
+        };
+        subjects.push(Subject { name, candidate: named(policy)?, lanes });
+    }
     let mut switcher = Switcher::new(SwitcherOptions::new("bench-neighbour"))?;
     // runs[neighbour][subject][round]
-    let mut runs = vec![vec![Vec::new(); subjects.len()]; NEIGHBOURS.len()];
+    let mut runs = vec![vec![Vec::new(); subjects.len()]; args.neighbours.len()];
     let progress = Progress::new("bench-neighbour", args.rounds * subjects.len() as u64);
     for round in 0..args.rounds {
         for s in order(subjects.len(), args.seed, round) {
             progress.message(subjects[s].name.to_owned());
             groups.start(&mut switcher, &subjects[s])?;
-            for (n, (_, part)) in NEIGHBOURS.iter().enumerate() {
+            for (n, neighbour) in args.neighbours.iter().enumerate() {
                 interrupt.check("the benchmark")?;
-                runs[n][s].push(groups.run(args, *part, work)?);
+                runs[n][s].push(groups.run(args, *neighbour, work)?);
                 switcher.check_alive()?;
             }
             progress.step();
@@ -275,14 +309,16 @@ impl Groups {
         Ok(())
     }
 
-    fn run(&self, args: &Args, neighbour: Part, work: u64) -> Result<Run> {
+    fn run(&self, args: &Args, neighbour: Neighbour, work: u64) -> Result<Run> {
         let lasts = args.duration + LEAD * 2;
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut beside = play(neighbour, &self.neighbour, lasts, args.threads * cpus, work)?;
+        let (_, part) = neighbour.role();
+        let beside = part.map(|part| play(part, &self.neighbour, lasts, args.threads * cpus, work));
+        let mut beside = beside.transpose()?;
         std::thread::sleep(LEAD);
         let mut service = play(Part::Service, &self.service, args.duration, 1, work)?;
         let seen = answer(&mut service, args.duration)?;
-        let done: u64 = answer(&mut beside, lasts)?;
+        let done: u64 = beside.as_mut().map_or(Ok(0), |child| answer(child, lasts))?;
         Ok(Run { seen, done_per_s: done as f64 / lasts.as_secs_f64() })
     }
 }
@@ -330,14 +366,15 @@ fn figures(args: &Args, subjects: &[Subject], runs: &[Vec<Vec<Run>>]) -> Figures
     ]);
     let mut over_eevdf: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
     let mut response_p99_us: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
-    for ((neighbour, _), of_neighbour) in NEIGHBOURS.iter().zip(runs) {
+    for (neighbour, of_neighbour) in args.neighbours.iter().zip(runs) {
         for (subject, rounds) in subjects.iter().zip(of_neighbour) {
             let p99s: Vec<f64> = rounds.iter().map(|run| run.seen.response_p99_us).collect();
-            let of_subject = response_p99_us.entry(*neighbour).or_default();
+            let of_subject = response_p99_us.entry(neighbour.role().0).or_default();
             of_subject.insert(subject.name, median(&p99s));
         }
     }
-    for (n, (neighbour, _)) in NEIGHBOURS.iter().enumerate() {
+    for (n, neighbour) in args.neighbours.iter().enumerate() {
+        let (neighbour, part) = neighbour.role();
         for (s, subject) in subjects.iter().enumerate().skip(1) {
             let ratio = |of: fn(&Run) -> f64| {
                 let pairs: Vec<(f64, f64)> =
@@ -347,16 +384,16 @@ fn figures(args: &Args, subjects: &[Subject], runs: &[Vec<Vec<Run>>]) -> Figures
             let ratios = Ratios {
                 response_p99: ratio(|run| run.seen.response_p99_us),
                 wake_p99: ratio(|run| run.seen.wake_p99_us),
-                neighbour_throughput: ratio(|run| run.done_per_s),
+                neighbour_throughput: part.and_then(|_| ratio(|run| run.done_per_s)),
             };
             shown.add_row([
                 subject.name.to_owned(),
-                (*neighbour).to_owned(),
+                neighbour.to_owned(),
                 show(ratios.response_p99),
                 show(ratios.wake_p99),
                 show(ratios.neighbour_throughput),
             ]);
-            over_eevdf.entry(*neighbour).or_default().insert(subject.name, ratios);
+            over_eevdf.entry(neighbour).or_default().insert(subject.name, ratios);
         }
     }
     println!("{shown}");

@@ -51,8 +51,9 @@ class Server:
         self._wake, self._waker = socket.socketpair()
 
     def stop(self) -> None:
-        """Ends `serve`; may be called from a signal handler."""
-        self._waker.send(b"x")
+        """Ends `serve`; may be called from a signal handler, and when it has ended."""
+        with contextlib.suppress(OSError):
+            self._waker.send(b"x")
 
     def serve(self) -> None:
         """Accepts until stopped, then finishes the calls under way."""

@@ -120,6 +120,10 @@ class ServerAndClient(unittest.TestCase):
         self.assertEqual(answers, [[{"text": "one"}]])
         self.assertFalse(self.path.exists())
 
+    def test_a_second_stop_after_the_end_does_nothing(self):
+        self.stop()
+        self.server.stop()
+
     def test_nonsense_from_one_peer_does_not_disturb_another(self):
         with socket.socket(socket.AF_UNIX) as peer:
             peer.connect(str(self.path))
