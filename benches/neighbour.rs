@@ -4,6 +4,10 @@
 //! response time is counted from the moment at which it was due. Its neighbour is a batch
 //! job of many threads, or a fork storm. Both are in cgroups of equal `cpu.weight`. What
 //! a scheduler is measured by is the service's p99, and what that costs the neighbour.
+//!
+//! Both of the service's times hold what the machine adds: a timer that is late, a virtual
+//! CPU that stands still. So its waits in the run queue are traced too, from runnable to
+//! running by the kernel's clock, and it is measured with nobody beside it.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -18,7 +22,7 @@ use metasched_control::{
 };
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn};
-use metasched_loader::{DEFAULT_WEIGHT, LaneSpec};
+use metasched_loader::{DEFAULT_WEIGHT, LaneSpec, WaitTracer};
 use metasched_stats::{Interval, median, paired_ratio, percentile};
 use serde::{Deserialize, Serialize};
 
@@ -113,6 +117,8 @@ struct Subject {
 #[derive(Clone, Copy)]
 struct Run {
     seen: Seen,
+    /// The service's waits in the run queue.
+    queue_p99_us: f64,
     /// What the neighbour got done, per second.
     done_per_s: f64,
 }
@@ -121,6 +127,7 @@ struct Run {
 struct Ratios {
     response_p99: Option<Interval>,
     wake_p99: Option<Interval>,
+    queue_p99: Option<Interval>,
     neighbour_throughput: Option<Interval>,
 }
 
@@ -135,6 +142,8 @@ struct Figures {
     /// By neighbour and scheduler: the median over the rounds of the service's p99 response,
     /// microseconds. Of an emulated machine's absolute times only the order is of interest.
     response_p99_us: BTreeMap<&'static str, BTreeMap<&'static str, Option<f64>>>,
+    /// The same: its waits in the run queue.
+    queue_p99_us: BTreeMap<&'static str, BTreeMap<&'static str, Option<f64>>>,
     rounds: u64,
     seed: u64,
 }
@@ -316,10 +325,17 @@ impl Groups {
         let beside = part.map(|part| play(part, &self.neighbour, lasts, args.threads * cpus, work));
         let mut beside = beside.transpose()?;
         std::thread::sleep(LEAD);
+        let tracer = WaitTracer::attach(&[self.service.id()?])?;
         let mut service = play(Part::Service, &self.service, args.duration, 1, work)?;
         let seen = answer(&mut service, args.duration)?;
+        let queue_p99_ns = tracer.read()?.first().and_then(|found| found.waits.percentile_ns(0.99));
+        drop(tracer);
         let done: u64 = beside.as_mut().map_or(Ok(0), |child| answer(child, lasts))?;
-        Ok(Run { seen, done_per_s: done as f64 / lasts.as_secs_f64() })
+        Ok(Run {
+            seen,
+            queue_p99_us: queue_p99_ns.map_or(f64::NAN, |ns| ns as f64 / 1e3),
+            done_per_s: done as f64 / lasts.as_secs_f64(),
+        })
     }
 }
 
@@ -362,17 +378,18 @@ fn figures(args: &Args, subjects: &[Subject], runs: &[Vec<Vec<Run>>]) -> Figures
         "neighbour",
         "response p99",
         "wake-up wait p99",
+        "run-queue wait p99",
         "neighbour's throughput",
     ]);
     let mut over_eevdf: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
-    let mut response_p99_us: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
-    for (neighbour, of_neighbour) in args.neighbours.iter().zip(runs) {
-        for (subject, rounds) in subjects.iter().zip(of_neighbour) {
-            let p99s: Vec<f64> = rounds.iter().map(|run| run.seen.response_p99_us).collect();
-            let of_subject = response_p99_us.entry(neighbour.role().0).or_default();
-            of_subject.insert(subject.name, median(&p99s));
-        }
-    }
+    let medians = |of: fn(&Run) -> f64| {
+        let of_subjects = |rounds: &Vec<Vec<Run>>| {
+            let of_runs = |runs: &Vec<Run>| median(&runs.iter().map(of).collect::<Vec<_>>());
+            subjects.iter().zip(rounds).map(|(s, runs)| (s.name, of_runs(runs))).collect()
+        };
+        let neighbours = args.neighbours.iter().map(|n| n.role().0);
+        neighbours.zip(runs).map(|(name, rounds)| (name, of_subjects(rounds))).collect()
+    };
     for (n, neighbour) in args.neighbours.iter().enumerate() {
         let (neighbour, part) = neighbour.role();
         for (s, subject) in subjects.iter().enumerate().skip(1) {
@@ -384,6 +401,7 @@ fn figures(args: &Args, subjects: &[Subject], runs: &[Vec<Vec<Run>>]) -> Figures
             let ratios = Ratios {
                 response_p99: ratio(|run| run.seen.response_p99_us),
                 wake_p99: ratio(|run| run.seen.wake_p99_us),
+                queue_p99: ratio(|run| run.queue_p99_us),
                 neighbour_throughput: part.and_then(|_| ratio(|run| run.done_per_s)),
             };
             shown.add_row([
@@ -391,6 +409,7 @@ fn figures(args: &Args, subjects: &[Subject], runs: &[Vec<Vec<Run>>]) -> Figures
                 neighbour.to_owned(),
                 show(ratios.response_p99),
                 show(ratios.wake_p99),
+                show(ratios.queue_p99),
                 show(ratios.neighbour_throughput),
             ]);
             over_eevdf.entry(neighbour).or_default().insert(subject.name, ratios);
@@ -402,7 +421,8 @@ fn figures(args: &Args, subjects: &[Subject], runs: &[Vec<Vec<Run>>]) -> Figures
         p99_ratio: lanes.and_then(|r| r.response_p99).map(|i| i.estimate),
         hog_ratio: lanes.and_then(|r| r.neighbour_throughput).map(|i| i.estimate),
         over_eevdf,
-        response_p99_us,
+        response_p99_us: medians(|run| run.seen.response_p99_us),
+        queue_p99_us: medians(|run| run.queue_p99_us),
         rounds: args.rounds,
         seed: args.seed,
     }

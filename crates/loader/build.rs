@@ -18,16 +18,24 @@ fn main() {
     }
     println!("cargo::rerun-if-env-changed=BPF_CLANG");
 
-    let policies = read_policies(&root.join("policies"));
+    let mut policies = read_policies(&root.join("policies"));
+    // The loader of `crates/faulty`, which is for tests.
+    let lazy = env::var_os("CARGO_FEATURE_LAZY").map(|_| root.join("crates/sim/faults/policies"));
+    if let Some(folder) = &lazy {
+        println!("cargo::rerun-if-changed={}", folder.display());
+        policies.push(add_lazy(&root.join("policies/policies.def"), &out));
+    }
     fs::write(out.join("policies.gen.h"), includes(&policies)).expect("write policies.gen.h");
     fs::write(out.join("policies.rs"), rust_table(&policies)).expect("write policies.rs");
 
     let clang = clang();
-    let mut args: Vec<String> = ["bpf", "meta", "policies"]
-        .iter()
-        .map(|folder| format!("-I{}", root.join(folder).display()))
+    // What was made comes first: it may stand in for what is in the tree.
+    let mut args: Vec<String> = [out.clone()]
+        .into_iter()
+        .chain(["bpf", "meta", "policies"].map(|folder| root.join(folder)))
+        .chain(lazy)
+        .map(|folder| format!("-I{}", folder.display()))
         .collect();
-    args.push(format!("-I{}", out.display()));
     // What is compiled tells policies' versions apart, so where it lies must not show in it.
     args.push(format!("-ffile-prefix-map={}=.", root.display()));
     // The state words of lanes and tasks are read through the policy's own struct.
@@ -64,8 +72,26 @@ fn clang() -> String {
         .to_string()
 }
 
+/// Puts the policy that does not dispatch after the others, in a list of its own.
+fn add_lazy(def: &Path, out: &Path) -> Policy {
+    let summary = "\"does not dispatch\"".to_owned();
+    let text = fs::read_to_string(def).expect("it was read before");
+    let text = format!("{text}POLICY(lazy, 1, {summary})\n");
+    fs::write(out.join("policies.def"), text).expect("OUT_DIR is writable");
+    Policy {
+        name: "lazy".to_owned(),
+        source: "lazy.bpf.c".to_owned(),
+        queues: "1".to_owned(),
+        summary,
+        options: Vec::new(),
+        counters: Vec::new(),
+    }
+}
+
 struct Policy {
     name: String,
+    /// Its file, below `policies` or another folder where headers are looked for.
+    source: String,
     queues: String,
     summary: String,
     /// Name, unit, default, least, most, help.
@@ -105,6 +131,7 @@ fn read_policies(folder: &Path) -> Vec<Policy> {
             };
             Policy {
                 name: name.clone(),
+                source: format!("{name}/{name}.bpf.c"),
                 queues: queues.clone(),
                 summary: summary.clone(),
                 options: own(entries_of(&text, "OPTION"), 7),
@@ -148,7 +175,7 @@ fn arguments(text: &str) -> Vec<String> {
 
 fn includes(policies: &[Policy]) -> String {
     policies.iter().fold(String::new(), |mut text, p| {
-        writeln!(text, "#include <{0}/{0}.bpf.c>", p.name).unwrap();
+        writeln!(text, "#include <{}>", p.source).unwrap();
         text
     })
 }

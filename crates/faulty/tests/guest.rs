@@ -1,0 +1,83 @@
+//! What becomes of a lane whose policy does not dispatch, on a real kernel.
+//!
+//! It changes the scheduler of the machine that it runs on, so it is for the guest:
+//! `make test-guest`. Elsewhere it fails.
+
+use std::time::{Duration, Instant};
+
+use metasched_faulty::{LaneSpec, LoadOptions, Program};
+use metasched_host::cgroup::Cgroup;
+use metasched_host::process::{Child, Output, Spawn};
+
+/// The policy of crates/sim/faults that takes tasks and gives no CPU one.
+const LAZY: &str = "lazy";
+/// QUARANTINE_SWEEPS of meta/sweep.bpf.h: how long a lane may leave tasks that could run.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The kernel's watchdog, which must not be what notices: it ejects the whole program.
+const WATCHDOG: Duration = Duration::from_secs(10);
+/// Tasks of the victim: more than there are CPUs, so that some are always queued.
+const HOGS: usize = 6;
+
+fn hogs(cgroup: &Cgroup, how_many: usize) -> Vec<Child> {
+    (0..how_many)
+        .map(|_| {
+            Spawn::new(["sh", "-c", "while :; do :; done"])
+                .cgroup(cgroup)
+                .stdout(Output::Null)
+                .stderr(Output::Null)
+                .start()
+                .unwrap()
+        })
+        .collect()
+}
+
+fn ran(cgroup: &Cgroup) -> Duration {
+    Duration::from_micros(cgroup.cpu_stat().unwrap().usage_usec)
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn a_policy_that_does_not_dispatch_loses_its_cgroups_before_the_watchdog_notices() {
+    let timeout_ms = WATCHDOG.as_millis() as u32;
+    let mut program =
+        Program::load(&LoadOptions { policy: "fifo".to_owned(), timeout_ms }).unwrap();
+    let victim = Cgroup::create("metasched-test/victim").unwrap();
+    let other = Cgroup::create("metasched-test/other").unwrap();
+    let _hogs = (hogs(&victim, HOGS), hogs(&other, 2));
+
+    program.set_app(1, &LaneSpec::of(LAZY), 100).unwrap();
+    let start = Instant::now();
+    program.assign(victim.id().unwrap(), 1).unwrap();
+    let told = loop {
+        let mut told = program.new_quarantines();
+        if let Some(quarantine) = told.pop() {
+            assert!(told.is_empty(), "told of more than one: {told:?}");
+            break quarantine;
+        }
+        assert!(start.elapsed() < WATCHDOG, "no quarantine in {WATCHDOG:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    println!("quarantined after {:?}: {told:?}", start.elapsed());
+    assert_eq!((told.app, told.policy.as_str()), (1, LAZY));
+    assert!(told.unserved_ns >= PATIENCE.as_nanos() as u64, "too soon: {told:?}");
+    assert!(told.nr_queued > 0 && told.rescues > 0, "nothing spoke against it: {told:?}");
+
+    // They are on the default lane now, and run there like all others, past the time at
+    // which the watchdog would have ended the program.
+    let before = (ran(&victim), ran(&other));
+    std::thread::sleep((WATCHDOG + Duration::from_secs(2)).saturating_sub(start.elapsed()));
+    assert!(program.exited().is_none(), "{:?}", program.exited());
+    let had = (ran(&victim) - before.0, ran(&other) - before.1);
+    println!("since then the victim had {:?}, the other {:?}", had.0, had.1);
+    // Six tasks beside two in one queue; half of that would still be no starvation.
+    assert!(had.0 > had.1, "the victim's six tasks had {:?}, the other's two {:?}", had.0, had.1);
+
+    // Another policy, and it has a lane again.
+    program.set_app(1, &LaneSpec::of("vtime"), 100).unwrap();
+    std::thread::sleep(PATIENCE * 2);
+    let lanes = program.lanes().unwrap();
+    let lane = lanes.iter().find(|lane| lane.app == 1).expect("it was given a lane");
+    assert!(lane.policy == "vtime" && lane.runtime_ns > 0, "{lane:?}");
+    assert!(program.new_quarantines().is_empty());
+    assert!(program.exited().is_none(), "{:?}", program.exited());
+}
