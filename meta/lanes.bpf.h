@@ -108,8 +108,9 @@ u64 turn_vtime[LANES_MAX] __attribute__((aligned(64)));
 
 /*
  * Which lanes may have tasks queued, so that idle ones cost nothing. A callback
- * sets its lane's bit before it inserts; only the sweep clears, and remembers for
- * one sweep more what it cleared, for inserts that were on their way.
+ * sets its lane's bit before it inserts. Only the sweep clears, lanes to which no task
+ * came since the sweep before, and remembers for one sweep more what it cleared: a task
+ * may come while it looks.
  */
 struct {
 	u64 lanes;
@@ -180,6 +181,16 @@ static __always_inline struct meta_lane *lane_payer(struct meta_lane *l, u32 roo
 static __always_inline bool others_have_work(struct meta_lane *l, u32 root)
 {
 	return candidate_lanes(root) & ~slot_bit(l->lane.slot);
+}
+
+/*
+ * A task comes to the lane. The insert is made after the callback, so that a sweep
+ * meanwhile finds nothing queued: it must not take the lane for idle.
+ */
+static __always_inline void lane_arrival(struct meta_lane *l)
+{
+	if (!READ_ONCE(l->arrived))
+		WRITE_ONCE(l->arrived, 1);
 }
 
 /* Says that the lane has work; false if that was known. */

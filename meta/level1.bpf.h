@@ -129,6 +129,7 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 	struct lane_task *spare;
 	struct cpu_ctx *cpu;
 
+	lane_arrival(l);
 	if (lane_set_busy(l) || !(root & ROOT_LANES))
 		lane_limit_credit(l);
 	if (likely(t)) {

@@ -53,7 +53,9 @@ static __always_inline void sweep_lane(struct meta_lane *l, u64 now, u64 *cleare
 
 	if (!lane_has_queued(l)) {
 		l->unserved_sweeps = 0;
-		if (busy.lanes & bit) {
+		if (READ_ONCE(l->arrived)) {
+			WRITE_ONCE(l->arrived, 0);
+		} else if (busy.lanes & bit) {
 			__sync_fetch_and_and(&busy.lanes, ~bit);
 			*cleared |= bit;
 		}

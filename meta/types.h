@@ -51,7 +51,7 @@ struct meta_lane {
 	u64 in_force_ns; /* when it came into force, CLOCK_MONOTONIC */
 	u64 first_run_ns; /* when a task first ran that came through it; 0: not yet */
 	u64 first_queued; /* whether a CPU was told of its first task */
-	u64 pad[1];
+	u64 arrived; /* whether a task has come to it since the last sweep */
 
 	/* Written whenever several lanes are served; a cache line of its own. */
 	u64 vtime; /* ns at WEIGHT_DFL */
