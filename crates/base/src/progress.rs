@@ -1,7 +1,9 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+
+const TEMPLATE: &str = "{prefix} [{bar:24}] {pos}/{len} {msg} ({elapsed}{left})";
 
 /// Progress of a long step, on standard error: a bar with the time left on a
 /// terminal; otherwise a plain line for each step, so that a log tells how far it came.
@@ -17,12 +19,16 @@ impl Progress {
         let what = what.into();
         let bar = ProgressBar::new(total);
         let plain = bar.is_hidden();
-        // The template is a constant; that it parses is what the test below shows.
-        let style = ProgressStyle::with_template(
-            "{prefix} [{bar:24}] {pos}/{len} {msg} ({elapsed}, {eta} left)",
-        )
-        .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .progress_chars("=> ");
+        // The template is a constant; that it parses is what a test shows.
+        let style = ProgressStyle::with_template(TEMPLATE)
+            .unwrap_or_else(|_| ProgressStyle::default_bar())
+            .with_key("left", |state: &ProgressState, text: &mut dyn std::fmt::Write| {
+                let left = time_left(state.elapsed(), state.pos(), state.len().unwrap_or(0));
+                // A line that has no room for it goes without.
+                let _ =
+                    text.write_str(&left.map_or(String::new(), |left| format!(", {left} left")));
+            })
+            .progress_chars("=> ");
         bar.set_style(style);
         if plain {
             eprintln!("{what}: {total} steps");
@@ -36,18 +42,10 @@ impl Progress {
     pub fn message(&self, message: impl Into<Cow<'static, str>>) {
         let message = message.into();
         if self.plain {
-            let eta = self.bar.eta();
-            let left = if self.bar.position() > 0 && !eta.is_zero() {
-                format!(" ({} left)", crate::format_duration(Duration::from_secs(eta.as_secs())))
-            } else {
-                String::new()
-            };
-            eprintln!(
-                "{}: {}/{} {message}{left}",
-                self.bar.prefix(),
-                self.bar.position(),
-                self.bar.length().unwrap_or(0)
-            );
+            let (position, total) = (self.bar.position(), self.bar.length().unwrap_or(0));
+            let left = time_left(self.bar.elapsed(), position, total);
+            let left = left.map_or(String::new(), |left| format!(" ({left} left)"));
+            eprintln!("{}: {position}/{total} {message}{left}", self.bar.prefix());
         }
         self.bar.set_message(message);
     }
@@ -68,8 +66,36 @@ impl Progress {
     }
 }
 
+/// How long the rest takes if it goes on as it did from the start; unknown before the
+/// first step. What the library offers weighs the last seconds most, and a step of ours
+/// takes longer than those: it told of hours where there were minutes.
+fn time_left(elapsed: Duration, position: u64, total: u64) -> Option<String> {
+    let rest = total.checked_sub(position).filter(|rest| *rest > 0)?;
+    let seconds = elapsed.as_secs().checked_mul(rest)?.checked_div(position)?;
+    Some(crate::format_duration(Duration::from_secs(seconds.max(1))))
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_template_parses() {
+        ProgressStyle::with_template(TEMPLATE).unwrap();
+    }
+
+    #[test]
+    fn the_time_left_is_that_of_the_steps_so_far() {
+        let after =
+            |seconds, position, total| time_left(Duration::from_secs(seconds), position, total);
+        assert_eq!(after(60, 2, 8).as_deref(), Some("3m"));
+        assert_eq!(after(0, 1, 2).as_deref(), Some("1s"));
+        assert_eq!((after(60, 0, 8), after(60, 8, 8), after(60, 9, 8)), (None, None, None));
     }
 }

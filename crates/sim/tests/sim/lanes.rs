@@ -3,12 +3,13 @@
 
 use crate::level1::{any_policy, any_tasks_in, any_weight, change_any_task, expect};
 use metasched_sim::abi::NO_QUOTA;
+use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{
     LAZY, LaneInfo, LaneState, POLICIES, assign, drop_app, faulty_scenario, lanes, quarantined,
     reap, replace_root, scenario, set_app, set_weight, unassign,
 };
 use metasched_sim::random::Random;
-use metasched_sim::{Outcome, Scenario, TaskSpec, between, ms, seeds, us};
+use metasched_sim::{Outcome, Scenario, TaskSpec, between, exactly, ms, seeds, us};
 
 /// Hogs in a cgroup.
 pub(crate) fn hogs(run: Scenario, n: usize, cgroup: &'static str) -> Scenario {
@@ -26,7 +27,7 @@ pub(crate) fn near(outcome: &Outcome, name: &str, share: f64, tolerance: f64) {
     assert!((got - share).abs() <= tolerance, "'{name}' had {got:.3} of the time, not {share:.3}");
 }
 
-pub fn app_lane(kernel: &mut metasched_sim::kernel::Kernel, app: u32) -> Option<LaneInfo> {
+pub fn app_lane(kernel: &mut Kernel, app: u32) -> Option<LaneInfo> {
     lanes(kernel).into_iter().find(|l| l.state == LaneState::App && l.app == app)
 }
 
@@ -246,12 +247,48 @@ fn an_idle_lane_is_not_looked_at_any_more() {
             assign(kernel, "a", 1);
         })
         .at(ms(50), |kernel| {
-            let at = kernel.image().required("busy").unwrap().cast::<u64>();
-            let (lanes, lingering) = unsafe { (*at, *at.add(1)) };
+            let (lanes, lingering) = busy_lanes(kernel);
             let seen = (lanes | lingering).count_ones();
             expect(kernel, seen <= 1, &format!("{seen} lanes are looked at"));
         })
         .run_for(ms(60))
+        .pass();
+}
+
+/// Lanes that may have tasks queued, and those that the last sweep found idle: a bit each.
+fn busy_lanes(kernel: &Kernel) -> (u64, u64) {
+    let at = kernel.image().required("busy").unwrap().cast::<u64>();
+    unsafe { (*at, *at.add(1)) }
+}
+
+/// In the kernel a sweep may come between `enqueue` and its insert. The lane was then
+/// taken for idle and came last, and one wake-up in a hundred waited for milliseconds.
+#[test]
+fn a_lane_to_which_a_task_came_since_the_last_sweep_is_not_taken_for_idle() {
+    let sleeper = TaskSpec::named("sleeper")
+        .in_cgroup("a")
+        .arrives(ms(100))
+        .run(exactly(us(100)))
+        .sleep(exactly(ms(50)))
+        .for_ever();
+    hogs(scenario("arrivals and sweeps", "fifo").cpus(1), 2, "b")
+        .task(sleeper)
+        .at(ms(10), |kernel| {
+            for (app, cgroup) in [(1, "a"), (2, "b")] {
+                set_app(kernel, app, "fifo", 100);
+                assign(kernel, cgroup, app);
+            }
+        })
+        // It came at 100 ms and was gone soon; the next sweep is at 102 ms, each 4 ms.
+        .at(ms(103), |kernel| {
+            let lanes = busy_lanes(kernel).0.count_ones();
+            expect(kernel, lanes == 2, &format!("{lanes} lanes are busy after one sweep"));
+        })
+        .at(ms(111), |kernel| {
+            let lanes = busy_lanes(kernel).0.count_ones();
+            expect(kernel, lanes == 1, &format!("{lanes} lanes are busy after three"));
+        })
+        .run_for(ms(120))
         .pass();
 }
 
