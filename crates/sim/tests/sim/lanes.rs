@@ -267,7 +267,7 @@ fn busy_lanes(kernel: &Kernel) -> (u64, u64) {
 fn a_lane_to_which_a_task_came_since_the_last_sweep_is_not_taken_for_idle() {
     let sleeper = TaskSpec::named("sleeper")
         .in_cgroup("a")
-        .arrives(ms(100))
+        .arrives(ms(102))
         .run(exactly(us(100)))
         .sleep(exactly(ms(50)))
         .for_ever();
@@ -279,14 +279,14 @@ fn a_lane_to_which_a_task_came_since_the_last_sweep_is_not_taken_for_idle() {
                 assign(kernel, cgroup, app);
             }
         })
-        // It came at 100 ms and was gone soon; the next sweep is at 102 ms, each 4 ms.
-        .at(ms(103), |kernel| {
+        // It came at 102 ms and was gone soon; sweeps are at 104 and 108 ms.
+        .at(ms(105), |kernel| {
             let lanes = busy_lanes(kernel).0.count_ones();
             expect(kernel, lanes == 2, &format!("{lanes} lanes are busy after one sweep"));
         })
-        .at(ms(111), |kernel| {
+        .at(ms(109), |kernel| {
             let lanes = busy_lanes(kernel).0.count_ones();
-            expect(kernel, lanes == 1, &format!("{lanes} lanes are busy after three"));
+            expect(kernel, lanes == 1, &format!("{lanes} lanes are busy after two"));
         })
         .run_for(ms(120))
         .pass();
