@@ -206,6 +206,10 @@ choice! {
         Multi = "multi",
         /// One thread for all CPUs in turn. Slower, and never seen to fail.
         Single = "single",
+        /// As `single`, and the guest's clock counts instructions, each for 1 ns. So its
+        /// figures do not depend on what else the host does, nor on how fast it is. With
+        /// several CPUs an interrupt from one to another waits for the other's turn.
+        Counted = "counted",
         /// `multi` where every CPU can have one of the host's, else `single`.
         Auto = "auto",
     }

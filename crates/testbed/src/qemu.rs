@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::options::{Llc, Topology};
+use crate::options::{Llc, Thread, Topology};
 use crate::spec::port;
 
 /// The program.
@@ -13,8 +13,8 @@ pub const QEMU: &str = "qemu-system-x86_64";
 pub struct Machine {
     /// KVM, or emulation.
     pub kvm: bool,
-    /// Emulation: a thread per CPU.
-    pub multi_thread: bool,
+    /// Emulation: whether CPUs run in parallel; decided, so never `auto`.
+    pub thread: Thread,
     /// Number of CPUs.
     pub cpus: u32,
     /// How they are grouped; all cores of one package where it is `None`.
@@ -116,12 +116,16 @@ pub fn arguments(machine: &Machine, fds: &Descriptors) -> Vec<String> {
     add("-name", "metasched".into());
     add("-display", "none".into());
     add("-machine", machine_type(machine));
-    let accel = match (machine.kvm, machine.multi_thread) {
+    let accel = match (machine.kvm, machine.thread) {
         (true, _) => "kvm",
-        (false, true) => "tcg,thread=multi",
-        (false, false) => "tcg,thread=single",
+        (false, Thread::Multi) => "tcg,thread=multi",
+        (false, _) => "tcg,thread=single",
     };
     add("-accel", accel.into());
+    if !machine.kvm && machine.thread == Thread::Counted {
+        // Where every CPU is idle the clock goes on to the next timer at once.
+        add("-icount", "shift=0,sleep=off".into());
+    }
     add("-cpu", cpu_model(machine));
     add("-smp", smp(machine));
     add("-m", format!("{}M", machine.memory_bytes >> 20));
@@ -217,7 +221,7 @@ mod tests {
     fn machine() -> Machine {
         Machine {
             kvm: false,
-            multi_thread: true,
+            thread: Thread::Multi,
             cpus: 2,
             topology: None,
             llc: None,
@@ -234,6 +238,15 @@ mod tests {
     fn values(machine: &Machine, option: &str) -> Vec<String> {
         let args = arguments(machine, &FDS);
         args.windows(2).filter(|w| w[0] == option).map(|w| w[1].clone()).collect()
+    }
+
+    #[test]
+    fn a_guest_whose_clock_counts_instructions_has_one_thread() {
+        assert!(values(&machine(), "-icount").is_empty());
+        let counted = Machine { thread: Thread::Counted, ..machine() };
+        assert_eq!(values(&counted, "-accel"), ["tcg,thread=single"]);
+        assert_eq!(values(&counted, "-icount"), ["shift=0,sleep=off"]);
+        assert!(values(&Machine { kvm: true, ..counted }, "-icount").is_empty());
     }
 
     #[test]

@@ -107,10 +107,10 @@ impl Vm {
     pub fn new(options: VmOptions) -> Result<Self> {
         let cpus = options.cpu_count()?;
         let host_cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        let multi_thread = match options.thread {
-            Thread::Multi => true,
-            Thread::Single => false,
-            Thread::Auto => cpus <= host_cpus,
+        let thread = match options.thread {
+            Thread::Auto if cpus <= host_cpus => Thread::Multi,
+            Thread::Auto => Thread::Single,
+            decided => decided,
         };
         let kernel = kernels::choose(options.kernel.as_deref())?;
         let mut shares = Vec::new();
@@ -129,7 +129,7 @@ impl Vm {
         };
         let machine = Machine {
             kvm: false,
-            multi_thread,
+            thread,
             cpus,
             topology: options.topology,
             llc: options.llc,

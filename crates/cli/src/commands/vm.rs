@@ -33,7 +33,9 @@ pub struct Args {
     #[arg(long, value_name = "VERSION|PATH")]
     kernel: Option<String>,
     /// Emulated CPUs in parallel (multi) or in turn (single, for loading and unloading
-    /// schedulers very often); auto: multi where each can have a CPU of this machine
+    /// schedulers very often); counted: in turn, by a clock that counts instructions, so that
+    /// figures do not depend on what else this machine does; auto: multi where each can have a
+    /// CPU of this machine
     #[arg(long, value_name = "HOW", default_value = "auto")]
     thread: Thread,
     /// KVM, emulation (tcg), or auto: KVM where a trial shows that it works
