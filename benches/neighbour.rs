@@ -158,7 +158,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Some computing that the compiler cannot leave out.
+/// Some computing that the compiler cannot leave out, nor make another loop of where it
+/// knows the number of rounds: the calibration would then be of that one.
+#[inline(never)]
 fn compute(rounds: u64) -> u64 {
     let mut x = 0x9e37_79b9_7f4a_7c15_u64;
     for _ in 0..rounds {
