@@ -36,6 +36,10 @@ struct Args {
     /// How many rounds in which the kernel counts what callbacks take
     #[arg(long, default_value_t = 3)]
     count_rounds: u64,
+    /// How many times as long the loads are; a guest whose clock counts instructions is slow,
+    /// and needs no long ones
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
     /// The seed of the order of runs
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -43,10 +47,16 @@ struct Args {
 
 /// Sized for about two seconds each in an emulated guest.
 const WORKLOADS: [Timed; 2] = [
-    Timed { name: "hackbench", command: &["hackbench", "-g", "4", "-l", "200"], marker: "Time:" },
+    Timed {
+        name: "hackbench",
+        command: &["hackbench", "-g", "4", "-l"],
+        loops: 200,
+        marker: "Time:",
+    },
     Timed {
         name: "pipe",
-        command: &["perf", "bench", "sched", "pipe", "-l", "20000"],
+        command: &["perf", "bench", "sched", "pipe", "-l"],
+        loops: 20_000,
         marker: "Total time:",
     },
 ];
@@ -113,6 +123,7 @@ fn bench(args: &Args) -> Result<Figures> {
     // Every run is in it, so that all pay for a cgroup.
     let cgroup = Cgroup::create("metasched/bench-cost")?;
     let mut switcher = Switcher::new(SwitcherOptions::new("bench-cost"))?;
+    let loads = WORKLOADS.map(|load| load.scaled(args.scale));
     // times[workload][subject][round], in seconds.
     let mut times = vec![vec![Vec::new(); subjects.len()]; WORKLOADS.len()];
     let progress = Progress::new("bench-cost", args.rounds * subjects.len() as u64);
@@ -121,7 +132,7 @@ fn bench(args: &Args) -> Result<Figures> {
             interrupt.check("the benchmark")?;
             progress.message(subjects[s].name.clone());
             start(&mut switcher, &subjects[s], &cgroup)?;
-            for (w, workload) in WORKLOADS.iter().enumerate() {
+            for (w, workload) in loads.iter().enumerate() {
                 // The first run after a switch pays for cold caches and translations.
                 if round == 0 {
                     workload.run(Some(&cgroup))?;
@@ -158,7 +169,7 @@ fn callbacks(
             start(switcher, ours[s], cgroup)?;
             // The callbacks begin with each load of the program, so this is all of them.
             let counting = CountCallbacks::start()?;
-            WORKLOADS[0].run(Some(cgroup))?;
+            WORKLOADS[0].scaled(args.scale).run(Some(cgroup))?;
             for CallbackCost { name, calls, run_ns } in counting.read() {
                 let sum = sums.entry(&ours[s].name).or_default().entry(name).or_default();
                 *sum = (sum.0 + calls, sum.1 + run_ns);

@@ -68,20 +68,29 @@ impl Hackbench {
 pub struct Timed {
     /// Its name in tables and in JSON.
     pub name: &'static str,
-    /// The command.
+    /// The command, but for how often it goes round.
     pub command: &'static [&'static str],
+    /// That number, its last argument.
+    pub loops: u32,
     /// What stands before the seconds in its output.
     pub marker: &'static str,
 }
 
 impl Timed {
+    /// The same, so many times as long; once round at least.
+    pub fn scaled(&self, factor: f64) -> Timed {
+        let loops = (f64::from(self.loops) * factor).round().max(1.0) as u32;
+        Timed { loops, ..*self }
+    }
+
     /// Runs it once, in a cgroup if one is given.
     ///
     /// # Returns
     /// The time that it printed, in seconds.
     pub fn run(&self, cgroup: Option<&Cgroup>) -> Result<f64> {
-        let attempt = || format!("run '{}'", self.command.join(" "));
-        let mut spawn = Spawn::new(self.command.iter().copied())
+        let attempt = || format!("run '{} {}'", self.command.join(" "), self.loops);
+        let command = self.command.iter().map(|word| (*word).to_owned());
+        let mut spawn = Spawn::new(command.chain([self.loops.to_string()]))
             .stdout(Output::Tail(1 << 16))
             .stderr(Output::Tail(1 << 16));
         if let Some(cgroup) = cgroup {

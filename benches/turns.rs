@@ -28,8 +28,12 @@ struct Args {
 }
 
 /// Sized for some seconds in an emulated guest, so that it sees turns of 1800 ms.
-const WORKLOAD: Timed =
-    Timed { name: "hackbench", command: &["hackbench", "-g", "4", "-l", "200"], marker: "Time:" };
+const WORKLOAD: Timed = Timed {
+    name: "hackbench",
+    command: &["hackbench", "-g", "4", "-l"],
+    loops: 200,
+    marker: "Time:",
+};
 const POLICIES: [&str; 2] = ["fifo", "vtime"];
 /// Lengths of turns, ms; the last is the published base timeslice.
 const LENGTHS_MS: [u64; 4] = [1, 10, 100, 1800];
