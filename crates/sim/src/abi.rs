@@ -23,12 +23,16 @@ impl CpuMask {
 
     /// The CPUs 0 to `nr` - 1.
     pub fn first(nr: usize) -> Self {
-        (0..nr).collect()
+        CpuMask::range(0, nr)
     }
 
     /// The CPUs `from` to `to` - 1.
     pub fn range(from: usize, to: usize) -> Self {
-        (from..to).collect()
+        let below = |cpu: usize, word: usize| match cpu.saturating_sub(word * 64) {
+            64.. => u64::MAX,
+            bits => (1 << bits) - 1,
+        };
+        CpuMask { bits: std::array::from_fn(|word| below(to, word) & !below(from, word)) }
     }
 
     /// One CPU.
@@ -420,6 +424,9 @@ mod tests {
 
     #[test]
     fn masks_are_taken_apart_and_put_together() {
+        for (from, to) in [(0, 0), (0, 64), (1, 64), (63, 65), (64, 128), (60, 512), (0, 1024)] {
+            assert_eq!(CpuMask::range(from, to), (from..to).collect(), "{from} to {to}");
+        }
         let (low, high) = (CpuMask::range(0, 100), CpuMask::range(60, 512));
         assert_eq!(low.but(&high), CpuMask::first(60));
         assert_eq!(low.or(&high), CpuMask::first(512));

@@ -185,3 +185,48 @@ impl Kernel {
         Some(here)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::abi::scx;
+    use crate::{Machine, TaskSpec, exactly, ms, policy, us};
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    /// Where a task goes that is woken by a hog on CPU 0 of a machine of two caches, having
+    /// run on CPU 2 last, beside hogs on these CPUs.
+    fn woken(flags: u64, busy: &[usize], allowed: &[usize]) -> usize {
+        let found = Rc::new(Cell::new(usize::MAX));
+        let seen = Rc::clone(&found);
+        let allowed = allowed.iter().copied().collect();
+        let mut run = policy("a wake-up", "fifo").machine(Machine::new(4, 2, 1, false).unwrap());
+        for cpu in busy {
+            run = run.task(TaskSpec::hog(format!("hog {cpu}")).only_on([*cpu]).arrives(ms(5)));
+        }
+        run.task(TaskSpec::named("it").only_on([2]).run(exactly(us(100))).sleep(exactly(ms(900))))
+            .at(ms(50), move |kernel| {
+                let it = kernel.task_named("it");
+                kernel.set_affinity(it, allowed);
+                kernel.wake_up(it, 0, scx::WAKE_TTWU | flags);
+                seen.set(kernel.cpu_of(it));
+            })
+            .run_for(ms(80))
+            .pass();
+        found.get()
+    }
+
+    #[test]
+    fn a_synchronous_wake_up_goes_to_the_wakers_cpu_unless_that_is_farther_away() {
+        let sync = scx::WAKE_SYNC;
+        let all = [0, 1, 2, 3];
+        // Its own CPU is idle, and under another cache than the waker's.
+        assert_eq!(woken(sync, &[0], &all), 0);
+        assert_eq!(woken(0, &[0], &all), 2);
+        // Its own CPU is busy: the waker's, or an idle one near its own.
+        assert_eq!(woken(sync, &[0, 2], &all), 0);
+        assert_eq!(woken(0, &[0, 2], &all), 3);
+        // The waker's may not be used, or the machine has no room.
+        assert_eq!(woken(sync, &[0, 2], &[1, 2, 3]), 3);
+        assert_eq!(woken(sync, &[0, 1, 2, 3], &all), 2);
+    }
+}

@@ -2,7 +2,8 @@
 //! load, through it.
 
 use crate::hotplug::off;
-use metasched_sim::metasched::{POLICIES, program, replace_root, scenario};
+use crate::level1::{any_machine, any_policy};
+use metasched_sim::metasched::{program, replace_root, scenario};
 use metasched_sim::random::Random;
 use metasched_sim::{
     Machine, Outcome, Program, Scenario, TaskSpec, between, exactly, ms, seeds, us,
@@ -211,13 +212,12 @@ fn replacing_a_lane_disturbs_less_than_swapping_the_program() {
 /// kernel allows, beside CPUs that do.
 fn anything(seed: u64) -> Scenario {
     let mut random = Random::new(seed ^ 0x10ad);
-    let machine = *random_of(&mut random, &[(4, 1, 1, false), (8, 2, 1, true), (12, 4, 2, false)]);
-    let machine = Machine::new(machine.0, machine.1, machine.2, machine.3).unwrap();
+    let machine = any_machine(&mut random, 12);
     let cpus = machine.nr_cpus();
     let mut run = mixed(Scenario::eevdf("programs at random"), cpus).machine(machine);
     let mut at = random.within(0, ms(100));
     for _ in 0..3 {
-        let name = *random_of(&mut random, POLICIES);
+        let name = any_policy(&mut random);
         run = run.at(at, move |kernel| kernel.load(&program(name)));
         at += random.within(ms(140), ms(300));
         run = run.at(at, |kernel| kernel.unload());
@@ -242,10 +242,6 @@ fn anything(seed: u64) -> Scenario {
     .idle_at_most(ms(400))
     .waits_at_most(ms(1_500))
     .run_for(at + ms(1_600))
-}
-
-fn random_of<'a, T>(random: &mut Random, of: &'a [T]) -> &'a T {
-    &of[random.within(0, of.len() as u64 - 1) as usize]
 }
 
 #[test]
