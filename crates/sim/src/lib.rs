@@ -6,14 +6,21 @@
 //! is modelled and what is refused.
 
 pub mod abi;
+mod cgroup_moves;
 mod cgroups;
 pub mod checkers;
+mod costs;
 pub mod dsq;
+mod dsq_iter;
 mod enqueue;
+mod fair;
+mod hotplug;
 mod idle;
 pub mod image;
 pub mod kernel;
 mod kfuncs;
+mod load;
+pub mod machine;
 mod maps;
 pub mod metasched;
 pub mod random;
@@ -23,7 +30,10 @@ mod schedule;
 pub mod task;
 pub mod trace;
 mod waking;
+mod watchdog;
 
+pub use load::{Program, ProgramExit};
+pub use machine::{Costs, Machine};
 pub use metasched::scenario as policy;
 pub use scenario::{Failure, Outcome, Scenario, seeds};
 pub use task::{Span, TaskSpec};

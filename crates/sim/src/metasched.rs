@@ -5,6 +5,7 @@ mod turns;
 
 use crate::image;
 use crate::kernel::Kernel;
+use crate::load::Program;
 use crate::scenario::Scenario;
 use metasched_base::{Error, Kind, Result};
 use metasched_stats::WaitHistogram;
@@ -76,10 +77,24 @@ pub fn scenario(name: impl Into<String>, policy: &str) -> Scenario {
 }
 
 fn of_image(image: &'static [u8], name: impl Into<String>, policy: &str) -> Scenario {
+    Scenario::under(name, Some(program_of_image(image, policy)))
+}
+
+fn program_of_image(image: &'static [u8], policy: &str) -> Program {
     let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
-    Scenario::of(name, image, "metasched_ops")
-        .setup(Arc::new(move |image| unsafe { image.set("initial_policy", number) }))
-        .at(0, sweep_later)
+    Program {
+        setup: Arc::new(move |image| unsafe { image.set("initial_policy", number) }),
+        started: Arc::new(sweep_later),
+        ..Program::of(image, "metasched_ops")
+    }
+}
+
+/// The metascheduler with a first lane of this policy, for [`Kernel::load`].
+///
+/// # Panics
+/// When there is no such policy.
+pub fn program(policy: &str) -> Program {
+    program_of_image(image::metasched(), policy)
 }
 
 /// The policy of [`faulty_scenario`] that never gives a CPU a task.
@@ -171,8 +186,14 @@ fn sweep(kernel: &mut Kernel) {
 fn sweep_later(kernel: &mut Kernel) {
     match kernel.image().required("sim_sweep_ns") {
         Ok(at) => {
-            let ns = unsafe { *at.cast::<u64>() };
-            kernel.act_at(kernel.now() + ns, Arc::new(sweep));
+            let (ns, load) = (unsafe { *at.cast::<u64>() }, kernel.loaded());
+            let act = move |kernel: &mut Kernel| {
+                // A timer goes with its program.
+                if kernel.loaded() == load {
+                    sweep(kernel);
+                }
+            };
+            kernel.act_at(kernel.now() + ns, Arc::new(act));
         }
         Err(error) => kernel.fail("sweep", error.to_string()),
     }

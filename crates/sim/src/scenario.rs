@@ -6,6 +6,8 @@ use crate::checkers::{
 };
 use crate::image::Image;
 use crate::kernel::{Act, Kernel};
+use crate::load::{Program, ProgramExit};
+use crate::machine::Machine;
 use crate::task::{TaskFigures, TaskSpec};
 use std::fmt;
 use std::sync::Arc;
@@ -29,10 +31,8 @@ pub type Setup = Arc<dyn Fn(&Image) -> metasched_base::Result<()>>;
 #[derive(Clone)]
 pub struct Scenario {
     name: String,
-    image: &'static [u8],
-    ops: String,
-    setup: Setup,
-    cpus: usize,
+    program: Option<Program>,
+    machine: Machine,
     seed: u64,
     tasks: Vec<TaskSpec>,
     acts: Vec<(u64, Act)>,
@@ -46,12 +46,20 @@ pub struct Scenario {
 impl Scenario {
     /// A run of the table of callbacks `ops` in an image, on one CPU, for 1 s.
     pub fn of(name: impl Into<String>, image: &'static [u8], ops: impl Into<String>) -> Self {
+        Scenario::under(name, Some(Program::of(image, ops)))
+    }
+
+    /// A run with no program at all, in the model of the kernel's fair class: see `fair.rs`.
+    pub fn eevdf(name: impl Into<String>) -> Self {
+        Scenario::under(name, None)
+    }
+
+    /// A run under a program that is loaded from the start, or under none.
+    pub fn under(name: impl Into<String>, program: Option<Program>) -> Self {
         Scenario {
             name: name.into(),
-            image,
-            ops: ops.into(),
-            setup: Arc::new(|_| Ok(())),
-            cpus: 1,
+            program,
+            machine: Machine::cpus(1),
             seed: seed_of_environment().unwrap_or(1),
             tasks: Vec::new(),
             acts: Vec::new(),
@@ -65,13 +73,23 @@ impl Scenario {
 
     /// How the program's constants are written before it starts.
     pub fn setup(mut self, setup: Setup) -> Self {
-        self.setup = setup;
+        if let Some(program) = &mut self.program {
+            program.setup = setup;
+        }
         self
     }
 
-    /// How many CPUs the machine has.
-    pub fn cpus(mut self, cpus: usize) -> Self {
-        self.cpus = cpus;
+    /// A machine of so many CPUs that are all alike.
+    ///
+    /// # Panics
+    /// When that is none, or more than are modelled.
+    pub fn cpus(self, cpus: usize) -> Self {
+        self.machine(Machine::cpus(cpus))
+    }
+
+    /// The machine that it runs on.
+    pub fn machine(mut self, machine: Machine) -> Self {
+        self.machine = machine;
         self
     }
 
@@ -136,15 +154,9 @@ impl Scenario {
     /// checker finds something.
     pub fn run(&self) -> Result<Outcome, Failure> {
         let started = Instant::now();
-        let mut kernel = Kernel::boot(
-            self.image,
-            &self.ops,
-            self.cpus,
-            self.seed,
-            self.whole_trace,
-            &*self.setup,
-        )
-        .map_err(|e| self.failure("load", &e.to_string(), 0, Vec::new()))?;
+        let program = self.program.as_ref();
+        let mut kernel = Kernel::boot(&self.machine, program, self.seed, self.whole_trace)
+            .map_err(|e| self.failure("load", &e.to_string(), 0, Vec::new()))?;
         self.add_checkers(&mut kernel);
         for task in &self.tasks {
             kernel.spawn(task.clone());
@@ -160,11 +172,24 @@ impl Scenario {
         let waits_ns = kernel.tasks.iter_mut().map(|t| std::mem::take(&mut t.waits_ns)).collect();
         let (fault, now, events) = (kernel.fault().cloned(), kernel.now(), kernel.handled);
         let switches = kernel.cpus.iter().map(|cpu| cpu.switches).sum();
+        let lost_ns = kernel.cpus.iter().map(|cpu| cpu.costs.lost_ns).sum();
+        let exit = kernel.program_exit().cloned();
         let (recent, trace) = kernel.into_trace();
         match fault {
             Some(fault) => Err(self.failure(&fault.check, &fault.message, fault.at, recent)),
             None => {
-                Ok(Outcome { tasks, waits_ns, trace, simulated_ns: now, events, switches, wall })
+                let simulated_ns = now;
+                Ok(Outcome {
+                    tasks,
+                    waits_ns,
+                    trace,
+                    simulated_ns,
+                    events,
+                    switches,
+                    lost_ns,
+                    exit,
+                    wall,
+                })
             }
         }
     }
@@ -189,8 +214,8 @@ impl Scenario {
             at,
             scenario: self.name.clone(),
             seed: self.seed,
-            cpus: self.cpus,
-            recent,
+            machine: self.machine.to_string().into(),
+            recent: recent.into(),
         }
     }
 
@@ -222,15 +247,15 @@ pub struct Failure {
     pub at: u64,
     scenario: String,
     seed: u64,
-    cpus: usize,
-    recent: Vec<String>,
+    machine: Box<str>,
+    recent: Box<[String]>,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { check, message, at, scenario, seed, cpus, .. } = self;
+        let Failure { check, message, at, scenario, seed, machine, .. } = self;
         writeln!(f, "{check}: {message}")?;
-        writeln!(f, "scenario '{scenario}', seed {seed}, {cpus} CPUs, at {at} ns; before that:")?;
+        writeln!(f, "scenario '{scenario}', seed {seed}, {machine}, at {at} ns; before that:")?;
         for line in &self.recent {
             writeln!(f, "  {line}")?;
         }
@@ -259,6 +284,10 @@ pub struct Outcome {
     pub events: u64,
     /// How many context switches there were.
     pub switches: u64,
+    /// What the kernel took for itself on all CPUs, ns: see [`crate::Costs`].
+    pub lost_ns: u64,
+    /// Why the last program left before the end, if one did.
+    pub exit: Option<ProgramExit>,
     /// Wall time of it all, loading included.
     pub wall: Duration,
 }

@@ -246,12 +246,20 @@ pub struct Task {
     pub(crate) raw: Raw,
     /// Its run queue: where it runs, or last ran, or shall run.
     pub(crate) cpu: usize,
+    /// Where it last ran.
+    pub(crate) ran_on: Option<usize>,
     pub(crate) ops_state: OpsState,
     pub(crate) hand_overs: u64,
     /// The policy owes a dequeue for it.
     pub(crate) in_custody: bool,
     /// The queue in which it stands.
     pub(crate) dsq: Option<DsqRef>,
+    /// How often it was put into one: tells an iterator whether it is still the same time.
+    pub(crate) inserts: u64,
+    /// How far it has come in the fair class; 0 until it is first queued there.
+    pub(crate) vruntime: u64,
+    /// Its weight when it was.
+    pub(crate) queued_weight: u32,
     /// Verdict of an insert from select_cpu or enqueue: queue and flags.
     pub(crate) direct: Option<(u64, u64)>,
     pub(crate) selected_cpu: usize,
@@ -289,10 +297,14 @@ impl Task {
             raw: Raw::new(id, &spec, allowed, now, css_set),
             spec,
             cpu: 0,
+            ran_on: None,
             ops_state: OpsState::None,
             hand_overs: 0,
             in_custody: false,
             dsq: None,
+            inserts: 0,
+            vruntime: 0,
+            queued_weight: 0,
             direct: None,
             selected_cpu: 0,
             exec_start: 0,

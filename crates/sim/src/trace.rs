@@ -61,6 +61,10 @@ pub enum What {
     Idle,
     /// The CPU has something to run again.
     Busy,
+    /// The CPU goes off line, and takes no tasks any more.
+    Offline,
+    /// It is back.
+    Online,
     /// The scenario did something.
     Note(Rc<str>),
 }

@@ -1,10 +1,14 @@
 //! Runs in the simulator: the policies' own tests, level 1, planted faults, and
 //! what every run promises.
 
+mod cgroups;
+mod fair;
 mod faults;
+mod hotplug;
 mod lanes;
 mod level1;
 mod limits;
+mod machine;
 mod model;
 mod runs;
 mod turns;
