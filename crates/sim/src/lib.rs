@@ -10,23 +10,31 @@ mod cgroups;
 pub mod checkers;
 pub mod dsq;
 mod enqueue;
+mod fixed;
 mod idle;
 pub mod image;
 pub mod kernel;
 mod kfuncs;
 mod maps;
 pub mod metasched;
+mod operate;
 pub mod random;
+pub mod requests;
 pub mod scenario;
 mod sched_info;
 mod schedule;
+pub mod span;
+pub mod step;
+mod sync;
 pub mod task;
 pub mod trace;
 mod waking;
+pub mod world;
 
 pub use metasched::scenario as policy;
 pub use scenario::{Failure, Outcome, Scenario, seeds};
-pub use task::{Span, TaskSpec};
+pub use span::Span;
+pub use task::TaskSpec;
 
 /// Milliseconds in ns.
 pub const fn ms(n: u64) -> u64 {
