@@ -3,6 +3,7 @@
 
 mod behaviour;
 mod faults;
+mod files;
 mod lanes;
 mod level1;
 mod limits;
