@@ -15,9 +15,12 @@ use crate::kfuncs::Host;
 use crate::load::{Class, Phase, Program, ProgramExit};
 use crate::machine::Machine;
 use crate::maps::Maps;
+use crate::operate::FOR_EVER_NS;
 use crate::random::Random;
-use crate::task::{Next, Raw, Task, TaskId, TaskSpec};
+use crate::step::Name;
+use crate::task::{Next, Raw, Task, TaskFigures, TaskId, TaskSpec};
 use crate::trace::{Observed, Trace, What};
+use crate::world::World;
 use metasched_base::Result;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -59,6 +62,8 @@ pub(crate) enum Event {
     Attach(Box<Program>),
     Enabled,
     Detach(ProgramExit),
+    IoDone { device: Name, task: TaskId },
+    Request(Name),
     Act(Act),
 }
 
@@ -151,6 +156,7 @@ pub struct Kernel {
     pub(crate) searched: Searched,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Task>,
+    pub(crate) world: World,
     cgroups: Cgroups,
     pub(crate) idle_tasks: Vec<Raw>,
     pub(crate) global: Dsq,
@@ -206,6 +212,7 @@ impl Kernel {
             searched: Searched::of(machine, &all),
             cpus: (0..cpus).map(|_| Cpu::default()).collect(),
             tasks: Vec::new(),
+            world: World::default(),
             cgroups,
             idle_tasks: (0..cpus).map(|cpu| Raw::idle(cpu, root)).collect(),
             global: Dsq::default(),
@@ -432,8 +439,7 @@ impl Kernel {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Arrive(spec) => {
-                let which = self.random.within(0, self.active.count() as u64 - 1) as usize;
-                let cpu = self.active.iter().nth(which).expect("one of those counted");
+                let cpu = self.any_cpu();
                 let task = self.bear(spec, cpu, false);
                 self.wake_up(task, cpu, scx::WAKE_TTWU);
             }
@@ -457,9 +463,17 @@ impl Kernel {
             }
             Event::Tick(cpu) => self.tick(cpu),
             Event::Kick { cpu, flags } => self.kicked(cpu, flags),
+            Event::IoDone { device, task } => self.io_done(&device, task),
+            Event::Request(queue) => self.request_arrives(&queue),
             Event::Act(act) => act(self),
         }
         self.run_deferred();
+    }
+
+    /// Where an interrupt comes that belongs to no CPU.
+    pub(crate) fn any_cpu(&mut self) -> usize {
+        let which = self.random.within(0, self.active.count() as u64 - 1) as usize;
+        self.active.iter().nth(which).expect("one of those counted")
     }
 
     /// Makes a task and tells the policy: init_task, enable, set_weight.
@@ -501,10 +515,16 @@ impl Kernel {
             Next::Yield => self.yield_now(cpu),
             Next::Fork(spec) => {
                 let child = self.bear(spec, cpu, true);
+                self.tasks[child.0].doing.parent = Some(id);
+                self.tasks[id.0].doing.children += 1;
                 self.wake_up(child, cpu, scx::WAKE_FORK);
                 self.plan_run_end(cpu);
             }
-            Next::Exit => self.block(cpu, true),
+            Next::Operate(step) => self.operate(cpu, &step),
+            Next::Exit => {
+                self.exit_notify(cpu, id);
+                self.block(cpu, true);
+            }
         }
     }
 
@@ -513,8 +533,27 @@ impl Kernel {
         let Some(id) = self.cpus[cpu].curr else { return };
         self.cpus[cpu].epoch += 1;
         let (epoch, remaining) = (self.cpus[cpu].epoch, self.tasks[id.0].remaining);
-        let end = self.now + self.cpus[cpu].costs.due_ns + remaining;
-        self.schedule_at(end, Event::RunEnd { cpu, epoch });
+        // Who spins is let go by somebody else.
+        if remaining < FOR_EVER_NS / 2 {
+            let end = self.now + self.cpus[cpu].costs.due_ns + remaining;
+            self.schedule_at(end, Event::RunEnd { cpu, epoch });
+        }
+    }
+
+    /// Figures count from now on: what was before warmed up.
+    pub fn forget_figures(&mut self) {
+        self.note("figures count from here");
+        for cpu in 0..self.cpus.len() {
+            self.update_curr(cpu);
+            self.cpus[cpu].switches = 0;
+        }
+        for task in &mut self.tasks {
+            let TaskFigures { first_run_ns, exited_ns, .. } = task.figures;
+            task.figures = TaskFigures { first_run_ns, exited_ns, ..Default::default() };
+            task.waits_ns.clear();
+            task.doing.responses_ns.clear();
+            task.doing.done = 0;
+        }
     }
 
     /// Ends the run: the policy is detached, the checkers give their last word.
@@ -604,6 +643,7 @@ impl Kernel {
         self.note(&format!("task {} moves to cgroup '{path}'", task.0));
         let css_set = self.css_set(path);
         self.tasks[task.0].c_mut().cgroups = css_set;
+        self.tasks[task.0].cgroup = path.to_owned();
     }
 
     /// Writes `cpu.idle` of a cgroup.
@@ -630,6 +670,12 @@ impl Kernel {
     pub fn task_named(&self, name: &str) -> TaskId {
         let at = self.tasks.iter().position(|task| task.name == name);
         TaskId(at.unwrap_or_else(|| panic!("no task is called '{name}'")))
+    }
+
+    /// The tasks of a group that live.
+    pub fn tasks_in_group(&self, group: &str) -> Vec<TaskId> {
+        let of = |i: &usize| !self.tasks[*i].dead && self.tasks[*i].spec.group == group;
+        (0..self.tasks.len()).filter(of).map(TaskId).collect()
     }
 
     /// Any task that lives: the `which`-th, counted round and round.

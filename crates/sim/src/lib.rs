@@ -15,6 +15,8 @@ mod dsq_iter;
 mod enqueue;
 mod fair;
 mod hotplug;
+pub mod file;
+mod fixed;
 mod idle;
 pub mod image;
 pub mod kernel;
@@ -23,20 +25,28 @@ mod load;
 pub mod machine;
 mod maps;
 pub mod metasched;
+mod operate;
+pub mod options;
 pub mod random;
+pub mod requests;
 pub mod scenario;
 mod sched_info;
 mod schedule;
+pub mod span;
+pub mod step;
+mod sync;
 pub mod task;
 pub mod trace;
 mod waking;
 mod watchdog;
+pub mod world;
 
 pub use load::{Program, ProgramExit};
 pub use machine::{Costs, Machine};
 pub use metasched::scenario as policy;
 pub use scenario::{Failure, Outcome, Scenario, seeds};
-pub use task::{Span, TaskSpec};
+pub use span::Span;
+pub use task::TaskSpec;
 
 /// Milliseconds in ns.
 pub const fn ms(n: u64) -> u64 {

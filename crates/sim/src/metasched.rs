@@ -130,6 +130,43 @@ pub fn set_app(kernel: &mut Kernel, app: u32, policy: &str, weight: u32) {
     must(kernel, "sim_set_app", [app.into(), u64::from(number) << 32 | u64::from(weight)]);
 }
 
+/// `LANE_OPTIONS_MAX` of `bpf/lane.h`.
+const OPTIONS_MAX: usize = 5;
+
+/// `struct app_args` of `meta/types.h`.
+#[repr(C)]
+struct AppArgs {
+    app: u32,
+    policy: u32,
+    weight: u32,
+    weight_fixed: u32,
+    options: [u64; OPTIONS_MAX],
+}
+
+/// The same as [`set_app`] with options, by their numbers; and with a weight that stays
+/// whatever `cpu.weight` says, if `weight_fixed`.
+pub fn set_app_with(
+    kernel: &mut Kernel,
+    app: u32,
+    policy: &str,
+    (weight, weight_fixed): (u32, bool),
+    options: &[(usize, u64)],
+) {
+    kernel.note(&format!("application {app} on {policy}, weight {weight}, options {options:?}"));
+    let policy = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
+    let mut args = AppArgs {
+        app,
+        policy,
+        weight,
+        weight_fixed: weight_fixed.into(),
+        options: [u64::MAX; OPTIONS_MAX],
+    };
+    for (number, value) in options {
+        args.options[*number] = *value;
+    }
+    must(kernel, "set_app", [std::ptr::from_mut(&mut args) as u64, 0]);
+}
+
 /// Takes an application's lane away; its tasks go to the root lane.
 pub fn drop_app(kernel: &mut Kernel, app: u32) {
     kernel.note(&format!("application {app} has no lane any more"));

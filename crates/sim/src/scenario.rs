@@ -8,7 +8,10 @@ use crate::image::Image;
 use crate::kernel::{Act, Kernel};
 use crate::load::{Program, ProgramExit};
 use crate::machine::Machine;
-use crate::task::{TaskFigures, TaskSpec};
+use crate::requests::Arrivals;
+use crate::span::Span;
+use crate::task::{Task, TaskFigures, TaskSpec};
+use crate::world::World;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,6 +38,7 @@ pub struct Scenario {
     machine: Machine,
     seed: u64,
     tasks: Vec<TaskSpec>,
+    world: World,
     acts: Vec<(u64, Act)>,
     wait_bound_ns: u64,
     shares: Option<Shares>,
@@ -62,6 +66,7 @@ impl Scenario {
             machine: Machine::cpus(1),
             seed: seed_of_environment().unwrap_or(1),
             tasks: Vec::new(),
+            world: World::default(),
             acts: Vec::new(),
             wait_bound_ns: WAIT_BOUND_NS,
             shares: None,
@@ -111,6 +116,42 @@ impl Scenario {
         self
     }
 
+    /// Adds to what the tasks share.
+    pub fn with(mut self, add: impl FnOnce(&mut World)) -> Self {
+        add(&mut self.world);
+        self
+    }
+
+    /// Adds a pipe that holds so many messages.
+    pub fn pipe(self, name: &str, capacity: usize) -> Self {
+        self.with(|world| world.pipe(name, capacity))
+    }
+
+    /// Adds a mutex.
+    pub fn lock(self, name: &str) -> Self {
+        self.with(|world| world.lock(name))
+    }
+
+    /// Adds a barrier, see [`World::barrier`].
+    pub fn barrier(self, name: &str, parties: usize, spin_ns: u64) -> Self {
+        self.with(|world| world.barrier(name, parties, spin_ns))
+    }
+
+    /// Adds a device that works on `depth` operations at a time.
+    pub fn device(self, name: &str, depth: usize, service: Span) -> Self {
+        self.with(|world| world.device(name, depth, service))
+    }
+
+    /// Adds requests that arrive.
+    pub fn arrivals(self, name: &str, arrivals: Arrivals) -> Self {
+        self.with(|world| world.arrivals(name, arrivals))
+    }
+
+    /// What happens before that time, ns, counts in no figures, and in checks it does.
+    pub fn warm_up(self, ns: u64) -> Self {
+        self.at(ns, Kernel::forget_figures)
+    }
+
     /// Does something at a given time, ns.
     pub fn at(mut self, ns: u64, act: impl Fn(&mut Kernel) + 'static) -> Self {
         self.acts.push((ns, Arc::new(act)));
@@ -158,6 +199,8 @@ impl Scenario {
         let mut kernel = Kernel::boot(&self.machine, program, self.seed, self.whole_trace)
             .map_err(|e| self.failure("load", &e.to_string(), 0, Vec::new()))?;
         self.add_checkers(&mut kernel);
+        kernel.world = self.world.clone();
+        kernel.begin_arrivals();
         for task in &self.tasks {
             kernel.spawn(task.clone());
         }
@@ -170,6 +213,13 @@ impl Scenario {
         let tasks =
             kernel.tasks.iter().map(|task| (task.name.clone(), task.figures)).collect::<Vec<_>>();
         let waits_ns = kernel.tasks.iter_mut().map(|t| std::mem::take(&mut t.waits_ns)).collect();
+        let work = kernel.tasks.iter_mut().map(Work::of).collect();
+        let unanswered = kernel
+            .world
+            .queues
+            .iter()
+            .map(|(name, queue)| (name.to_string(), queue.unanswered()))
+            .collect();
         let (fault, now, events) = (kernel.fault().cloned(), kernel.now(), kernel.handled);
         let switches = kernel.cpus.iter().map(|cpu| cpu.switches).sum();
         let lost_ns = kernel.cpus.iter().map(|cpu| cpu.costs.lost_ns).sum();
@@ -182,6 +232,8 @@ impl Scenario {
                 Ok(Outcome {
                     tasks,
                     waits_ns,
+                    work,
+                    unanswered,
                     trace,
                     simulated_ns,
                     events,
@@ -271,11 +323,42 @@ impl fmt::Debug for Failure {
     }
 }
 
+/// What one task worked, and for whom.
+struct Work {
+    group: String,
+    cgroup: String,
+    responses_ns: Vec<u64>,
+    done: u64,
+}
+
+impl Work {
+    fn of(task: &mut Task) -> Work {
+        Work {
+            group: task.spec.group.clone(),
+            cgroup: std::mem::take(&mut task.cgroup),
+            responses_ns: std::mem::take(&mut task.doing.responses_ns),
+            done: task.doing.done,
+        }
+    }
+
+    /// Whether it is of that group, in that cgroup, or in one below it.
+    fn belongs_to(&self, name: &str) -> bool {
+        let below = self
+            .cgroup
+            .strip_prefix(name)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') && !name.is_empty());
+        self.group == name || below
+    }
+}
+
 /// What a run gave.
 pub struct Outcome {
     tasks: Vec<(String, TaskFigures)>,
     /// Beside those.
     waits_ns: Vec<Vec<u64>>,
+    /// Beside those too.
+    work: Vec<Work>,
+    unanswered: Vec<(String, u64)>,
     /// Every event as text, where it was asked for.
     pub trace: String,
     /// Simulated time, ns.
@@ -314,6 +397,36 @@ impl Outcome {
         let mut waits: Vec<u64> = of.flat_map(|(_, waits)| waits).copied().collect();
         waits.sort_unstable();
         waits
+    }
+
+    fn work_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Work> {
+        self.work.iter().filter(move |work| work.belongs_to(name))
+    }
+
+    /// How long requests took, from their arrival to their answer, ns, in ascending order:
+    /// those that tasks answered which are of the group of that name, in the cgroup of that
+    /// name, or in one below it. A task that was moved counts where it was last.
+    pub fn responses_ns(&self, name: &str) -> Vec<u64> {
+        let mut all: Vec<u64> =
+            self.work_of(name).flat_map(|work| &work.responses_ns).copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// How many units of work the same tasks did; a request is one, and `done` steps say more.
+    pub fn done(&self, name: &str) -> u64 {
+        self.work_of(name).map(|work| work.done).sum()
+    }
+
+    /// Group and cgroup of all tasks, beside [`Outcome::all`].
+    pub fn belongings(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.work.iter().map(|work| (work.group.as_str(), work.cgroup.as_str()))
+    }
+
+    /// Requests that arrived and were not answered by the end of the run, by the name of
+    /// their queue: more than a few, and response times tell only half of the story.
+    pub fn unanswered(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.unanswered.iter().map(|(name, n)| (name.as_str(), *n))
     }
 
     /// The names of the tasks in the order in which they first ran.

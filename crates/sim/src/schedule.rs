@@ -156,6 +156,7 @@ impl Kernel {
             return;
         }
         self.tasks[id.0].c_mut().nivcsw += 1;
+        self.tasks[id.0].figures.involuntary_switches += 1;
         self.tasks[id.0].runnable_since = Some(self.now);
         let p = self.pointer(id);
         self.call(self.ops.stopping, "stopping", cpu, May::Look, [p, 1, 0]);

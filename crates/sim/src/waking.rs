@@ -19,6 +19,7 @@ impl Kernel {
     pub(crate) fn wake_up(&mut self, id: TaskId, waker: usize, wake_flags: u64) {
         self.observe(waker, Some(id), What::Wake);
         self.tasks[id.0].runnable_since = Some(self.now);
+        self.tasks[id.0].doing.wakes(self.now);
         let (cpu, selected) = self.select_task_rq(id, waker, wake_flags);
         self.set_task_cpu(id, cpu);
         let woken = if wake_flags & scx::WAKE_FORK == 0 { scx::ENQ_WAKEUP } else { 0 };
@@ -88,6 +89,7 @@ impl Kernel {
     pub(crate) fn block(&mut self, cpu: usize, dies: bool) {
         let id = self.cpus[cpu].curr.expect("only what runs can block");
         self.tasks[id.0].c_mut().nvcsw += 1;
+        self.tasks[id.0].figures.voluntary_switches += 1;
         self.dequeue_task(id, scx::DEQ_SLEEP, false);
         self.sched_info_dequeue(id);
         self.observe(cpu, Some(id), What::Sleep);

@@ -5,6 +5,8 @@ mod cgroups;
 mod fair;
 mod faults;
 mod hotplug;
+mod behaviour;
+mod files;
 mod lanes;
 mod level1;
 mod limits;
