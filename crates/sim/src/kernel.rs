@@ -9,6 +9,7 @@ use crate::dsq::Dsq;
 use crate::image::Image;
 use crate::kfuncs::Host;
 use crate::maps::Maps;
+use crate::observer::Shared;
 use crate::random::Random;
 use crate::task::{Next, Raw, Task, TaskId, TaskSpec};
 use crate::trace::{Observed, Trace, What};
@@ -144,6 +145,7 @@ pub struct Kernel {
     scheduled: u64,
     pub(crate) handled: u64,
     checkers: Vec<Box<dyn Checker>>,
+    observers: Vec<Shared>,
     trace: Trace,
     fault: Option<Fault>,
 }
@@ -192,6 +194,7 @@ impl Kernel {
             scheduled: 0,
             handled: 0,
             checkers: Vec::new(),
+            observers: Vec::new(),
             trace: Trace::new(whole_trace),
             fault: None,
         };
@@ -220,7 +223,12 @@ impl Kernel {
         self.checkers.push(checker);
     }
 
-    /// Tells the checkers how the machine stands before anything happens.
+    /// Adds a reader; it sees what happens from now on.
+    pub fn read_by(&mut self, observer: Shared) {
+        self.observers.push(observer);
+    }
+
+    /// Tells checkers and readers how the machine stands before anything happens.
     pub fn observe_all_idle(&mut self) {
         for cpu in 0..self.cpus.len() {
             self.observe(cpu, None, What::Idle);
@@ -268,6 +276,9 @@ impl Kernel {
                 let check = checker.name().to_owned();
                 self.fault = Some(Fault { check, message, at: self.now });
             }
+        }
+        for observer in &self.observers {
+            observer.borrow_mut().observe(&event);
         }
         self.trace.record(event);
     }
@@ -435,6 +446,10 @@ impl Kernel {
         if self.tasks[id.0].c().scx.disallow {
             self.fail("refused", "ops.init_task set disallow, which is not modelled");
         }
+        for observer in &self.observers {
+            let task = &self.tasks[id.0];
+            observer.borrow_mut().born(id, &task.name, &task.spec.cgroup);
+        }
         self.observe(cpu, Some(id), What::Arrive { weight, allowed: Rc::new(allowed) });
         self.call(self.ops.enable, "enable", cpu, May::Look, [p, 0, 0]);
         self.call(self.ops.set_weight, "set_weight", cpu, May::Look, [p, weight.into(), 0]);
@@ -486,8 +501,12 @@ impl Kernel {
                 self.fault = Some(Fault { check, message, at: self.now });
             }
         }
-        // No checker watches a machine that is taken apart.
+        for observer in &self.observers {
+            observer.borrow_mut().finish(self.now);
+        }
+        // Nobody watches a machine that is taken apart.
         self.checkers.clear();
+        self.observers.clear();
         for id in (0..self.tasks.len()).map(TaskId) {
             if !self.tasks[id.0].dead {
                 self.dequeue_task(id, scx::DEQ_SCHED_CHANGE, false);
@@ -557,6 +576,9 @@ impl Kernel {
         self.note(&format!("task {} moves to cgroup '{path}'", task.0));
         let css_set = self.css_set(path);
         self.tasks[task.0].c_mut().cgroups = css_set;
+        for observer in &self.observers {
+            observer.borrow_mut().moved(self.now, task, path);
+        }
     }
 
     /// Writes `cpu.idle` of a cgroup.

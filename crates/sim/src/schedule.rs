@@ -196,6 +196,7 @@ impl Kernel {
 
     /// Kicks take effect after the callback, by an interrupt.
     pub(crate) fn kick(&mut self, cpu: usize, flags: u64) {
+        self.observe(cpu, None, What::Kick { preempt: flags & scx::KICK_PREEMPT != 0 });
         let delay = self.ipi_delay();
         self.schedule_at(self.now + delay, Event::Kick { cpu, flags });
     }
