@@ -222,6 +222,102 @@ fn a_picture_is_drawn_or_refused_with_a_window_that_can_be_drawn() {
     assert!(place.path("b.svg").exists());
 }
 
+/// Every cgroup has tasks that sleep, and more work than CPUs.
+fn two_services() -> Place {
+    let place = Place::new();
+    let scenario = SCENARIO.replace("run = \"1s\"", "run = \"5ms..20ms\"\nsleep = \"1ms\"");
+    std::fs::write(place.path("two.toml"), scenario).unwrap();
+    place
+}
+
+#[test]
+fn a_plan_says_what_each_cgroup_prefers_and_weighs_them() {
+    let place = two_services();
+    let plan = place.json(&["plan", "two.toml", "--plan-runs", "3"]);
+    let apps = plan["apps"].as_array().unwrap();
+    let names: Vec<&str> = apps.iter().map(|a| a["cgroup"].as_str().unwrap()).collect();
+    assert_eq!(names, ["batch", "web"]);
+    for strategy in ["round-robin", "delta", "benefit", "delta-benefit"] {
+        let sum: f64 = apps.iter().map(|a| a["weights"][strategy].as_f64().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-5, "{strategy}: {sum}");
+    }
+    let delta = |app: &serde_json::Value| app["weights"]["delta"].as_f64().unwrap();
+    assert!(delta(&apps[0]) > 0.6, "the slower one gets more: {plan:#}");
+    let text = place.text(&["plan", "small.toml", "--plan-runs", "3"]);
+    assert!(text.contains("tasks of 'batch' never sleep"), "{text}");
+}
+
+#[test]
+fn a_scenario_without_cgroups_has_nothing_to_plan() {
+    let place = Place::new();
+    let flat = SCENARIO.replace("cgroup = \"web\"\n", "").replace("cgroup = \"batch\"\n", "");
+    std::fs::write(place.path("flat.toml"), flat).unwrap();
+    let (code, said) = place.refused(&["plan", "flat.toml"]);
+    assert!(code == 3 && said.contains("root cgroup"), "{said}");
+}
+
+#[test]
+fn strategies_are_compared_in_turns_and_as_lanes() {
+    let place = two_services();
+    let report = place.json(&["two.toml", "--strategy", "round-robin,delta", "--plan-runs", "3"]);
+    let names: Vec<&str> = report["contenders"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["name"].as_str().unwrap())
+        .collect();
+    let wanted = [
+        "vtime",
+        "round-robin, turns of 10ms",
+        "round-robin, lanes",
+        "delta, turns of 10ms",
+        "delta, lanes",
+    ];
+    assert_eq!(names, wanted);
+    let (code, said) = place.refused(&["small.toml", "--strategy", "delta", "--plan-runs", "3"]);
+    assert!(code == 3 && said.contains("round-robin needs no figures"), "{said}");
+}
+
+#[test]
+fn turns_are_taken_as_they_are_written() {
+    let place = Place::new();
+    let run = |turns| place.json(&["small.toml", "--turns", turns]);
+    let alone = place.json(&["small.toml", "--policy", "vtime"]);
+    let wait = |report: &serde_json::Value| {
+        report["contenders"][0]["groups"][1]["wait"]["p99_ns"].as_u64().unwrap()
+    };
+    assert_ne!(wait(&run("vtime=3ms,fifo=1ms")), wait(&alone));
+    let (code, said) = place.refused(&["small.toml", "--turns", "vtime=1ns"]);
+    assert_eq!(code, 3, "{said}");
+    let (code, said) = place.refused(&["small.toml", "--turns", "vtime=1ms", "--set", "slice=5ms"]);
+    assert!(code == 2 && said.contains("defaults"), "{said}");
+}
+
+#[test]
+fn tuning_ends_with_a_command_that_can_be_run() {
+    let place = two_services();
+    let common = ["tune", "two.toml", "--strategies", "round-robin", "--plan-runs", "3"];
+    let tuned = place.json(&[&common[..], &["--runs", "2"]].concat());
+    let table = tuned["table"].as_array().unwrap();
+    assert!(table.len() > 5 && table.iter().all(|row| !row["ratio"].is_null()), "{tuned:#}");
+    let best = &table[tuned["best"].as_u64().unwrap() as usize]["command"];
+    let words: Vec<&str> = best.as_str().unwrap().split(' ').skip(2).collect();
+    place.text(&words);
+}
+
+#[test]
+fn a_run_that_fails_ends_with_status_10_and_the_command_that_fails_again() {
+    let place = Place::new();
+    let crowd = SCENARIO.replace("count = 3", "count = 40").replace("cpus = 2", "cpus = 1");
+    std::fs::write(place.path("crowd.toml"), crowd).unwrap();
+    let args = ["crowd.toml", "--duration", "35s", "--set", "slice=1s", "--compare", "fifo"];
+    let (code, said) = place.refused(&args);
+    assert_eq!(code, 10, "{said}");
+    assert!(said.contains("waiting_bounded") && said.contains("under fifo with seed 1"), "{said}");
+    let again = said.trim_end().rsplit_once("metasched sim ").unwrap().1;
+    assert_eq!(place.refused(&again.split(' ').collect::<Vec<_>>()), (10, said.clone()));
+}
+
 /// For a newcomer's first run, on two slow CPUs that do other things too.
 const PATIENCE: Duration = Duration::from_secs(2);
 

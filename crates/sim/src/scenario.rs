@@ -10,6 +10,7 @@ use crate::machine::Machine;
 use crate::observer::{Observer, Shared};
 use crate::task::{TaskFigures, TaskSpec};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -96,6 +97,17 @@ impl Scenario {
     /// Adds `n` tasks.
     pub fn tasks(mut self, n: usize, task: impl Fn(usize) -> TaskSpec) -> Self {
         self.tasks.extend((0..n).map(task));
+        self
+    }
+
+    /// The cgroups that its tasks are in when they are born; the root's is empty.
+    pub fn cgroups(&self) -> BTreeSet<&str> {
+        self.tasks.iter().map(|task| task.cgroup.as_str()).collect()
+    }
+
+    /// The same with the tasks of one cgroup alone.
+    pub fn only_in(mut self, cgroup: &str) -> Self {
+        self.tasks.retain(|task| task.cgroup == cgroup);
         self
     }
 

@@ -4,9 +4,12 @@ mod bed;
 mod compare;
 mod contender;
 mod pictures;
+mod plan;
 mod replay;
 mod runs;
 mod show;
+mod strategies;
+mod tune;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,14 +17,14 @@ use std::time::Duration;
 use metasched_base::{Error, Kind, Result, parse_duration};
 use metasched_sim::metasched::POLICIES;
 
-use super::lane::Setting;
 use super::percent::parse_percent;
 use super::run::DEFAULT_POLICY;
 use crate::context::Context;
-use bed::{Bed, MachineArgs};
+use bed::{Bed, BedArgs};
 use compare::Comparison;
-use contender::{Contender, LaneArg};
+use contender::{Contender, LaneArg, TurnArg};
 use runs::{Runner, Seeds};
+use strategies::StrategyArgs;
 
 /// Simulates a scenario: the policies' own source on a modelled machine, in user space.
 ///
@@ -30,12 +33,14 @@ use runs::{Runner, Seeds};
 /// --lanes and --compare the cgroups have the policies that the scenario says. What is
 /// modelled, and what a scenario may say: docs/simulator.md.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
-    /// The scenario
-    #[arg(value_name = "SCENARIO.toml")]
-    scenario: PathBuf,
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    bed: BedArgs,
     /// Everything under this policy
-    #[arg(long, value_name = "POLICY", conflicts_with_all = ["lanes", "compare"])]
+    #[arg(long, value_name = "POLICY", conflicts_with_all = ["lanes", "compare", "strategy"])]
     policy: Option<String>,
     /// Cgroups on lanes of their own, side by side
     #[arg(
@@ -52,26 +57,24 @@ pub struct Args {
     /// is what the scenario says of its cgroups
     #[arg(long, value_name = "POLICY,...", num_args = 0..=1)]
     compare: Option<Option<String>>,
-    /// An option of the policy, or of each: slice=5ms
-    #[arg(long = "set", value_name = "OPTION=VALUE")]
-    settings: Vec<Setting>,
+    /// The whole machine goes from policy to policy
+    #[arg(
+        long,
+        value_name = "POLICY=TIME,...",
+        value_delimiter = ',',
+        conflicts_with_all = ["policy", "lanes", "compare"]
+    )]
+    turns: Vec<TurnArg>,
     #[command(flatten)]
-    machine: MachineArgs,
-    /// How long it runs, in simulated time, instead of what the scenario says
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    duration: Option<Duration>,
-    /// How much of that is not counted
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    warm_up: Option<Duration>,
-    /// The seed from which all chance follows, instead of what the scenario says. Further
-    /// runs take the numbers after it
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    strategies: StrategyArgs,
+    /// Only the tasks of this cgroup
+    #[arg(long, value_name = "CGROUP")]
+    only: Option<String>,
     /// How many runs, each with a seed of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     runs: u64,
     /// Repeats until each ratio's 95 % interval is narrow enough
-    #[arg(long, requires = "compare", conflicts_with = "runs")]
+    #[arg(long, conflicts_with = "runs")]
     until_narrow: bool,
     /// With --until-narrow: how far an interval may reach to either side
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = parse_percent)]
@@ -80,10 +83,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(2..=100_000))]
     most_runs: u64,
     /// Writes a trace that ui.perfetto.dev opens: CPUs, tasks, queues, wake-ups, kicks
-    #[arg(long, value_name = "FILE.pftrace", conflicts_with_all = ["compare", "runs"])]
+    #[arg(long, value_name = "FILE.pftrace", conflicts_with_all = ["compare", "strategy", "runs", "until_narrow"])]
     trace: Option<PathBuf>,
     /// Draws who had which CPU when
-    #[arg(long, value_name = "FILE.svg", conflicts_with_all = ["compare", "runs"])]
+    #[arg(long, value_name = "FILE.svg", conflicts_with_all = ["compare", "strategy", "runs", "until_narrow"])]
     gantt: Option<PathBuf>,
     /// With --trace or --gantt: where the window begins; the end of the warm-up if not given
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -91,6 +94,12 @@ pub struct Args {
     /// With --trace or --gantt: where the window ends
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     to: Option<Duration>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Plan(plan::Args),
+    Tune(tune::Args),
 }
 
 impl Args {
@@ -102,8 +111,15 @@ impl Args {
     }
 
     /// Who is to be simulated, the one that the others are compared with first.
-    fn contenders(&self, bed: &Bed) -> Result<Vec<Contender>> {
-        let policy = |name: &str| Contender::policy(name, &self.settings);
+    fn contenders(&self, bed: &Bed, context: &Context) -> Result<Vec<Contender>> {
+        let settings = &self.bed.settings;
+        let policy = |name: &str| Contender::policy(name, settings);
+        if !self.strategies.strategy.is_empty() {
+            let again = |seed| replay::command(self, None, seed);
+            let preference = &self.strategies.preference;
+            let plan = plan::plan(bed, &self.bed, preference, &again, context)?;
+            return strategies::contenders(&self.strategies, &self.bed, &plan);
+        }
         if let Some(compared) = &self.compare {
             let all = || POLICIES.iter().map(|name| (*name).to_owned()).collect();
             let names: Vec<String> = compared
@@ -116,23 +132,39 @@ impl Args {
         }
         Ok(vec![match &self.policy {
             Some(name) => policy(name)?,
+            None if !self.turns.is_empty() => Contender::turns(self.turns.clone(), settings)?,
             None if self.lanes.is_empty() => self.lanes_of_file(bed)?,
-            None => Contender::lanes(self.lanes.clone(), &self.default, &self.settings)?,
+            None => Contender::lanes(self.lanes.clone(), &self.default, settings)?,
         }])
     }
 
     fn lanes_of_file(&self, bed: &Bed) -> Result<Contender> {
-        Contender::of_file(&bed.file, &self.default, &self.settings)
+        Contender::of_file(&bed.file, &self.default, &self.bed.settings)
     }
 }
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
-    let bed = Bed::new(&args.scenario, &args.machine, args.duration, args.warm_up)?;
-    let contenders = args.contenders(&bed)?;
-    let first = args.seed.or(bed.file.seed).unwrap_or(1);
+    match &args.command {
+        Some(Command::Plan(args)) => return plan::run(args, context),
+        Some(Command::Tune(args)) => return tune::run(args, context),
+        None => {}
+    }
+    let bed = args.bed.bed()?;
+    let contenders = args.contenders(&bed, context)?;
+    if args.until_narrow && contenders.len() == 1 {
+        return Err(Error::new(Kind::Usage, "repeat until narrow", "there is nothing to compare")
+            .remedy("add --compare or --strategy; or give a number of --runs"));
+    }
+    let first = args.bed.first_seed(&bed);
     let replay = |contender: Option<&Contender>, seed| replay::command(args, contender, seed);
-    let runner = Runner { bed: &bed, contenders: &contenders, replay: &replay, context };
+    let runner = Runner {
+        bed: &bed,
+        contenders: &contenders,
+        only: args.only.as_deref(),
+        replay: &replay,
+        context,
+    };
     if args.trace.is_some() || args.gantt.is_some() {
         let window = pictures::Window::new(args.from, args.to, &bed)?;
         let files = pictures::Files { trace: args.trace.as_deref(), gantt: args.gantt.as_deref() };

@@ -1,11 +1,13 @@
 //! What every contender is given alike: the scenario, the machine, the time.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use metasched_base::{Error, Kind, Result, format_duration};
+use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
 use metasched_sim::Machine;
 use metasched_sim::file::{MachineSpec, ScenarioFile};
+
+use crate::commands::lane::Setting;
 
 /// The modelled machine, where it is not to be the scenario's.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -24,6 +26,50 @@ pub struct MachineArgs {
     pub smt: Option<bool>,
 }
 
+/// What is simulated, on what, for how long; shared with `plan` and `tune`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct BedArgs {
+    /// The scenario
+    // Absent only where a subcommand stands in its place.
+    #[arg(value_name = "SCENARIO.toml", required = true)]
+    pub scenario: Option<PathBuf>,
+    /// An option of the policy, or of each: slice=5ms
+    #[arg(long = "set", value_name = "OPTION=VALUE")]
+    pub settings: Vec<Setting>,
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// How long it runs, in simulated time, instead of what the scenario says
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// How much of that is not counted
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub warm_up: Option<Duration>,
+    /// The seed from which all chance follows, instead of what the scenario says. Further
+    /// runs take the numbers after it
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+impl BedArgs {
+    /// Where the scenario is.
+    pub fn path(&self) -> &Path {
+        self.scenario.as_deref().expect("clap asks for it")
+    }
+
+    /// The seed of the first run.
+    pub fn first_seed(&self, bed: &Bed) -> u64 {
+        self.seed.or(bed.file.seed).unwrap_or(1)
+    }
+
+    /// Reads the scenario; what is given here counts more than what it says.
+    ///
+    /// # Errors
+    /// When it cannot be read, or nothing would be left of it.
+    pub fn bed(&self) -> Result<Bed> {
+        Bed::new(self.path(), &self.machine, self.duration, self.warm_up)
+    }
+}
+
 /// The test bed.
 pub struct Bed {
     pub file: ScenarioFile,
@@ -34,8 +80,7 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Reads the scenario; what is given here counts more than what it says.
-    pub fn new(
+    fn new(
         path: &Path,
         machine: &MachineArgs,
         duration: Option<Duration>,

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use metasched_base::{Error, Kind, Result};
-use metasched_stats::{DurationHistogram, Interval, mean, paired_estimate, paired_ratio};
+use metasched_stats::{
+    DurationHistogram, Interval, geometric_mean, mean, paired_estimate, paired_ratio,
+};
 use serde::Serialize;
 
 use super::bed::Bed;
@@ -124,7 +126,7 @@ impl Metric {
     fn of(self, group: &Group, work: Work, run: &Run) -> Option<f64> {
         let p99 = |of: &DurationHistogram| of.percentile_ns(0.99).map(|ns| ns as f64);
         match self {
-            Metric::Throughput => Some(per_second(work.amount(group), run.window_ns)),
+            Metric::Throughput => Some(work.per_second(group, run)),
             Metric::WaitP99 => p99(&group.figures.waits),
             Metric::ResponseP99 => p99(&group.responses),
         }
@@ -132,6 +134,11 @@ impl Metric {
 }
 
 impl Work {
+    /// The throughput of a group in a run.
+    pub fn per_second(self, group: &Group, run: &Run) -> f64 {
+        per_second(self.amount(group), run.window_ns)
+    }
+
     fn amount(self, group: &Group) -> f64 {
         match self {
             Work::Requests => group.done as f64,
@@ -141,12 +148,23 @@ impl Work {
     }
 }
 
+/// The version of the command, with a hash of what decides what a run does.
+pub fn version() -> String {
+    format!("{}+{}", env!("CARGO_PKG_VERSION"), env!("SIM_SOURCES"))
+}
+
 fn per_second(amount: f64, window_ns: u64) -> f64 {
     amount * 1e9 / window_ns.max(1) as f64
 }
 
-fn rounded(value: f64) -> f64 {
+/// A figure as it is printed and decided by.
+pub fn rounded(value: f64) -> f64 {
     (value * ROUNDING).round() / ROUNDING
+}
+
+fn rounded_interval(interval: Interval) -> Interval {
+    let Interval { estimate, low, high, n } = interval;
+    Interval { estimate: rounded(estimate), low: rounded(low), high: rounded(high), n }
 }
 
 impl<'a> Comparison<'a> {
@@ -187,6 +205,26 @@ impl<'a> Comparison<'a> {
         Ok(())
     }
 
+    /// The runs, by seed and then by contender.
+    pub fn rounds(&self) -> &[Vec<Run>] {
+        &self.rounds
+    }
+
+    /// The ratio of a contender's throughput to the first's, of the geometric mean over the
+    /// cgroups: what is counted differs from one to the other.
+    pub fn whole(&self, contender: usize) -> Option<Interval> {
+        let paths: Vec<Option<&str>> =
+            self.paths().into_iter().filter(|path| path.is_some()).collect();
+        let of = |run: &Run| {
+            let throughput = |path: &Option<&str>| {
+                Some(self.work(*path).per_second(self.group(run, *path)?, run))
+            };
+            geometric_mean(&paths.iter().map(throughput).collect::<Option<Vec<f64>>>()?)
+        };
+        let pairs = self.rounds.iter().map(|round| Some((of(&round[contender])?, of(&round[0])?)));
+        paired_ratio(&pairs.collect::<Option<Vec<_>>>()?, BOOTSTRAP_SEED).map(rounded_interval)
+    }
+
     /// How wide the widest interval of a ratio is, to either side, as a part of the ratio;
     /// absent where there is none.
     pub fn widest(&self) -> Option<f64> {
@@ -214,7 +252,7 @@ impl<'a> Comparison<'a> {
 
     /// What the work of a cgroup is counted in: the same for all contenders, or it could
     /// not be compared.
-    fn work(&self, path: Option<&str>) -> Work {
+    pub fn work(&self, path: Option<&str>) -> Work {
         let all = |has: fn(&Group) -> bool| {
             self.rounds.iter().flatten().all(|run| self.group(run, path).is_some_and(has))
         };
@@ -238,12 +276,7 @@ impl<'a> Comparison<'a> {
                 .collect();
             let pairs = pairs?;
             let estimate = rounded(paired_estimate(&pairs)?);
-            let interval = paired_ratio(&pairs, BOOTSTRAP_SEED).map(|interval| Interval {
-                estimate,
-                low: rounded(interval.low),
-                high: rounded(interval.high),
-                n: interval.n,
-            });
+            let interval = paired_ratio(&pairs, BOOTSTRAP_SEED).map(rounded_interval);
             Some((metric, Ratio { estimate, interval }))
         };
         Metric::ALL.into_iter().filter_map(ratio).collect()
@@ -252,7 +285,7 @@ impl<'a> Comparison<'a> {
     /// Everything that is printed; `replay` is the command that gives it again.
     pub fn report(&self, replay: String) -> Report {
         Report {
-            version: format!("{}+{}", env!("CARGO_PKG_VERSION"), env!("SIM_SOURCES")),
+            version: version(),
             scenario: self.bed.file.name.clone(),
             about: self.bed.file.about.clone(),
             machine: self.bed.machine_text(),

@@ -2,18 +2,23 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
-use metasched_base::{Error, Kind, Result, nearest};
-use metasched_loader::{DEFAULT_WEIGHT, check_weight, option_index, policies};
+use metasched_base::{Error, Kind, Result, format_duration, nearest, parse_duration};
+use metasched_loader::{
+    DEFAULT_WEIGHT, LaneTurn, check_turns, check_weight, option_index, policies,
+};
 use metasched_sim::Scenario;
 use metasched_sim::file::ScenarioFile;
-use metasched_sim::metasched::{POLICIES, assign, scenario, set_app, set_option};
+use metasched_sim::metasched::{POLICIES, assign, scenario, set_app, set_option, start_turns};
 
-use super::bed::Bed;
+use super::bed::{Bed, ns};
 use crate::commands::lane::{Setting, pair, settings};
 
 /// The name of what the scenario says of its cgroups.
 pub const LANES: &str = "lanes";
+/// The name of policies that take turns.
+const TURNS: &str = "turns";
 
 /// The kernel's own scheduler.
 const EEVDF: &str = metasched_control::EEVDF;
@@ -55,6 +60,37 @@ impl fmt::Display for LaneArg {
     }
 }
 
+/// One `POLICY=TIME` of `--turns`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnArg {
+    policy: String,
+    length_ns: u64,
+}
+
+impl TurnArg {
+    /// A turn of that policy.
+    pub fn new(policy: &str, length_ns: u64) -> Self {
+        TurnArg { policy: policy.to_owned(), length_ns }
+    }
+}
+
+impl FromStr for TurnArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (policy, time) = pair(text, "POLICY=TIME, such as vtime=3ms")?;
+        let length = parse_duration(&time).map_err(|e| e.to_string())?;
+        Ok(TurnArg::new(&policy, ns(length)))
+    }
+}
+
+impl fmt::Display for TurnArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let length = format_duration(Duration::from_nanos(self.length_ns));
+        write!(f, "{}={}", self.policy, length.replace(' ', ""))
+    }
+}
+
 /// An option's value, by the application's number (0: the root lane) and the option's place.
 type OptionValue = (u32, u32, u64);
 
@@ -67,6 +103,7 @@ pub struct Contender {
     pub arguments: Vec<String>,
     root: String,
     lanes: Vec<LaneArg>,
+    turns: Vec<TurnArg>,
     options: Vec<OptionValue>,
 }
 
@@ -82,6 +119,7 @@ impl Contender {
             arguments: vec!["--policy".to_owned(), name.to_owned()],
             root: name.to_owned(),
             lanes: Vec::new(),
+            turns: Vec::new(),
             options: options(0, name, given)?,
         })
     }
@@ -104,7 +142,39 @@ impl Contender {
             arguments: arguments.map(str::to_owned).to_vec(),
             root: default.to_owned(),
             lanes,
+            turns: Vec::new(),
             options: values,
+        })
+    }
+
+    /// The whole machine goes from policy to policy.
+    ///
+    /// # Errors
+    /// When there is no such policy, a turn is too short, or options are given: whose they
+    /// would be changes with the turns.
+    pub fn turns(turns: Vec<TurnArg>, given: &[Setting]) -> Result<Self> {
+        turns.iter().try_for_each(|turn| Self::known(&turn.policy))?;
+        let lengths: Vec<LaneTurn> = turns
+            .iter()
+            .map(|turn| LaneTurn {
+                policy: turn.policy.clone(),
+                length: Duration::from_nanos(turn.length_ns),
+            })
+            .collect();
+        check_turns(&lengths)?;
+        if let Some(setting) = given.first() {
+            let cause = "policies that take turns have their defaults";
+            return Err(Error::new(Kind::Usage, format!("set '{setting}'"), cause)
+                .remedy("leave it out, or try lanes: --mode lanes"));
+        }
+        let text: Vec<String> = turns.iter().map(TurnArg::to_string).collect();
+        Ok(Contender {
+            name: TURNS.to_owned(),
+            arguments: vec!["--turns".to_owned(), text.join(",")],
+            root: turns[0].policy.clone(),
+            lanes: Vec::new(),
+            turns,
+            options: Vec::new(),
         })
     }
 
@@ -122,6 +192,11 @@ impl Contender {
             weight: lane.weight,
         });
         Self::lanes(lanes.collect(), default, given)
+    }
+
+    /// The same under another name.
+    pub fn called(self, name: String) -> Self {
+        Contender { name, ..self }
     }
 
     /// Refuses what the simulator does not have.
@@ -154,6 +229,7 @@ impl Contender {
         let bounded =
             scenario(name, &self.root).waits_at_most(WATCHDOG_NS).idle_at_most(WATCHDOG_NS);
         let (lanes, options) = (self.lanes.clone(), self.options.clone());
+        let turns = self.turns.clone();
         bed.file.apply(bounded).machine(bed.machine.clone()).seed(seed).run_for(bed.duration_ns).at(
             0,
             move |kernel| {
@@ -163,6 +239,11 @@ impl Contender {
                 }
                 for (app, option, value) in &options {
                     set_option(kernel, *app, *option, *value);
+                }
+                let turns: Vec<(&str, u64)> =
+                    turns.iter().map(|turn| (turn.policy.as_str(), turn.length_ns)).collect();
+                if !turns.is_empty() {
+                    start_turns(kernel, &turns);
                 }
             },
         )

@@ -79,7 +79,7 @@ pub fn run(runner: &Runner, seed: u64, window: Window, files: &Files) -> Result<
         refuse_many_cpus(path, bed.spec.cpus)?;
         scenario = scenario.read_by(timeline);
     }
-    let ran = one(bed, &scenario, seed);
+    let ran = one(bed, scenario, runner.only, seed);
     if let Some((path, trace)) = &trace {
         trace.borrow_mut().written().attempt(Kind::Failed, || attempt(path))?;
     }

@@ -57,6 +57,8 @@ pub struct Run {
 pub struct Runner<'a> {
     pub bed: &'a Bed,
     pub contenders: &'a [Contender],
+    /// Only the tasks of this cgroup.
+    pub only: Option<&'a str>,
     /// The command that repeats what went wrong.
     pub replay: &'a dyn Fn(Option<&Contender>, u64) -> String,
     pub context: &'a Context,
@@ -100,7 +102,7 @@ impl<'a> Runner<'a> {
         let next = AtomicUsize::new(0);
         let workers = std::thread::available_parallelism().map_or(1, usize::from).min(jobs);
         let mut results: Vec<Option<Result<Run, Box<Failure>>>> = (0..jobs).map(|_| None).collect();
-        let (bed, interrupt) = (self.bed, &self.context.interrupt);
+        let (bed, only, interrupt) = (self.bed, self.only, &self.context.interrupt);
         std::thread::scope(|scope| {
             let (send, receive) = mpsc::channel();
             for _ in 0..workers {
@@ -112,7 +114,7 @@ impl<'a> Runner<'a> {
                             break;
                         }
                         let (contender, seed) = job(at);
-                        let ran = one(bed, &contender.scenario(bed, seed), seed);
+                        let ran = one(bed, contender.scenario(bed, seed), only, seed);
                         if send.send((at, ran)).is_err() {
                             break;
                         }
@@ -161,13 +163,22 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Runs a scenario and keeps its figures.
+/// Runs a scenario, or what of it is in a cgroup, and keeps its figures.
 ///
 /// # Errors
 /// When a checker finds something, or a rule is broken.
-pub fn one(bed: &Bed, scenario: &Scenario, seed: u64) -> Result<Run, Box<Failure>> {
+pub fn one(
+    bed: &Bed,
+    scenario: Scenario,
+    only: Option<&str>,
+    seed: u64,
+) -> Result<Run, Box<Failure>> {
+    let scenario = match only {
+        Some(cgroup) => scenario.only_in(cgroup),
+        None => scenario,
+    };
     let figures = Rc::new(RefCell::new(Figures::new(bed.machine.clone(), bed.warm_up_ns)));
-    let outcome = scenario.clone().read_by(&figures).run().map_err(Box::new)?;
+    let outcome = scenario.read_by(&figures).run().map_err(Box::new)?;
     Ok(kept(&figures.borrow(), &outcome, seed))
 }
 
