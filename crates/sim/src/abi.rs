@@ -12,7 +12,7 @@ pub const MAX_CGROUP_DEPTH: usize = 16;
 
 /// A set of CPUs: `struct cpumask`.
 #[repr(C)]
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CpuMask {
     bits: [u64; MAX_CPUS / 64],
 }

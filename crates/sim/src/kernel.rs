@@ -15,6 +15,7 @@ use crate::kfuncs::Host;
 use crate::load::{Class, Phase, Program, ProgramExit};
 use crate::machine::Machine;
 use crate::maps::Maps;
+use crate::observer::Shared;
 use crate::operate::FOR_EVER_NS;
 use crate::random::Random;
 use crate::step::Name;
@@ -184,6 +185,7 @@ pub struct Kernel {
     scheduled: u64,
     pub(crate) handled: u64,
     checkers: Vec<Box<dyn Checker>>,
+    observers: Vec<Shared>,
     trace: Trace,
     fault: Option<Fault>,
 }
@@ -237,6 +239,7 @@ impl Kernel {
             scheduled: 0,
             handled: 0,
             checkers: Vec::new(),
+            observers: Vec::new(),
             trace: Trace::new(whole_trace),
             fault: None,
         };
@@ -252,7 +255,12 @@ impl Kernel {
         self.checkers.push(checker);
     }
 
-    /// Tells the checkers how the machine stands before anything happens.
+    /// Adds a reader; it sees what happens from now on.
+    pub fn read_by(&mut self, observer: Shared) {
+        self.observers.push(observer);
+    }
+
+    /// Tells checkers and readers how the machine stands before anything happens.
     pub fn observe_all_idle(&mut self) {
         for cpu in 0..self.cpus.len() {
             self.observe(cpu, None, What::Idle);
@@ -310,6 +318,9 @@ impl Kernel {
                 let check = checker.name().to_owned();
                 self.fault = Some(Fault { check, message, at: self.now });
             }
+        }
+        for observer in &self.observers {
+            observer.borrow_mut().observe(&event);
         }
         self.trace.record(event);
     }
@@ -489,6 +500,10 @@ impl Kernel {
         self.tasks.push(Task::new(id, spec, allowed, now, css_set));
         self.tasks[id.0].cpu = cpu;
         self.init_task(id, fork);
+        for observer in &self.observers {
+            let task = &self.tasks[id.0];
+            observer.borrow_mut().born(id, &task.name, &task.spec.cgroup);
+        }
         self.observe(cpu, Some(id), What::Arrive { weight, allowed: Rc::new(allowed) });
         self.enable_task(id);
         id
@@ -569,8 +584,12 @@ impl Kernel {
                 self.fault = Some(Fault { check, message, at: self.now });
             }
         }
-        // No checker watches a machine that is taken apart.
+        for observer in &self.observers {
+            observer.borrow_mut().finish(self.now);
+        }
+        // Nobody watches a machine that is taken apart.
         self.checkers.clear();
+        self.observers.clear();
         for id in (0..self.tasks.len()).map(TaskId) {
             if !self.tasks[id.0].dead {
                 self.dequeue_task(id, scx::DEQ_SCHED_CHANGE, false);
@@ -644,6 +663,9 @@ impl Kernel {
         let css_set = self.css_set(path);
         self.tasks[task.0].c_mut().cgroups = css_set;
         self.tasks[task.0].cgroup = path.to_owned();
+        for observer in &self.observers {
+            observer.borrow_mut().moved(self.now, task, path);
+        }
     }
 
     /// Writes `cpu.idle` of a cgroup.

@@ -192,6 +192,13 @@ pub fn set_weight(kernel: &mut Kernel, app: u32, weight: u32) {
     must(kernel, "sim_set_weight", [app.into(), weight.into()]);
 }
 
+/// Changes an option of an application's lane in force, by its place among its policy's
+/// options; 0 is the root lane's application.
+pub fn set_option(kernel: &mut Kernel, app: u32, option: u32, value: u64) {
+    kernel.note(&format!("application {app}: option {option} is {value}"));
+    must(kernel, "sim_set_option", [u64::from(app) << 32 | u64::from(option), value]);
+}
+
 /// How many lanes were put in quarantine.
 pub fn quarantined(kernel: &mut Kernel) -> i32 {
     kernel.program("sim_quarantined", [0, 0]).unwrap_or_else(|error| {

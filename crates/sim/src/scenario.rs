@@ -8,11 +8,15 @@ use crate::image::Image;
 use crate::kernel::{Act, Kernel};
 use crate::load::{Program, ProgramExit};
 use crate::machine::Machine;
+use crate::observer::{Observer, Shared};
 use crate::requests::Arrivals;
 use crate::span::Span;
 use crate::task::{Task, TaskFigures, TaskSpec};
 use crate::world::World;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,6 +48,7 @@ pub struct Scenario {
     shares: Option<Shares>,
     idle_window_ns: u64,
     whole_trace: bool,
+    observers: Vec<Shared>,
     duration_ns: u64,
 }
 
@@ -72,6 +77,7 @@ impl Scenario {
             shares: None,
             idle_window_ns: IDLE_WINDOW_NS,
             whole_trace: false,
+            observers: Vec::new(),
             duration_ns: 1_000_000_000,
         }
     }
@@ -152,6 +158,17 @@ impl Scenario {
         self.at(ns, Kernel::forget_figures)
     }
 
+    /// The cgroups that its tasks are in when they are born; the root's is empty.
+    pub fn cgroups(&self) -> BTreeSet<&str> {
+        self.tasks.iter().map(|task| task.cgroup.as_str()).collect()
+    }
+
+    /// The same with the tasks of one cgroup alone.
+    pub fn only_in(mut self, cgroup: &str) -> Self {
+        self.tasks.retain(|task| task.cgroup == cgroup);
+        self
+    }
+
     /// Does something at a given time, ns.
     pub fn at(mut self, ns: u64, act: impl Fn(&mut Kernel) + 'static) -> Self {
         self.acts.push((ns, Arc::new(act)));
@@ -182,6 +199,13 @@ impl Scenario {
         self
     }
 
+    /// Has somebody read what happens, beside the checkers. What he made of it is his who
+    /// keeps the other end; a scenario that is run twice is read twice.
+    pub fn read_by<O: Observer + 'static>(mut self, observer: &Rc<RefCell<O>>) -> Self {
+        self.observers.push(observer.clone());
+        self
+    }
+
     /// How long it runs, ns.
     pub fn run_for(mut self, ns: u64) -> Self {
         self.duration_ns = ns;
@@ -198,6 +222,9 @@ impl Scenario {
         let program = self.program.as_ref();
         let mut kernel = Kernel::boot(&self.machine, program, self.seed, self.whole_trace)
             .map_err(|e| self.failure("load", &e.to_string(), 0, Vec::new()))?;
+        for observer in &self.observers {
+            kernel.read_by(observer.clone());
+        }
         self.add_checkers(&mut kernel);
         kernel.world = self.world.clone();
         kernel.begin_arrivals();
@@ -301,6 +328,13 @@ pub struct Failure {
     seed: u64,
     machine: Box<str>,
     recent: Box<[String]>,
+}
+
+impl Failure {
+    /// What happened just before it, oldest first.
+    pub fn recent(&self) -> &[String] {
+        &self.recent
+    }
 }
 
 impl fmt::Display for Failure {

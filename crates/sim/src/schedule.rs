@@ -226,6 +226,7 @@ impl Kernel {
 
     /// Kicks take effect after the callback, by an interrupt.
     pub(crate) fn kick(&mut self, cpu: usize, flags: u64) {
+        self.observe(cpu, None, What::Kick { preempt: flags & scx::KICK_PREEMPT != 0 });
         let delay = self.ipi_delay();
         // Who waits for a CPU that runs a task spins until that has come to choose anew.
         let here = self.context.cpu;
