@@ -37,7 +37,7 @@ enum Command {
     Plan(commands::plan::Args),
     Tune(commands::tune::Args),
     Run(commands::run::Args),
-    Sim(commands::sim::Args),
+    Sim(Box<commands::sim::Args>),
     Report(commands::report::Args),
     Vm(commands::vm::Args),
     Completions(commands::completions::Args),

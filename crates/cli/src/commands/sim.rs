@@ -6,6 +6,7 @@ mod contender;
 mod pictures;
 mod plan;
 mod replay;
+mod report;
 mod runs;
 mod show;
 mod strategies;

@@ -37,6 +37,7 @@ enum Window {
 struct State {
     tasks: Vec<Task>,
     groups: Vec<String>,
+    by_path: BTreeMap<String, usize>,
     queues: Vec<Queue>,
     by_kind: BTreeMap<(u8, u64), usize>,
     waiting: usize,
@@ -212,11 +213,11 @@ impl<W: Write> Perfetto<W> {
 
 impl<W: Write> Observer for Perfetto<W> {
     fn born(&mut self, _task: TaskId, name: &str, cgroup: &str) {
-        let known = self.state.groups.iter().position(|group| group == cgroup);
-        let group = known.unwrap_or_else(|| {
+        let next = self.state.groups.len();
+        let group = *self.state.by_path.entry(cgroup.to_owned()).or_insert(next);
+        if group == next {
             self.state.groups.push(cgroup.to_owned());
-            self.state.groups.len() - 1
-        });
+        }
         self.state.tasks.push(Task { name: name.to_owned(), group, place: Place::Asleep });
     }
 

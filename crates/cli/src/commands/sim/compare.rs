@@ -10,8 +10,11 @@ use serde::Serialize;
 
 use super::bed::Bed;
 use super::contender::Contender;
+use super::report::{Entry, GroupEntry, Report, Spread};
 use super::runs::{Group, Run};
 
+/// More cgroups than this are left out of tables.
+const ROWS: usize = 16;
 /// Of the resampling behind the intervals; any will do, but always the same.
 const BOOTSTRAP_SEED: u64 = 1;
 /// Ratios are kept to this part: what differs below it may differ with the C library that
@@ -39,70 +42,6 @@ pub enum Work {
     CpuSeconds,
 }
 
-/// Everything that is printed.
-#[derive(Debug, Serialize)]
-pub struct Report {
-    pub version: String,
-    pub scenario: String,
-    pub about: String,
-    pub machine: String,
-    pub duration_ns: u64,
-    pub warm_up_ns: u64,
-    pub seeds: Vec<u64>,
-    pub contenders: Vec<Entry>,
-    /// How narrow intervals were to be, and how wide the widest is.
-    pub precision: Option<f64>,
-    pub widest: Option<f64>,
-    pub replay: String,
-}
-
-/// A contender.
-#[derive(Debug, Serialize)]
-pub struct Entry {
-    pub name: String,
-    /// By cgroup; the last one is all.
-    pub groups: Vec<GroupEntry>,
-    /// Of the CPU time that there was, how much was used.
-    pub utilisation: f64,
-    /// Of the CPU time that there was, how much was idle while somebody waited.
-    pub idle_beside_work: f64,
-    /// Events that the engine handled.
-    pub events: u64,
-}
-
-/// The figures of a cgroup, over all seeds.
-#[derive(Debug, Serialize)]
-pub struct GroupEntry {
-    pub cgroup: String,
-    pub tasks: u64,
-    pub work: Work,
-    pub throughput_per_s: f64,
-    /// CPUs in use in the mean.
-    pub cpus: f64,
-    /// Of the CPU time that was used.
-    pub share: f64,
-    pub wait: Spread,
-    pub response: Option<Spread>,
-    pub voluntary_per_s: f64,
-    pub involuntary_per_s: f64,
-    pub migrations_per_s: f64,
-    pub across_llcs_per_s: f64,
-    pub across_nodes_per_s: f64,
-    /// To the first contender, by metric; absent for the first, and where there is nothing
-    /// to compare.
-    pub ratios: BTreeMap<Metric, Ratio>,
-}
-
-/// Percentiles of durations.
-#[derive(Debug, Serialize)]
-pub struct Spread {
-    pub count: u64,
-    pub p50_ns: u64,
-    pub p90_ns: u64,
-    pub p99_ns: u64,
-    pub max_ns: u64,
-}
-
 /// What contenders are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -116,7 +55,7 @@ pub enum Metric {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Ratio {
     pub estimate: f64,
-    /// Over the seeds, where there are several.
+    /// Over the seeds, where there are several and a table shows it.
     pub interval: Option<Interval>,
 }
 
@@ -162,6 +101,11 @@ pub fn rounded(value: f64) -> f64 {
     (value * ROUNDING).round() / ROUNDING
 }
 
+/// A cgroup's name in tables.
+fn name(path: &str) -> &str {
+    if path.is_empty() { "(root)" } else { path }
+}
+
 fn rounded_interval(interval: Interval) -> Interval {
     let Interval { estimate, low, high, n } = interval;
     Interval { estimate: rounded(estimate), low: rounded(low), high: rounded(high), n }
@@ -193,7 +137,7 @@ impl<'a> Comparison<'a> {
             };
             let empty = contender.cgroups().find(|c| !groups.iter().any(|g| lies_in(&g.path, c)));
             if let Some(cgroup) = empty {
-                let known: Vec<&str> = groups.iter().map(|g| g.path.as_str()).collect();
+                let known: Vec<&str> = groups.iter().map(|g| name(&g.path)).collect();
                 return Err(Error::new(
                     Kind::BadInput,
                     format!("simulate a lane of the cgroup '{cgroup}'"),
@@ -225,11 +169,26 @@ impl<'a> Comparison<'a> {
         paired_ratio(&pairs.collect::<Option<Vec<_>>>()?, BOOTSTRAP_SEED).map(rounded_interval)
     }
 
-    /// How wide the widest interval of a ratio is, to either side, as a part of the ratio;
+    /// The cgroups that tables show, those that use most under the first contender: nobody
+    /// reads thousands of rows, and intervals take milliseconds each.
+    fn largest(&self) -> Vec<&str> {
+        let mut used: BTreeMap<&str, u64> = BTreeMap::new();
+        for group in self.rounds.iter().flat_map(|round| &round[0].groups) {
+            *used.entry(&group.path).or_default() += group.figures.cpu_ns;
+        }
+        let mut paths = self.paths().into_iter().flatten().collect::<Vec<_>>();
+        paths.sort_by_key(|path| std::cmp::Reverse(used.get(path).copied().unwrap_or(0)));
+        paths.truncate(ROWS);
+        paths
+    }
+
+    /// How wide the widest interval of a ratio that is shown is, to either side, as a part of the ratio;
     /// absent where there is none.
     pub fn widest(&self) -> Option<f64> {
-        let ratios = (1..self.contenders.len()).flat_map(|contender| {
-            self.paths().into_iter().flat_map(move |path| self.ratios(contender, path))
+        let largest = self.largest();
+        let shown = largest.iter().map(|path| Some(*path)).chain([None]);
+        let ratios = shown.flat_map(|path| {
+            (1..self.contenders.len()).flat_map(move |at| self.ratios(at, path, true))
         });
         let widths = ratios.filter_map(|(_, ratio)| ratio.interval);
         widths.map(|interval| rounded(interval.relative_half_width())).reduce(f64::max)
@@ -246,7 +205,10 @@ impl<'a> Comparison<'a> {
     fn group<'r>(&self, run: &'r Run, path: Option<&str>) -> Option<&'r Group> {
         match path {
             None => Some(&run.all),
-            Some(path) => run.groups.iter().find(|group| group.path == path),
+            Some(path) => {
+                let at = run.groups.binary_search_by(|group| group.path.as_str().cmp(path));
+                at.ok().map(|at| &run.groups[at])
+            }
         }
     }
 
@@ -265,7 +227,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    fn ratios(&self, contender: usize, path: Option<&str>) -> BTreeMap<Metric, Ratio> {
+    fn ratios(&self, contender: usize, path: Option<&str>, shown: bool) -> BTreeMap<Metric, Ratio> {
         let work = self.work(path);
         let ratio = |metric: Metric| {
             let value = |run| metric.of(self.group(run, path)?, work, run);
@@ -276,7 +238,8 @@ impl<'a> Comparison<'a> {
                 .collect();
             let pairs = pairs?;
             let estimate = rounded(paired_estimate(&pairs)?);
-            let interval = paired_ratio(&pairs, BOOTSTRAP_SEED).map(rounded_interval);
+            let interval = if shown { paired_ratio(&pairs, BOOTSTRAP_SEED) } else { None };
+            let interval = interval.map(rounded_interval);
             Some((metric, Ratio { estimate, interval }))
         };
         Metric::ALL.into_iter().filter_map(ratio).collect()
@@ -301,6 +264,7 @@ impl<'a> Comparison<'a> {
 
     fn entry(&self, contender: usize) -> Entry {
         let runs: Vec<&Run> = self.rounds.iter().map(|round| &round[contender]).collect();
+        let largest = self.largest();
         let capacity: u64 = runs.iter().map(|run| run.capacity_ns).sum();
         let part = |of: fn(&Run) -> u64| {
             let sum: u64 = runs.iter().map(|run| of(run)).sum();
@@ -311,7 +275,7 @@ impl<'a> Comparison<'a> {
             groups: self
                 .paths()
                 .into_iter()
-                .map(|path| self.group_entry(contender, path, &runs))
+                .map(|path| self.group_entry(contender, path, &runs, &largest))
                 .collect(),
             utilisation: part(|run| run.all.figures.cpu_ns),
             idle_beside_work: part(|run| run.idle_beside_work_ns),
@@ -319,7 +283,14 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    fn group_entry(&self, contender: usize, path: Option<&str>, runs: &[&Run]) -> GroupEntry {
+    fn group_entry(
+        &self,
+        contender: usize,
+        path: Option<&str>,
+        runs: &[&Run],
+        largest: &[&str],
+    ) -> GroupEntry {
+        let shown = path.is_none_or(|path| largest.contains(&path));
         let work = self.work(path);
         let pairs: Vec<(&Run, &Group)> =
             runs.iter().filter_map(|run| Some((*run, self.group(run, path)?))).collect();
@@ -336,7 +307,8 @@ impl<'a> Comparison<'a> {
             Spread::of(&all)
         };
         GroupEntry {
-            cgroup: path.unwrap_or("all").to_owned(),
+            cgroup: path.map_or("all", name).to_owned(),
+            shown,
             tasks: pairs.iter().map(|(_, group)| group.figures.tasks).max().unwrap_or(0),
             work,
             throughput_per_s: rate(&|group| work.amount(group)),
@@ -351,21 +323,8 @@ impl<'a> Comparison<'a> {
             across_nodes_per_s: rate(&|group| group.figures.across_nodes as f64),
             ratios: match contender {
                 0 => BTreeMap::new(),
-                other => self.ratios(other, path),
+                other => self.ratios(other, path, shown),
             },
-        }
-    }
-}
-
-impl Spread {
-    fn of(durations: &DurationHistogram) -> Self {
-        let at = |q| durations.percentile_ns(q).unwrap_or(0);
-        Spread {
-            count: durations.count(),
-            p50_ns: at(0.5),
-            p90_ns: at(0.9),
-            p99_ns: at(0.99),
-            max_ns: durations.max_ns().unwrap_or(0),
         }
     }
 }

@@ -33,6 +33,7 @@ pub enum Seeds {
 /// A cgroup in a run.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
+    /// Empty for the root.
     pub path: String,
     pub figures: GroupFigures,
     /// Of requests, in the whole run.
@@ -45,6 +46,7 @@ pub struct Group {
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     pub seed: u64,
+    /// By path, in order.
     pub groups: Vec<Group>,
     pub all: Group,
     pub window_ns: u64,
@@ -187,7 +189,7 @@ fn kept(figures: &Figures, outcome: &Outcome, seed: u64) -> Run {
         .groups()
         .map(|(path, figures)| with_responses(path, figures.clone(), outcome))
         .collect();
-    let mut all = Group { path: "all".to_owned(), figures: figures.all(), ..Group::default() };
+    let mut all = Group { figures: figures.all(), ..Group::default() };
     for group in &groups {
         all.responses.merge(&group.responses);
         all.done += group.done;
@@ -204,13 +206,12 @@ fn kept(figures: &Figures, outcome: &Outcome, seed: u64) -> Run {
 }
 
 fn with_responses(path: &str, figures: GroupFigures, outcome: &Outcome) -> Group {
-    let path = if path.is_empty() { "(root)" } else { path }.to_owned();
     let (mut responses, mut done) = (DurationHistogram::default(), 0);
     for name in beginnings(&figures.names) {
         outcome.responses_ns(name).into_iter().for_each(|ns| responses.record(ns));
         done += outcome.done(name);
     }
-    Group { path, figures, responses, done }
+    Group { path: path.to_owned(), figures, responses, done }
 }
 
 /// The names of which none begins with another one: tasks are asked for by how their names

@@ -5,11 +5,9 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use metasched_base::{brief_time, format_duration};
 
-use super::compare::{Entry, GroupEntry, Metric, Ratio, Report, Spread, Work};
+use super::compare::{Metric, Ratio, Work};
+use super::report::{Entry, GroupEntry, Report, Spread};
 use crate::commands::percent::{change, plain_change};
-
-/// More cgroups than this are left out of tables; `--json` has all.
-const ROWS: usize = 16;
 
 /// The whole report.
 pub fn text(report: &Report) -> String {
@@ -69,14 +67,8 @@ fn titles(titles: &[&str]) -> Vec<String> {
 
 /// The rows that a table shows, and a line that tells of the others.
 fn shown(groups: &[GroupEntry]) -> (Vec<&GroupEntry>, String) {
-    let Some((all, cgroups)) = groups.split_last() else { return (Vec::new(), String::new()) };
-    let mut rows: Vec<&GroupEntry> = cgroups.iter().collect();
-    rows.sort_by(|a, b| b.cpus.total_cmp(&a.cpus));
-    rows.truncate(ROWS);
-    let kept: Vec<&str> = rows.iter().map(|row| row.cgroup.as_str()).collect();
-    let in_order = cgroups.iter().filter(|group| kept.contains(&group.cgroup.as_str()));
-    let rows: Vec<&GroupEntry> = in_order.chain([all]).collect();
-    let more = match cgroups.len().saturating_sub(ROWS) {
+    let rows: Vec<&GroupEntry> = groups.iter().filter(|group| group.shown).collect();
+    let more = match groups.len() - rows.len() {
         0 => String::new(),
         more => format!("and {more} cgroups that used less; --json has them all\n"),
     };
@@ -136,7 +128,7 @@ fn alone(entry: &Entry) -> String {
         cells.extend([p50_ns, p90_ns, p99_ns, max_ns].map(time));
         if responses {
             let response = row.response.as_ref().map(|r| [r.p50_ns, r.p99_ns, r.max_ns].map(time));
-            cells.extend(response.unwrap_or_else(|| [const { String::new() }; 3]));
+            cells.extend(response.unwrap_or([const { String::new() }; 3]));
         }
         cells.extend([
             brief(row.voluntary_per_s + row.involuntary_per_s),
