@@ -114,7 +114,11 @@ impl Args {
     /// Who is to be simulated, the one that the others are compared with first.
     fn contenders(&self, bed: &Bed, context: &Context) -> Result<Vec<Contender>> {
         let settings = &self.bed.settings;
-        let policy = |name: &str| Contender::policy(name, settings);
+        let policy = |name: &str| {
+            let contender = Contender::policy(name, settings)?;
+            contender.check(bed)?;
+            Ok(contender)
+        };
         if !self.strategies.strategy.is_empty() {
             let again = |seed| replay::command(self, None, seed);
             let preference = &self.strategies.preference;

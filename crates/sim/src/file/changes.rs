@@ -32,6 +32,22 @@ pub(super) enum Change {
 }
 
 impl Change {
+    /// What the model of the fair class has nothing of: lanes, and groups by cgroup.
+    pub fn needs_program(&self) -> bool {
+        match self {
+            Change::TaskWeight(..)
+            | Change::TaskAffinity(..)
+            | Change::TaskMove(..)
+            | Change::Online(..) => false,
+            Change::CgroupWeight(..)
+            | Change::CgroupQuota(..)
+            | Change::CgroupIdle(..)
+            | Change::Lane(_)
+            | Change::NoLane { .. }
+            | Change::RootLane(_) => true,
+        }
+    }
+
     /// Carries it out.
     pub fn apply(&self, kernel: &mut Kernel) {
         match self {
@@ -61,12 +77,12 @@ impl Change {
                 metasched::drop_app(kernel, *app);
             }
             Change::RootLane(policy) => metasched::replace_root(kernel, policy),
-            Change::Online(cpu, online) => set_online(kernel, *cpu, *online),
+            Change::Online(cpu, true) => {
+                kernel.cpu_on(*cpu);
+            }
+            Change::Online(cpu, false) => {
+                kernel.cpu_off(*cpu);
+            }
         }
     }
-}
-
-fn set_online(kernel: &mut Kernel, cpu: usize, online: bool) {
-    let to = if online { "on" } else { "off" };
-    kernel.fail("refused", format!("CPU {cpu} cannot go {to} line: that is not modelled"));
 }

@@ -137,11 +137,21 @@ impl ScenarioFile {
         }
     }
 
+    /// Everything that changes from outside, at its beginning or later.
+    fn changes(&self) -> impl Iterator<Item = &Change> {
+        let events = self.events.iter().flat_map(|(_, changes)| changes);
+        self.cgroups.iter().chain(events)
+    }
+
     /// Whether a cgroup has a quota at some time.
     fn limits(&self) -> bool {
-        let events = self.events.iter().flat_map(|(_, changes)| changes);
-        let mut all = self.cgroups.iter().chain(events);
-        all.any(|change| matches!(change, Change::CgroupQuota(..)))
+        self.changes().any(|change| matches!(change, Change::CgroupQuota(..)))
+    }
+
+    /// Whether it says something of cgroups or lanes, of which the model of the fair class
+    /// has nothing: then it tells nothing under that.
+    pub fn needs_program(&self) -> bool {
+        self.changes().any(Change::needs_program)
     }
 
     /// Puts the file's lanes in force at the beginning of a run of the metascheduler.

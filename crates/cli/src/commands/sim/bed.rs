@@ -86,7 +86,7 @@ impl Bed {
         duration: Option<Duration>,
         warm_up: Option<Duration>,
     ) -> Result<Self> {
-        let file = ScenarioFile::load(path)?;
+        let mut file = ScenarioFile::load(path)?;
         let spec = MachineSpec {
             cpus: machine.cpus.unwrap_or(file.machine.cpus),
             llcs: machine.llcs.unwrap_or(file.machine.llcs),
@@ -105,6 +105,7 @@ impl Bed {
             )
             .remedy(format!("give a --duration of more than {}", brief(warm_up_ns))));
         }
+        (file.duration_ns, file.warm_up_ns) = (duration_ns, warm_up_ns);
         Ok(Bed { file, spec, machine, duration_ns, warm_up_ns })
     }
 

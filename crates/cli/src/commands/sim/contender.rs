@@ -9,7 +9,7 @@ use metasched_loader::{
     DEFAULT_WEIGHT, LaneTurn, check_turns, check_weight, option_index, policies,
 };
 use metasched_sim::Scenario;
-use metasched_sim::file::ScenarioFile;
+use metasched_sim::file::{LaneSpec, ScenarioFile};
 use metasched_sim::metasched::{POLICIES, assign, scenario, set_app, set_option, start_turns};
 
 use super::bed::{Bed, ns};
@@ -102,6 +102,8 @@ pub struct Contender {
     /// The options of the command that ask for it alone.
     pub arguments: Vec<String>,
     root: String,
+    /// What the scenario says, with what it sets of the policies.
+    file_lanes: Vec<LaneSpec>,
     lanes: Vec<LaneArg>,
     turns: Vec<TurnArg>,
     options: Vec<OptionValue>,
@@ -113,11 +115,14 @@ impl Contender {
     /// # Errors
     /// When there is no such policy, or it has no such option.
     pub fn policy(name: &str, given: &[Setting]) -> Result<Self> {
-        Self::known(name)?;
+        if name != EEVDF {
+            Self::known(name)?;
+        }
         Ok(Contender {
             name: name.to_owned(),
             arguments: vec!["--policy".to_owned(), name.to_owned()],
             root: name.to_owned(),
+            file_lanes: Vec::new(),
             lanes: Vec::new(),
             turns: Vec::new(),
             options: options(0, name, given)?,
@@ -141,6 +146,7 @@ impl Contender {
             name: LANES.to_owned(),
             arguments: arguments.map(str::to_owned).to_vec(),
             root: default.to_owned(),
+            file_lanes: Vec::new(),
             lanes,
             turns: Vec::new(),
             options: values,
@@ -172,6 +178,7 @@ impl Contender {
             name: TURNS.to_owned(),
             arguments: vec!["--turns".to_owned(), text.join(",")],
             root: turns[0].policy.clone(),
+            file_lanes: Vec::new(),
             lanes: Vec::new(),
             turns,
             options: Vec::new(),
@@ -186,12 +193,18 @@ impl Contender {
         if file.lanes.is_empty() {
             return Self::policy(default, given);
         }
-        let lanes = file.lanes.iter().map(|lane| LaneArg {
-            cgroup: lane.cgroup.clone(),
-            policy: lane.policy.clone(),
-            weight: lane.weight,
-        });
-        Self::lanes(lanes.collect(), default, given)
+        let mut options = options(0, default, given)?;
+        for lane in &file.lanes {
+            options.extend(self::options(lane.app, &lane.policy, given)?);
+        }
+        let file_lanes = file.lanes.clone();
+        Ok(Contender { file_lanes, options, ..Self::lanes(Vec::new(), default, &[])? }.of_its_own())
+    }
+
+    /// Without the arguments that would ask for other lanes than the scenario's.
+    fn of_its_own(self) -> Self {
+        let arguments = ["--default".to_owned(), self.root.clone()].to_vec();
+        Contender { arguments, ..self }
     }
 
     /// The same under another name.
@@ -203,9 +216,9 @@ impl Contender {
     fn known(name: &str) -> Result<()> {
         let attempt = || format!("simulate '{name}'");
         if name == EEVDF {
-            let cause = "the kernel's fair class is not modelled";
+            let cause = "the fair class takes no turns and has no lanes";
             return Err(Error::new(Kind::Unsupported, attempt(), cause)
-                .remedy(format!("compare {}", POLICIES.join(", "))));
+                .remedy("have it alone: --policy eevdf, or --compare eevdf,fifo"));
         }
         if POLICIES.contains(&name) {
             return Ok(());
@@ -220,19 +233,39 @@ impl Contender {
 
     /// The cgroups that have lanes.
     pub fn cgroups(&self) -> impl Iterator<Item = &str> {
-        self.lanes.iter().map(|lane| lane.cgroup.as_str())
+        let own = self.file_lanes.iter().map(|lane| lane.cgroup.as_str());
+        own.chain(self.lanes.iter().map(|lane| lane.cgroup.as_str()))
+    }
+
+    /// Refuses a scenario that tells nothing under it.
+    ///
+    /// # Errors
+    /// `Unsupported`, under the fair class, if it says something of cgroups.
+    pub fn check(&self, bed: &Bed) -> Result<()> {
+        if self.root != EEVDF || !bed.file.needs_program() {
+            return Ok(());
+        }
+        let attempt = format!("simulate '{}' under {EEVDF}", bed.file.name);
+        let cause = "it says something of cgroups or lanes, and the model of the fair class has none";
+        Err(Error::new(Kind::Unsupported, attempt, cause)
+            .remedy(format!("compare {}", POLICIES.join(", "))))
     }
 
     /// One run of it.
     pub fn scenario(&self, bed: &Bed, seed: u64) -> Scenario {
         let name = format!("{} under {}", bed.file.name, self.name);
-        let bounded =
-            scenario(name, &self.root).waits_at_most(WATCHDOG_NS).idle_at_most(WATCHDOG_NS);
-        let (lanes, options) = (self.lanes.clone(), self.options.clone());
+        let under = match self.root.as_str() {
+            EEVDF => Scenario::eevdf(name),
+            policy => scenario(name, policy),
+        };
+        let bounded = under.waits_at_most(WATCHDOG_NS).idle_at_most(WATCHDOG_NS);
+        let (file_lanes, lanes) = (self.file_lanes.clone(), self.lanes.clone());
+        let options = self.options.clone();
         let turns = self.turns.clone();
         bed.file.apply(bounded).machine(bed.machine.clone()).seed(seed).run_for(bed.duration_ns).at(
             0,
             move |kernel| {
+                file_lanes.iter().for_each(|lane| lane.put_in_force(kernel));
                 for (lane, app) in lanes.iter().zip(1..) {
                     set_app(kernel, app, &lane.policy, lane.weight);
                     assign(kernel, &lane.cgroup, app);
