@@ -198,6 +198,7 @@ static void order_dispatch(s32 cpu, struct task_struct *prev)
 /* Affinities are broken where there is nowhere else to go. */
 static void order_any_cpumask(struct task_struct *p, const struct cpumask *mask)
 {
+	cpumasks++;
 	if (p->nr_cpus_allowed == 1)
 		give_up("set_cpumask", p, NONE);
 }

@@ -121,6 +121,6 @@ impl Kernel {
         self.changing(id, |kernel| kernel.set_cpus_allowed(id, all));
         self.observe(cpu, Some(id), What::Allowed(Rc::new(all)));
         let near = self.active.and(&self.machine.node(cpu));
-        near.iter().next().unwrap_or_else(|| self.any_active())
+        near.iter().next().unwrap_or_else(|| self.first_active())
     }
 }

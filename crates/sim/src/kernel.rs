@@ -277,8 +277,14 @@ impl Kernel {
         self.cpus.len()
     }
 
-    /// A CPU that takes tasks.
-    pub(crate) fn any_active(&self) -> usize {
+    /// Where an interrupt comes that belongs to no CPU: any that takes tasks, by chance.
+    pub(crate) fn any_cpu(&mut self) -> usize {
+        let which = self.random.within(0, self.active.count() as u64 - 1) as usize;
+        self.active.iter().nth(which).expect("one of those counted")
+    }
+
+    /// The first CPU that takes tasks.
+    pub(crate) fn first_active(&self) -> usize {
         self.active.iter().next().unwrap_or(0)
     }
 
@@ -360,7 +366,7 @@ impl Kernel {
     /// When the image has no such function.
     pub fn program(&mut self, name: &str, [a, b]: [u64; 2]) -> Result<i32> {
         let program = self.image().required(name)?;
-        let cpu = self.any_active();
+        let cpu = self.first_active();
         Ok(self.call(program, "a system-call program", cpu, May::Sleep, [a, b, 0]) as i32)
     }
 
@@ -371,7 +377,7 @@ impl Kernel {
     /// When the image has no such function.
     pub fn timer(&mut self, name: &str) -> Result<i32> {
         let callback = self.image().required(name)?;
-        let cpu = self.any_active();
+        let cpu = self.first_active();
         Ok(self.call(callback, "a timer's callback", cpu, May::Unlocked, [0; 3]) as i32)
     }
 
@@ -456,7 +462,7 @@ impl Kernel {
             }
             Event::Wake(task) => {
                 let cpu = self.tasks[task.0].cpu;
-                let waker = if self.active.has(cpu) { cpu } else { self.any_active() };
+                let waker = if self.active.has(cpu) { cpu } else { self.first_active() };
                 self.wake_up(task, waker, scx::WAKE_TTWU);
             }
             Event::Resched(cpu) if self.online.has(cpu) => self.schedule(cpu),

@@ -43,10 +43,9 @@ impl Kernel {
             let cpu = if self.may_run_on(id, only) { only } else { self.fallback_cpu(id) };
             return (cpu, false);
         }
-        if self.class == Class::Fair {
-            return (self.fair_select_cpu(id, waker, wake_flags), false);
-        }
-        let cpu = if self.bypass {
+        let cpu = if self.class == Class::Fair {
+            self.fair_select_cpu(id, waker, wake_flags)
+        } else if self.bypass {
             previous
         } else if self.ops.select_cpu.is_null() {
             match self.select_cpu_dfl(id, waker, previous, wake_flags, None, 0) {

@@ -2,7 +2,7 @@
 //! load, through it.
 
 use crate::hotplug::off;
-use crate::level1::{any_machine, any_policy};
+use crate::level1::{any_machine, any_policy, any_weight, change_any_task};
 use metasched_sim::metasched::{program, replace_root, scenario};
 use metasched_sim::random::Random;
 use metasched_sim::{
@@ -208,8 +208,8 @@ fn replacing_a_lane_disturbs_less_than_swapping_the_program() {
     }
 }
 
-/// Any machine and tasks; programs, good ones, that come and go at any moment that the
-/// kernel allows, beside CPUs that do.
+/// Any machine; programs, good ones, that come and go at any moment that the kernel allows,
+/// beside CPUs that do, and weights and affinities that change.
 fn anything(seed: u64) -> Scenario {
     let mut random = Random::new(seed ^ 0x10ad);
     let machine = any_machine(&mut random, 12);
@@ -224,6 +224,10 @@ fn anything(seed: u64) -> Scenario {
         at += random.within(ms(80), ms(200));
     }
     for _ in 0..random.within(0, 10) {
+        let (which, bits, weight) = (random.bits(), random.bits(), any_weight(&mut random));
+        run = run.at(random.within(0, at), move |kernel| {
+            change_any_task(kernel, which, bits, weight);
+        });
         let cpu = random.within(0, cpus as u64 - 1) as usize;
         run = run
             .at(random.within(0, at), move |kernel| {
