@@ -21,6 +21,7 @@ pub mod metasched;
 mod operate;
 pub mod options;
 pub mod random;
+pub mod record;
 pub mod requests;
 pub mod scenario;
 mod sched_info;

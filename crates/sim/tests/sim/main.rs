@@ -8,6 +8,7 @@ mod lanes;
 mod level1;
 mod limits;
 mod model;
+mod record;
 mod runs;
 mod turns;
 mod waits;
