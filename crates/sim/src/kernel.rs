@@ -567,6 +567,7 @@ impl Kernel {
         for cpu in 0..self.cpus.len() {
             self.update_curr(cpu);
             self.cpus[cpu].switches = 0;
+            self.cpus[cpu].costs.lost_ns = 0;
         }
         for task in &mut self.tasks {
             let TaskFigures { first_run_ns, exited_ns, .. } = task.figures;

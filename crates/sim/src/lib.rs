@@ -31,6 +31,7 @@ mod operate;
 pub mod options;
 pub mod perfetto;
 pub mod random;
+pub mod record;
 pub mod requests;
 pub mod scenario;
 mod sched_info;

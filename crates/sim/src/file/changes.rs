@@ -57,6 +57,10 @@ impl Change {
                 }
             }
             Change::TaskAffinity(group, mask) => {
+                if mask.and(&CpuMask::first(kernel.nr_cpus())).is_empty() {
+                    let said = format!("'{group}' may run on no CPU of this machine");
+                    return kernel.fail("scenario", said);
+                }
                 for task in kernel.tasks_in_group(group) {
                     kernel.set_affinity(task, *mask);
                 }

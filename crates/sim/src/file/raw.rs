@@ -138,6 +138,7 @@ pub(super) struct Arrivals {
     pub on: Option<Text>,
     pub off: Option<Text>,
     pub at: Option<Vec<Text>>,
+    pub list: Option<Text>,
     pub from: Option<Text>,
     pub until: Option<Text>,
 }

@@ -1,15 +1,16 @@
 //! What tasks share, from a file: devices, pipes, locks, barriers, and requests that arrive.
 
 use super::groups::Groups;
-use super::raw;
 use super::read::{MANY, Reader};
 use super::steps::Kind;
-use super::values::{self, duration_ns, wrong};
+use super::values::{self, Wrong, duration_ns, wrong};
+use super::{ATTEMPT, raw};
 use crate::requests::{Arrivals, Process};
 use crate::span::Span;
 use crate::world::World;
-use metasched_base::Result;
+use metasched_base::{Place, Result};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Messages in a pipe: as many pages as Linux gives a pipe.
 const PIPE_HOLDS: u64 = 16;
@@ -95,7 +96,16 @@ impl Reader<'_> {
                 return Err(self.wrong(every.span().start, both));
             }
         };
-        let process = match (gap, &raw.on, &raw.off, &raw.clients, &raw.think, &raw.at) {
+        let recorded = match (&raw.at, &raw.list) {
+            (None, None) => None,
+            (Some(times), None) => Some(self.recorded(times)?),
+            (None, Some(path)) => Some(self.recorded_in(path)?),
+            (Some(_), Some(path)) => {
+                let both = wrong("times are here or in a file", "remove one of them");
+                return Err(self.wrong(path.span().start, both));
+            }
+        };
+        let process = match (gap, &raw.on, &raw.off, &raw.clients, &raw.think, recorded) {
             (Some(gap), None, None, None, None, None) => Process::Open { gap },
             (Some(gap), Some(on), Some(off), None, None, None) => {
                 Process::Bursts { gap, on: span(on)?, off: span(off)? }
@@ -104,22 +114,12 @@ impl Reader<'_> {
                 clients: self.number(&raw.clients, 1, MANY)?,
                 think: think.as_ref().map_or(Ok(Span::Exactly(0)), span)?,
             },
-            (None, None, None, None, None, Some(times)) => {
-                let mut list = Vec::new();
-                for time in times {
-                    list.push(self.text(time, duration_ns)?);
-                    if list.len() >= 2 && list[list.len() - 2] > list[list.len() - 1] {
-                        let cause = "a recorded time comes before the one above";
-                        return Err(self.wrong(time.span().start, wrong(cause, "sort them")));
-                    }
-                }
-                Process::Recorded(list.into())
-            }
+            (None, None, None, None, None, Some(times)) => Process::Recorded(times.into()),
             _ => {
                 let cause =
                     format!("it does not say, or says twice, how '{}' arrive", raw.name.get_ref());
                 let remedy = "write one of: rate; every; either with on and off; clients, and \
-                              think; at = [...]";
+                              think; at = [...]; list = \"times.txt\"";
                 return Err(self.wrong(at, wrong(cause, remedy)));
             }
         };
@@ -127,4 +127,41 @@ impl Reader<'_> {
         let until_ns = self.duration(&raw.until, u64::MAX)?;
         Ok(Arrivals { process, from_ns, until_ns })
     }
+
+    fn recorded(&self, times: &[raw::Text]) -> Result<Vec<u64>> {
+        let mut list = Vec::new();
+        for time in times {
+            let at_ns = self.text(time, duration_ns)?;
+            if list.last().is_some_and(|before| *before > at_ns) {
+                return Err(self.wrong(time.span().start, unsorted()));
+            }
+            list.push(at_ns);
+        }
+        Ok(list)
+    }
+
+    /// Times from a file beside the scenario, one a line.
+    fn recorded_in(&self, path: &raw::Text) -> Result<Vec<u64>> {
+        let beside = Path::new(self.place.path).parent().unwrap_or(Path::new(""));
+        let beside = beside.join(path.get_ref()).to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&beside).map_err(|e| {
+            let remedy = "write its path from where the scenario is";
+            self.wrong(path.span().start, wrong(format!("'{beside}': {e}"), remedy))
+        })?;
+        let place = Place { path: &beside, text: &text };
+        let (mut list, mut offset) = (Vec::new(), 0);
+        for line in text.split_inclusive('\n') {
+            let at_ns = duration_ns(line).and_then(|at_ns| match list.last() {
+                Some(before) if *before > at_ns => Err(unsorted()),
+                _ => Ok(at_ns),
+            });
+            list.push(at_ns.map_err(|e| place.error(ATTEMPT, offset, e.cause).remedy(e.remedy))?);
+            offset += line.len();
+        }
+        Ok(list)
+    }
+}
+
+fn unsorted() -> Wrong {
+    wrong("a recorded time comes before the one above", "sort them")
 }

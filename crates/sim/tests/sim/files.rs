@@ -345,6 +345,54 @@ fn expect_app(kernel: &mut metasched_sim::kernel::Kernel, wanted: Option<(&str, 
 }
 
 #[test]
+fn requests_arrive_at_recorded_times_from_a_file_beside_the_scenario() {
+    let folder = std::env::temp_dir().join(format!("metasched-list-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join("recorded.toml");
+    let text = r#"
+        duration = "1s"
+        [[arrivals]]
+        name = "a"
+        list = "times.txt"
+        from = "100ms"
+        [[task]]
+        name = "server"
+        steps = ["accept a", "run 20ms", "end"]
+    "#;
+    let load = |times: &str| {
+        std::fs::write(folder.join("times.txt"), times).expect("a file");
+        ScenarioFile::parse(&path, text)
+    };
+    let outcome = of(&load("5ms\n10ms\n10ms\n").unwrap(), "fifo").pass();
+    let whole: Vec<u64> = outcome.responses_ns("server").iter().map(|ns| ns / ms(1)).collect();
+    // The second waits for 15 ms, the third for 35 ms.
+    assert_eq!(whole, [20, 35, 55]);
+    for (times, line, said) in [("5ms\n\n", 2, "1800ms"), ("5ms\n4ms\n", 2, "sort them")] {
+        let Err(e) = load(times) else { panic!("it is taken: {times}") };
+        assert!(e.to_string().contains(&format!("times.txt:{line}: ")), "{e}");
+        assert!(e.to_string().contains(said), "{e}");
+    }
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+    let Err(e) = ScenarioFile::parse(&path, text) else { panic!("it is gone") };
+    assert!(e.to_string().contains("recorded.toml:5: "), "{e}");
+}
+
+#[test]
+fn an_affinity_without_a_cpu_of_the_machine_fails_the_run() {
+    let text = r#"
+        [[task]]
+        name = "t"
+        steps = ["run 1s"]
+        [[event]]
+        at = "1ms"
+        task = "t"
+        affinity = "9"
+    "#;
+    let Err(failure) = of(&parse(text).unwrap(), "fifo").run() else { panic!("it passes") };
+    assert!(failure.message.contains("'t' may run on no CPU"), "{}", failure.message);
+}
+
+#[test]
 fn an_rt_app_file_runs() {
     let outcome = run_json(
         r#"{

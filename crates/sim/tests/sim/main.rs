@@ -12,6 +12,7 @@ mod level1;
 mod limits;
 mod machine;
 mod model;
+mod record;
 mod runs;
 mod turns;
 mod waits;
