@@ -18,14 +18,13 @@ cpus = 2
 name = "web"
 count = 4
 cgroup = "web"
-run = "200us..1ms"
-sleep = "1ms..4ms"
+steps = ["run 200us..1ms", "sleep 1ms..4ms"]
 
 [[task]]
 name = "batch"
 count = 3
 cgroup = "batch"
-run = "1s"
+steps = ["run 1s"]
 "#;
 
 /// A folder with the scenario, which calls are made in.
@@ -160,7 +159,7 @@ fn repeating_until_narrow_ends_and_says_how_narrow() {
 
 #[test]
 fn lanes_get_cpu_time_by_their_weights() {
-    let scenario = SCENARIO.replace("sleep = \"1ms..4ms\"\n", "");
+    let scenario = SCENARIO.replace(", \"sleep 1ms..4ms\"", "");
     let place = Place::new();
     std::fs::write(place.path("hogs.toml"), scenario).unwrap();
     let report =
@@ -185,7 +184,9 @@ fn what_is_wrong_is_refused_with_what_would_be_right() {
         (vec!["small.toml", "--from", "1ms"], 2, "--gantt"),
         (vec!["small.toml", "--gantt", "a.svg", "--from", "2s"], 2, "300ms"),
         (vec!["small.toml", "--policy", "fifo", "--compare"], 2, "cannot be used with"),
-        (vec!["small.toml", "--cpus", "0"], 4, "CPUs"),
+        (vec!["small.toml", "--cpus", "0"], 3, "no CPUs"),
+        (vec!["small.toml", "--cpus", "6", "--llcs", "4"], 3, "a multiple of 4 CPUs"),
+        (vec!["small.toml", "--lanes", "web=eevdf"], 4, "no lanes"),
     ] {
         let (code, stderr) = place.refused(&args);
         assert_eq!(code, status, "{args:?}: {stderr}");
@@ -225,7 +226,7 @@ fn a_picture_is_drawn_or_refused_with_a_window_that_can_be_drawn() {
 /// Every cgroup has tasks that sleep, and more work than CPUs.
 fn two_services() -> Place {
     let place = Place::new();
-    let scenario = SCENARIO.replace("run = \"1s\"", "run = \"5ms..20ms\"\nsleep = \"1ms\"");
+    let scenario = SCENARIO.replace("\"run 1s\"", "\"run 5ms..20ms\", \"sleep 1ms\"");
     std::fs::write(place.path("two.toml"), scenario).unwrap();
     place
 }

@@ -35,6 +35,7 @@ impl Kernel {
                 kernel.tasks[id.0].c_mut().cgroups = css_set;
                 kernel.call(moves, "cgroup_move", cpu, May::Look, args);
             });
+            self.tell_of_move(id, path);
         }
         true
     }

@@ -487,12 +487,6 @@ impl Kernel {
         self.run_deferred();
     }
 
-    /// Where an interrupt comes that belongs to no CPU.
-    pub(crate) fn any_cpu(&mut self) -> usize {
-        let which = self.random.within(0, self.active.count() as u64 - 1) as usize;
-        self.active.iter().nth(which).expect("one of those counted")
-    }
-
     /// Makes a task and tells the policy: init_task, enable, set_weight.
     pub(crate) fn bear(&mut self, spec: Arc<TaskSpec>, cpu: usize, fork: bool) -> TaskId {
         let id = TaskId(self.tasks.len());
@@ -669,6 +663,11 @@ impl Kernel {
         self.note(&format!("task {} moves to cgroup '{path}'", task.0));
         let css_set = self.css_set(path);
         self.tasks[task.0].c_mut().cgroups = css_set;
+        self.tell_of_move(task, path);
+    }
+
+    /// Keeps to which cgroup the task belongs now, and tells those who read.
+    pub(crate) fn tell_of_move(&mut self, task: TaskId, path: &str) {
         self.tasks[task.0].cgroup = path.to_owned();
         for observer in &self.observers {
             observer.borrow_mut().moved(self.now, task, path);

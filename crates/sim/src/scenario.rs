@@ -452,6 +452,13 @@ impl Outcome {
         self.work_of(name).map(|work| work.done).sum()
     }
 
+    /// What tasks did that were last in exactly that cgroup, each: how long its requests took,
+    /// ns, and how many units of work it did.
+    pub fn work_in(&self, cgroup: &str) -> impl Iterator<Item = (&[u64], u64)> {
+        let of = self.work.iter().filter(move |work| work.cgroup == cgroup);
+        of.map(|work| (work.responses_ns.as_slice(), work.done))
+    }
+
     /// Group and cgroup of all tasks, beside [`Outcome::all`].
     pub fn belongings(&self) -> impl Iterator<Item = (&str, &str)> {
         self.work.iter().map(|work| (work.group.as_str(), work.cgroup.as_str()))

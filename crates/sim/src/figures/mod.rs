@@ -12,7 +12,7 @@ use crate::observer::Observer;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
 use metasched_stats::DurationHistogram;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What the tasks of a cgroup did, or all.
 #[derive(Clone, Debug, Default)]
@@ -36,8 +36,6 @@ pub struct GroupFigures {
     pub across_llcs: u64,
     /// Those to another NUMA node.
     pub across_nodes: u64,
-    /// The names of its tasks, up to the number at their end.
-    pub names: BTreeSet<String>,
 }
 
 impl GroupFigures {
@@ -55,7 +53,6 @@ impl GroupFigures {
         self.migrations += other.migrations;
         self.across_llcs += other.across_llcs;
         self.across_nodes += other.across_nodes;
-        self.names.extend(other.names.iter().cloned());
     }
 }
 
@@ -184,13 +181,9 @@ impl Figures {
 }
 
 impl Observer for Figures {
-    fn born(&mut self, task: TaskId, name: &str, cgroup: &str) {
+    fn born(&mut self, task: TaskId, _name: &str, cgroup: &str) {
         let group = self.group_at(cgroup);
         self.groups[group].tasks += 1;
-        let stem = stem(name);
-        if !self.groups[group].names.contains(stem) {
-            self.groups[group].names.insert(stem.to_owned());
-        }
         assert_eq!(task.0, self.tasks.len(), "tasks are born in the order of their numbers");
         self.tasks.push(Task { group, home: 0, has_run: false, state: State::Asleep, since: 0 });
     }
@@ -247,16 +240,6 @@ impl Observer for Figures {
             self.enter(id, state, now);
         }
     }
-}
-
-/// A name without the number that tells a task from others of its kind.
-fn stem(name: &str) -> &str {
-    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    if stem.len() == name.len() {
-        return name;
-    }
-    let bare = stem.trim_end_matches([' ', '-', '_', '.', '/', ':', '#']);
-    if bare.is_empty() { name } else { bare }
 }
 
 #[cfg(test)]
@@ -323,7 +306,6 @@ mod tests {
             (web.waits.count(), web.waits.sum_ns(), web.waits.max_ns()),
             (2, 105, Some(100))
         );
-        assert_eq!(web.names, ["web".to_owned()].into());
         assert_eq!((figures.window_ns(), figures.capacity_ns()), (300, 600));
         assert_eq!(figures.all().tasks, 3);
     }
@@ -395,14 +377,5 @@ mod tests {
         figures.finish(100);
         assert_eq!((of(&figures, "web").cpu_ns, of(&figures, "other").cpu_ns), (60, 40));
         assert_eq!(of(&figures, "other").voluntary, 1);
-    }
-
-    #[test]
-    fn names_lose_their_number_and_nothing_else() {
-        for (name, kind) in
-            [("web 12", "web"), ("web-1", "web"), ("web", "web"), ("7", "7"), ("a1b", "a1b")]
-        {
-            assert_eq!(stem(name), kind);
-        }
     }
 }

@@ -189,6 +189,7 @@ fn a_condition_wakes_those_who_wait_and_gives_them_their_lock() {
             .lock("m")
             .tasks(3, |i| {
                 TaskSpec::named(format!("waiter {i}"))
+                    .arrives(ms(1))
                     .step(Step::Lock("m".into()))
                     .step(Step::Await { condition: "c".into(), lock: Some("m".into()) })
                     .run(exactly(ms(5)))

@@ -1,12 +1,12 @@
 //! Runs in the simulator: the policies' own tests, level 1, planted faults, and
 //! what every run promises.
 
+mod behaviour;
 mod cgroups;
 mod fair;
 mod faults;
-mod hotplug;
-mod behaviour;
 mod files;
+mod hotplug;
 mod lanes;
 mod level1;
 mod limits;

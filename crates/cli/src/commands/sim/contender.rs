@@ -246,7 +246,8 @@ impl Contender {
             return Ok(());
         }
         let attempt = format!("simulate '{}' under {EEVDF}", bed.file.name);
-        let cause = "it says something of cgroups or lanes, and the model of the fair class has none";
+        let cause =
+            "it says something of cgroups or lanes, and the model of the fair class has none";
         Err(Error::new(Kind::Unsupported, attempt, cause)
             .remedy(format!("compare {}", POLICIES.join(", "))))
     }

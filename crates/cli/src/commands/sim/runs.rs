@@ -1,7 +1,6 @@
 //! Runs: each contender with each seed, on as many CPUs as this machine has.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -207,32 +206,9 @@ fn kept(figures: &Figures, outcome: &Outcome, seed: u64) -> Run {
 
 fn with_responses(path: &str, figures: GroupFigures, outcome: &Outcome) -> Group {
     let (mut responses, mut done) = (DurationHistogram::default(), 0);
-    for name in beginnings(&figures.names) {
-        outcome.responses_ns(name).into_iter().for_each(|ns| responses.record(ns));
-        done += outcome.done(name);
+    for (each_ns, units) in outcome.work_in(path) {
+        each_ns.iter().for_each(|ns| responses.record(*ns));
+        done += units;
     }
     Group { path: path.to_owned(), figures, responses, done }
-}
-
-/// The names of which none begins with another one: tasks are asked for by how their names
-/// begin, and none may count twice.
-fn beginnings(names: &BTreeSet<String>) -> Vec<&str> {
-    let mut kept: Vec<&str> = Vec::new();
-    for name in names {
-        if kept.last().is_none_or(|last| !name.starts_with(last)) {
-            kept.push(name);
-        }
-    }
-    kept
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_task_is_asked_for_twice() {
-        let names = ["web", "webhook", "db", "db-backup", "cron"].map(str::to_owned).into();
-        assert_eq!(beginnings(&names), ["cron", "db", "web"]);
-    }
 }
