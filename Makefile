@@ -3,7 +3,7 @@
 # The developer commands; CI runs exactly these. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help install build test test-unit test-guest demo peers report \
+.PHONY: help install build test test-unit test-guest test-image demo peers report \
         bench-app bench-switch bench-cost bench-neighbour bench-turns soak clean uninstall
 .DELETE_ON_ERROR:
 
@@ -28,6 +28,9 @@ test-unit: install ## Run the tests that run on this machine as it is (a few boo
 
 test-guest: install ## Run the tests that need a kernel with sched_ext, in the guest
 	@scripts/test.sh guest
+
+test-image: install ## Run the kernel program's tests on a kernel without modules: ARGS=7.0.13
+	@scripts/test-image.sh $(ARGS)
 
 demo: install ## Measure the real application, choose, run, and show: report/index.html
 	@scripts/demo.sh $(ARGS)

@@ -10,8 +10,6 @@
  *
  * Seen on 7.0.13; 7.2 does the same by itself, where this finds nothing to do. It
  * can go when 7.0 is no longer met.
- *
- * CPUs never go in the simulator, which puts a header of this name in front.
  */
 #ifndef METASCHED_HOTPLUG_BPF_H
 #define METASCHED_HOTPLUG_BPF_H

@@ -5,8 +5,6 @@
  * The kernel does it from 7.1 on. On 7.0 each task goes to the local queue of the CPU
  * that it is on, for a short slice, and is enqueued when that is over. The second way
  * can go when 7.0 is no longer met.
- *
- * The simulator puts a header of this name in front of this one.
  */
 #ifndef METASCHED_REQUEUE_BPF_H
 #define METASCHED_REQUEUE_BPF_H

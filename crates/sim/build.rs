@@ -25,7 +25,8 @@ fn main() {
     let seam = native.object(&here.join("seam/seam.c"), false);
     let metasched = native.object(&root.join("meta/metasched.bpf.c"), true);
     let user_space = native.object(&here.join("seam/metasched.c"), false);
-    native.link("libmetasched-native.so", &[&seam, &metasched, &user_space]);
+    let options = native.object(&here.join("seam/options.c"), false);
+    native.link("libmetasched-native.so", &[&seam, &metasched, &user_space, &options]);
 
     // The same with a policy that does not dispatch, for the tests.
     let faulty = native.faulty(&policies);
@@ -61,7 +62,8 @@ fn read_policies(path: &Path) -> Vec<String> {
     names
 }
 
-/// `policies.gen.h`, which includes every policy's source, and the list for Rust.
+/// `policies.gen.h`, which includes every policy's source, `options.gen.h`, which includes
+/// what can be set of each, and the list for Rust.
 fn write_policy_sources(root: &Path, policies: &[String], out: &Path) {
     let mut includes = String::new();
     for name in policies {
@@ -69,6 +71,12 @@ fn write_policy_sources(root: &Path, policies: &[String], out: &Path) {
         writeln!(includes, "#include \"{}\"", path.display()).expect("a String");
     }
     fs::write(out.join("policies.gen.h"), includes).expect("OUT_DIR is writable");
+    let mut options = String::new();
+    for name in policies {
+        let path = root.join(format!("policies/{name}/options.h"));
+        writeln!(options, "#include \"{}\"", path.display()).expect("a String");
+    }
+    fs::write(out.join("options.gen.h"), options).expect("OUT_DIR is writable");
     fs::write(out.join("policies.rs"), format!("&{policies:?}")).expect("OUT_DIR is writable");
 }
 

@@ -26,13 +26,15 @@ pub enum Kind {
     Timeout,
     /// The guest panicked or vanished.
     Guest,
+    /// A simulated run broke a rule of the kernel's, or failed a checker.
+    Simulation,
     /// A signal asked us to stop, and we did, in an orderly way.
     Interrupted,
 }
 
 impl Kind {
     /// Every kind, in the order of its exit status.
-    pub const ALL: [Kind; 10] = [
+    pub const ALL: [Kind; 11] = [
         Kind::Failed,
         Kind::Usage,
         Kind::BadInput,
@@ -42,6 +44,7 @@ impl Kind {
         Kind::SchedulerExit,
         Kind::Timeout,
         Kind::Guest,
+        Kind::Simulation,
         Kind::Interrupted,
     ];
 
@@ -57,6 +60,7 @@ impl Kind {
             Kind::SchedulerExit => 7,
             Kind::Timeout => 8,
             Kind::Guest => 9,
+            Kind::Simulation => 10,
             Kind::Interrupted => 130,
         }
     }
@@ -73,6 +77,7 @@ impl Kind {
             Kind::SchedulerExit => "a scheduler left the kernel on its own account",
             Kind::Timeout => "something did not happen in the time that it was given",
             Kind::Guest => "the guest of the testbed panicked or vanished",
+            Kind::Simulation => "a simulated run broke a rule or failed a checker",
             Kind::Interrupted => "stopped by a signal, in an orderly way",
         }
     }

@@ -10,7 +10,7 @@ mod units;
 
 pub use error::{Error, Kind, Result, ResultExt};
 pub use interrupt::Interrupt;
-pub use nearest::nearest;
+pub use nearest::{did_you_mean, nearest};
 pub use place::Place;
 pub use progress::Progress;
 pub use units::{brief_time, format_duration, parse_duration};

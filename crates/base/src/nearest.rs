@@ -9,6 +9,15 @@ pub fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, word)| word)
 }
 
+/// The word that was meant, if a message of serde's says that one is unknown, and which there
+/// are.
+pub fn did_you_mean(message: &str) -> Option<&str> {
+    let mut words = message.split('`').skip(1).step_by(2);
+    let wrong = words.next().filter(|_| message.starts_with("unknown "))?;
+    let expected: Vec<&str> = words.collect();
+    nearest(wrong, expected)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -19,5 +28,13 @@ mod tests {
         assert_eq!(nearest("vtiem", ["fifo", "vtime"]), Some("vtime"));
         assert_eq!(nearest("zebra", ["cgroup", "command"]), None);
         assert_eq!(nearest("zebra", []), None);
+    }
+
+    #[test]
+    fn an_unknown_field_is_told_with_the_one_that_was_meant() {
+        let message = "unknown field `polcy`, expected one of `name`, `policy`";
+        assert_eq!(did_you_mean(message), Some("policy"));
+        assert_eq!(did_you_mean("unknown field `x`, expected `name`"), None);
+        assert_eq!(did_you_mean("invalid type: `a`, expected `b`"), None);
     }
 }

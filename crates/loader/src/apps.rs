@@ -114,8 +114,11 @@ pub fn check_weight(weight: u32) -> Result<()> {
         .remedy(format!("choose {least} to {most}; 100 is what a cgroup has by default")))
 }
 
-/// Where an option of a policy is.
-fn option_index(policy: &PolicyInfo, name: &str, value: u64) -> Result<usize> {
+/// Where an option of a policy is among its options.
+///
+/// # Errors
+/// `BadInput` where it has no such option, or that value is out of its range.
+pub fn option_index(policy: &PolicyInfo, name: &str, value: u64) -> Result<usize> {
     let attempt = || format!("set '{name}' of the policy '{}'", policy.name);
     let found = policy.options.iter().position(|option| option.name == name);
     let Some(index) = found else {

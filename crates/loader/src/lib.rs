@@ -20,7 +20,9 @@ mod turns;
 mod version;
 mod wait;
 
-pub use apps::{APPS, ASSIGNED_MAX, DEFAULT_WEIGHT, LaneSpec, Quarantine, WEIGHTS, check_weight};
+pub use apps::{
+    APPS, ASSIGNED_MAX, DEFAULT_WEIGHT, LaneSpec, Quarantine, WEIGHTS, check_weight, option_index,
+};
 pub use callbacks::{CallbackCost, CountCallbacks, HOT_CALLBACKS};
 pub use exit::ExitRecord;
 pub use lanes::{LaneInfo, LaneState};

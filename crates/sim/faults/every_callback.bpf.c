@@ -4,6 +4,7 @@
  * of the kernel's order.
  */
 #include "fault.h"
+#include <hotplug.bpf.h>
 
 enum stage { NONE, KNOWN, ENABLED, WAITING, RUNNING, STOPPED, GONE };
 
@@ -22,7 +23,7 @@ struct {
 
 /* How often each callback came; read by the test. */
 u64 ticks, yields, dequeues, last_enqueues, idle_changes, weights, cpumasks, exits;
-static bool idle_now[SEAM_MAX_CPUS];
+static bool idle_now[SEAM_MAX_CPUS], idle_known[SEAM_MAX_CPUS];
 
 static void give_up(const char *callback, struct task_struct *p, u32 stage)
 {
@@ -159,9 +160,47 @@ static void order_exit_task(struct task_struct *p, struct scx_exit_task_args *ar
 static void order_update_idle(s32 cpu, bool idle)
 {
 	idle_changes++;
-	if (idle == idle_now[cpu])
+	if (idle_known[cpu] && idle == idle_now[cpu])
 		scx_bpf_error_bstr("update_idle without a change", NULL, 0);
 	idle_now[cpu] = idle;
+	idle_known[cpu] = true;
+}
+
+/* CPUs come and go in turn. */
+u64 offlines, onlines;
+static bool off_line[SEAM_MAX_CPUS];
+
+static void order_cpu_offline(s32 cpu)
+{
+	offlines++;
+	if (off_line[cpu])
+		scx_bpf_error_bstr("off line twice", NULL, 0);
+	off_line[cpu] = true;
+	leave_cpu(QUEUE, cpu);
+}
+
+static void order_cpu_online(s32 cpu)
+{
+	onlines++;
+	if (!off_line[cpu])
+		scx_bpf_error_bstr("on line twice", NULL, 0);
+	off_line[cpu] = false;
+}
+
+/* A CPU that is off line asks for nothing any more. */
+static void order_dispatch(s32 cpu, struct task_struct *prev)
+{
+	if (off_line[cpu])
+		scx_bpf_error_bstr("dispatch off line", NULL, 0);
+	honest_dispatch(cpu, prev);
+}
+
+/* Affinities are broken where there is nowhere else to go. */
+static void order_any_cpumask(struct task_struct *p, const struct cpumask *mask)
+{
+	cpumasks++;
+	if (p->nr_cpus_allowed == 1)
+		give_up("set_cpumask", p, NONE);
 }
 
 static s32 order_init(void)
@@ -169,27 +208,37 @@ static s32 order_init(void)
 	u32 cpu;
 
 	for (cpu = 0; cpu < scx_bpf_nr_cpu_ids(); cpu++)
-		idle_now[cpu] = true;
+		idle_now[cpu] = idle_known[cpu] = true;
 	return honest_init();
 }
 
-struct sched_ext_ops every_callback = {
-	HONEST,
-	.init = order_init,
-	.init_task = order_init_task,
-	.enable = order_enable,
-	.set_weight = order_set_weight,
-	.set_cpumask = order_set_cpumask,
-	.runnable = order_runnable,
-	.enqueue = order_enqueue,
-	.dequeue = order_dequeue,
-	.running = order_running,
-	.tick = order_tick,
-	.yield = order_yield,
-	.stopping = order_stopping,
-	.quiescent = order_quiescent,
-	.disable = order_disable,
-	.exit_task = order_exit_task,
-	.update_idle = order_update_idle,
-	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING,
+#define EVERY_CALLBACK                                                               \
+	HONEST, .init = order_init, .init_task = order_init_task,                    \
+	.enable = order_enable, .set_weight = order_set_weight,                      \
+	.set_cpumask = order_set_cpumask, .runnable = order_runnable,                \
+	.enqueue = order_enqueue, .dequeue = order_dequeue,                          \
+	.running = order_running, .tick = order_tick, .yield = order_yield,          \
+	.stopping = order_stopping, .quiescent = order_quiescent,                    \
+	.disable = order_disable, .exit_task = order_exit_task,                      \
+	.update_idle = order_update_idle,                                            \
+	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING
+
+struct sched_ext_ops every_callback = { EVERY_CALLBACK };
+
+struct sched_ext_ops every_callback_hotplug = {
+	EVERY_CALLBACK,
+	.dispatch = order_dispatch,
+	.set_cpumask = order_any_cpumask,
+	.cpu_offline = order_cpu_offline,
+	.cpu_online = order_cpu_online,
+};
+
+/* The same for a machine at work: which CPUs are idle is not known from the start. */
+struct sched_ext_ops every_callback_loaded = {
+	EVERY_CALLBACK,
+	.init = honest_init,
+	.dispatch = order_dispatch,
+	.set_cpumask = order_any_cpumask,
+	.cpu_offline = order_cpu_offline,
+	.cpu_online = order_cpu_online,
 };

@@ -104,6 +104,18 @@ int sim_set_weight(u32 app, u32 weight)
 	return set_lane(&args);
 }
 
+/* Sets an option of the lane in force of an application, or of the root lane (0). */
+int sim_set_option(u64 app_and_option, u64 value)
+{
+	struct lane_args args = {
+		.app = app_and_option >> 32,
+		.option = (u32)app_and_option,
+		.value = value,
+	};
+
+	return set_lane(&args);
+}
+
 /* Turns of these policies and lengths, as two arrays. */
 int sim_start_turns(const u64 *turns, u64 count)
 {

@@ -32,8 +32,17 @@ struct seam_host {
 	void (*destroy_dsq)(void *k, u64 dsq_id);
 	struct task_struct *(*peek)(void *k, u64 dsq_id);
 	void (*reenq)(void *k, u64 dsq_id, u64 flags);
+	int (*iter_new)(void *k, u64 *it, u64 dsq_id, u64 flags);
+	struct task_struct *(*iter_next)(void *k, u64 *it);
+	void (*iter_destroy)(void *k, u64 *it);
+	void (*iter_set)(void *k, u64 *it, bool vtime, u64 value);
+	bool (*dsq_move)(void *k, u64 *it, struct task_struct *p, u64 dsq_id, u64 enq_flags,
+			 bool by_vtime);
 	s32 (*select_cpu_dfl)(void *k, struct task_struct *p, s32 prev_cpu, u64 wake_flags,
 			      bool *is_idle);
+	s32 (*select_cpu_and)(void *k, struct task_struct *p, s32 prev_cpu, u64 wake_flags,
+			      const struct cpumask *cpus_allowed, u64 flags);
+	const struct cpumask *(*idle_mask)(void *k, bool cores);
 	bool (*test_and_clear_cpu_idle)(void *k, s32 cpu);
 	s32 (*pick_cpu)(void *k, const struct cpumask *allowed, u64 flags, bool or_any);
 	void (*kick_cpu)(void *k, s32 cpu, u64 flags);
@@ -185,9 +194,65 @@ void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags)
 	HOST(reenq, dsq_id, reenq_flags);
 }
 
+int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags)
+{
+	return HOST(iter_new, &it->handle, dsq_id, flags);
+}
+
+struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it)
+{
+	return HOST(iter_next, &it->handle);
+}
+
+void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it)
+{
+	HOST(iter_destroy, &it->handle);
+}
+
+void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it, u64 slice)
+{
+	HOST(iter_set, &it->handle, false, slice);
+}
+
+void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime)
+{
+	HOST(iter_set, &it->handle, true, vtime);
+}
+
+bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 enq_flags)
+{
+	return HOST(dsq_move, &it->handle, p, dsq_id, enq_flags, false);
+}
+
+bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
+			    u64 enq_flags)
+{
+	return HOST(dsq_move, &it->handle, p, dsq_id, enq_flags, true);
+}
+
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle)
 {
 	return HOST(select_cpu_dfl, p, prev_cpu, wake_flags, is_idle);
+}
+
+s32 scx_bpf_select_cpu_and(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
+			   const struct cpumask *cpus_allowed, u64 flags)
+{
+	return HOST(select_cpu_and, p, prev_cpu, wake_flags, cpus_allowed, flags);
+}
+
+const struct cpumask *scx_bpf_get_idle_cpumask(void)
+{
+	return HOST(idle_mask, false);
+}
+
+const struct cpumask *scx_bpf_get_idle_smtmask(void)
+{
+	return HOST(idle_mask, true);
+}
+
+void scx_bpf_put_idle_cpumask(const struct cpumask *mask)
+{
 }
 
 bool scx_bpf_test_and_clear_cpu_idle(s32 cpu)

@@ -18,9 +18,27 @@ s32 scx_bpf_create_dsq(u64 dsq_id, s32 node);
 void scx_bpf_destroy_dsq(u64 dsq_id);
 struct task_struct *scx_bpf_dsq_peek(u64 dsq_id);
 void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags);
+/* libbpf drops what follows the three underscores. */
+#define scx_bpf_dsq_reenq___since71 scx_bpf_dsq_reenq
+
+/* The tasks that stand in a queue when the iteration begins. */
+int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags);
+struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it);
+void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it);
+void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it, u64 slice);
+void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime);
+bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
+		      u64 enq_flags);
+bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
+			    u64 enq_flags);
 
 /* CPUs. */
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle);
+s32 scx_bpf_select_cpu_and(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
+			   const struct cpumask *cpus_allowed, u64 flags);
+const struct cpumask *scx_bpf_get_idle_cpumask(void);
+const struct cpumask *scx_bpf_get_idle_smtmask(void);
+void scx_bpf_put_idle_cpumask(const struct cpumask *mask);
 bool scx_bpf_test_and_clear_cpu_idle(s32 cpu);
 s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags);
 s32 scx_bpf_pick_any_cpu(const struct cpumask *cpus_allowed, u64 flags);

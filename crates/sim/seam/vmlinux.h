@@ -108,6 +108,10 @@ enum scx_pick_idle_cpu_flags {
 	SCX_PICK_IDLE_IN_NODE = 2,
 };
 
+enum scx_dsq_iter_flags {
+	SCX_DSQ_ITER_REV = 1 << 16,
+};
+
 enum scx_ops_flags {
 	SCX_OPS_KEEP_BUILTIN_IDLE = 1,
 	SCX_OPS_ENQ_LAST = 2,
@@ -228,6 +232,11 @@ struct scx_dump_ctx {
 	const char *reason;
 	u64 at_ns;
 	u64 at_jiffies;
+};
+
+/* Nothing but the engine's number of it. */
+struct bpf_iter_scx_dsq {
+	u64 handle;
 };
 
 struct scx_cpu_acquire_args;

@@ -12,7 +12,7 @@ pub const MAX_CGROUP_DEPTH: usize = 16;
 
 /// A set of CPUs: `struct cpumask`.
 #[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CpuMask {
     bits: [u64; MAX_CPUS / 64],
 }
@@ -23,7 +23,16 @@ impl CpuMask {
 
     /// The CPUs 0 to `nr` - 1.
     pub fn first(nr: usize) -> Self {
-        (0..nr).collect()
+        CpuMask::range(0, nr)
+    }
+
+    /// The CPUs `from` to `to` - 1.
+    pub fn range(from: usize, to: usize) -> Self {
+        let below = |cpu: usize, word: usize| match cpu.saturating_sub(word * 64) {
+            64.. => u64::MAX,
+            bits => (1 << bits) - 1,
+        };
+        CpuMask { bits: std::array::from_fn(|word| below(to, word) & !below(from, word)) }
     }
 
     /// One CPU.
@@ -51,6 +60,35 @@ impl CpuMask {
         let mut both = *self;
         both.bits.iter_mut().zip(other.bits).for_each(|(a, b)| *a &= b);
         both
+    }
+
+    /// The CPUs that are in this set and not in the other.
+    pub fn but(&self, other: &CpuMask) -> CpuMask {
+        let mut left = *self;
+        left.bits.iter_mut().zip(other.bits).for_each(|(a, b)| *a &= !b);
+        left
+    }
+
+    /// The CPUs that are in either set.
+    pub fn or(&self, other: &CpuMask) -> CpuMask {
+        let mut either = *self;
+        either.bits.iter_mut().zip(other.bits).for_each(|(a, b)| *a |= b);
+        either
+    }
+
+    /// Whether all CPUs of this set are in the other.
+    pub fn is_within(&self, other: &CpuMask) -> bool {
+        self.but(other).is_empty()
+    }
+
+    /// The lowest CPU of the set that is not below `from`; where there is none, the lowest.
+    pub fn next_from(&self, from: usize) -> Option<usize> {
+        let above = (from / 64..MAX_CPUS / 64).find_map(|word| {
+            let low = if word == from / 64 { from % 64 } else { 0 };
+            let bits = self.bits[word] & (u64::MAX << low);
+            (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)
+        });
+        above.or_else(|| self.iter().next())
     }
 
     /// How many CPUs there are in the set.
@@ -310,6 +348,7 @@ pub const LAYOUT: [usize; 18] = [
 #[allow(missing_docs)]
 pub mod scx {
     pub const SLICE_DFL: u64 = 20_000_000;
+    pub const SLICE_BYPASS: u64 = 5_000_000;
     pub const SLICE_INF: u64 = u64::MAX;
 
     pub const DSQ_FLAG_BUILTIN: u64 = 1 << 63;
@@ -336,10 +375,20 @@ pub mod scx {
 
     pub const KICK_IDLE: u64 = 1;
     pub const KICK_PREEMPT: u64 = 2;
+    pub const KICK_WAIT: u64 = 4;
+
+    pub const PICK_IDLE_CORE: u64 = 1;
+    pub const PICK_IDLE_IN_NODE: u64 = 2;
 
     pub const OPS_KEEP_BUILTIN_IDLE: u64 = 1;
     pub const OPS_ENQ_LAST: u64 = 2;
     pub const OPS_ENQ_EXITING: u64 = 4;
+    pub const OPS_SWITCH_PARTIAL: u64 = 8;
+    pub const OPS_ENQ_MIGRATION_DISABLED: u64 = 16;
+    pub const OPS_ALLOW_QUEUED_WAKEUP: u64 = 32;
+    pub const OPS_BUILTIN_IDLE_PER_NODE: u64 = 64;
+    pub const OPS_ALWAYS_ENQ_IMMED: u64 = 128;
+    pub const OPS_KNOWN: u64 = 0xff;
 
     pub const TASK_QUEUED: u32 = 1;
     pub const TASK_DEQD_FOR_SLEEP: u32 = 8;
@@ -349,6 +398,11 @@ pub mod scx {
     pub const PF_KTHREAD: u32 = 0x0020_0000;
 
     pub const EXIT_UNREG: u32 = 64;
+    pub const EXIT_UNREG_KERN: u32 = 66;
+    pub const ECODE_RSN_HOTPLUG: u64 = 1 << 32;
+    pub const ECODE_ACT_RESTART: u64 = 1 << 48;
+
+    pub const WATCHDOG_MAX_MS: u32 = 30_000;
 }
 
 #[cfg(test)]
@@ -366,5 +420,25 @@ mod tests {
     fn a_mask_holds_what_is_in_both() {
         let both = CpuMask::first(10).and(&[2, 9, 10].into_iter().collect());
         assert_eq!(both, [2, 9].into_iter().collect());
+    }
+
+    #[test]
+    fn masks_are_taken_apart_and_put_together() {
+        for (from, to) in [(0, 0), (0, 64), (1, 64), (63, 65), (64, 128), (60, 512), (0, 1024)] {
+            assert_eq!(CpuMask::range(from, to), (from..to).collect(), "{from} to {to}");
+        }
+        let (low, high) = (CpuMask::range(0, 100), CpuMask::range(60, 512));
+        assert_eq!(low.but(&high), CpuMask::first(60));
+        assert_eq!(low.or(&high), CpuMask::first(512));
+        assert!(CpuMask::range(60, 100).is_within(&low));
+        assert!(!high.is_within(&low));
+    }
+
+    #[test]
+    fn a_search_goes_round() {
+        let mask: CpuMask = [3, 64, 700].into_iter().collect();
+        let found = [0, 3, 4, 64, 65, 701].map(|from| mask.next_from(from));
+        assert_eq!(found, [3, 3, 64, 64, 700, 3].map(Some));
+        assert_eq!(CpuMask::EMPTY.next_from(5), None);
     }
 }

@@ -55,6 +55,20 @@ impl Cgroups {
         css_set
     }
 
+    /// All of them, children before their parents.
+    pub(crate) fn bottom_up(&self) -> Vec<*mut Cgroup> {
+        let mut all: Vec<_> =
+            self.by_path.values().map(|css_set| unsafe { (**css_set).dfl_cgrp }).collect();
+        all.sort_by_key(|cgroup| unsafe { (-(**cgroup).level, (*(**cgroup).kn).id) });
+        all
+    }
+
+    /// A program comes that has heard of none.
+    pub(crate) fn all_are_new(&mut self) {
+        self.new = self.bottom_up();
+        self.new.reverse();
+    }
+
     /// Those that were made since this was asked last.
     pub(crate) fn take_new(&mut self) -> Vec<*mut Cgroup> {
         std::mem::take(&mut self.new)

@@ -12,6 +12,8 @@ pub enum DsqRef {
     Global,
     /// A policy's own, by its id.
     User(u64),
+    /// A CPU's queue in the fair class, while no program is loaded.
+    Fair(usize),
 }
 
 /// In which order the tasks of a queue stand; it cannot hold both.

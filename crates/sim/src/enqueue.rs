@@ -4,6 +4,7 @@
 use crate::abi::scx;
 use crate::dsq::{Dsq, DsqRef, Order};
 use crate::kernel::{Buffered, Kernel, May};
+use crate::load::Class;
 use crate::task::{OpsState, TaskId};
 use crate::trace::What;
 
@@ -28,8 +29,18 @@ impl Kernel {
 
     pub(crate) fn do_enqueue_task(&mut self, id: TaskId, flags: u64, sticky: Option<usize>) {
         let cpu = self.tasks[id.0].cpu;
+        if self.class == Class::Fair {
+            return self.fair_enqueue(id);
+        }
         if sticky == Some(cpu) {
             return self.dispatch_enqueue(cpu, DsqRef::Local(cpu), id, flags);
+        }
+        // The policy was told that this CPU is gone, and is not asked about it any more.
+        if !self.active.has(cpu) {
+            return self.kernel_enqueue(cpu, DsqRef::Local(cpu), id, flags);
+        }
+        if self.bypass {
+            return self.kernel_enqueue(cpu, DsqRef::Local(cpu), id, flags);
         }
         if self.tasks[id.0].direct.is_some() {
             return self.direct_dispatch(id, flags);
@@ -56,7 +67,7 @@ impl Kernel {
 
     /// The kernel itself queues a task, with a fresh slice.
     pub(crate) fn kernel_enqueue(&mut self, cpu: usize, dsq: DsqRef, id: TaskId, flags: u64) {
-        self.tasks[id.0].c_mut().scx.slice = scx::SLICE_DFL;
+        self.tasks[id.0].c_mut().scx.slice = self.default_slice_ns();
         self.dispatch_enqueue(cpu, dsq, id, flags);
     }
 
@@ -136,12 +147,13 @@ impl Kernel {
             Order::Fifo => queue.push(id, flags & (scx::ENQ_HEAD | scx::ENQ_PREEMPT) != 0),
         }
         self.tasks[id.0].dsq = Some(dsq);
+        self.tasks[id.0].inserts += 1;
         self.tasks[id.0].direct = None;
         self.observe(cpu, Some(id), What::Insert(dsq));
         match dsq {
             DsqRef::Local(there) => self.local_dsq_post_enq(there, id, flags),
-            DsqRef::Global => self.leave_custody(cpu, id, 0),
             DsqRef::User(_) => self.tasks[id.0].in_custody = true,
+            _ => self.leave_custody(cpu, id, 0),
         }
         self.tasks[id.0].ops_state = OpsState::None;
     }
@@ -177,6 +189,7 @@ impl Kernel {
             DsqRef::Local(cpu) => &self.cpus[cpu].local,
             DsqRef::Global => &self.global,
             DsqRef::User(id) => &self.user[&id],
+            DsqRef::Fair(_) => unreachable!("the fair class has queues of its own kind"),
         }
     }
 
@@ -185,13 +198,17 @@ impl Kernel {
             DsqRef::Local(cpu) => &mut self.cpus[cpu].local,
             DsqRef::Global => &mut self.global,
             DsqRef::User(id) => self.user.get_mut(&id).expect("destroyed only when empty"),
+            DsqRef::Fair(_) => unreachable!("the fair class has queues of its own kind"),
         }
     }
 
     /// Takes a task out of the queue in which it stands, if any.
     pub(crate) fn dispatch_dequeue(&mut self, id: TaskId) {
         if let Some(dsq) = self.tasks[id.0].dsq.take() {
-            let found = self.dsq_mut(dsq).remove(id);
+            let found = match dsq {
+                DsqRef::Fair(cpu) => self.fair_dequeue(id, cpu),
+                dsq => self.dsq_mut(dsq).remove(id),
+            };
             assert!(found, "engine: task {} is not in {dsq:?}", id.0);
             let cpu = self.tasks[id.0].cpu;
             self.observe(cpu, Some(id), What::Remove(dsq));
@@ -223,10 +240,6 @@ impl Kernel {
         self.deferred.retain(|t| *t != id);
     }
 
-    pub(crate) fn can_run_on(&self, id: TaskId, cpu: usize) -> bool {
-        self.tasks[id.0].may_use(cpu)
-    }
-
     /// Puts a task into the local queue of `there`, wherever it belonged.
     pub(crate) fn dispatch_to_local_dsq(
         &mut self,
@@ -238,14 +251,17 @@ impl Kernel {
         let from = self.tasks[id.0].cpu;
         if from == there {
             self.dispatch_enqueue(there, DsqRef::Local(there), id, flags);
-        } else if self.can_run_on(id, there) {
+        } else if self.may_run_on(id, there) {
             self.move_remote_task(id, there, flags);
         } else {
-            let name = self.tasks[id.0].name.clone();
-            self.scx_error(format!(
-                "SCX_DSQ_LOCAL[_ON] target CPU {there} not allowed for {name}[{}]",
-                id.0 + 1
-            ));
+            if !self.tasks[id.0].may_use(there) {
+                let name = self.tasks[id.0].name.clone();
+                self.scx_error(format!(
+                    "SCX_DSQ_LOCAL[_ON] target CPU {there} not allowed for {name}[{}]",
+                    id.0 + 1
+                ));
+            }
+            // That the CPU has gone off line meanwhile is nobody's fault.
             self.dispatch_enqueue(cpu, DsqRef::Global, id, flags);
             return;
         }
@@ -269,7 +285,7 @@ impl Kernel {
         let first = self
             .dsq(dsq)
             .tasks()
-            .find(|id| self.tasks[id.0].cpu == cpu || self.can_run_on(*id, cpu));
+            .find(|id| self.tasks[id.0].cpu == cpu || self.may_run_on(*id, cpu));
         let Some(id) = first else { return false };
         self.move_remote_task(id, cpu, 0);
         true

@@ -2,16 +2,26 @@
 //! class does with them is in `waking.rs`, `enqueue.rs` and `schedule.rs`, what
 //! policies may call in `kfuncs.rs`.
 
-use crate::abi::{CgroupInitArgs, CpuMask, CssSet, ExitInfo, InitTaskArgs, NO_QUOTA, Ops, scx};
+use crate::abi::{Cgroup, CgroupInitArgs, CpuMask, CssSet, NO_QUOTA, Ops, scx};
 use crate::cgroups::Cgroups;
 use crate::checkers::Checker;
+use crate::costs::Charged;
 use crate::dsq::Dsq;
+use crate::dsq_iter::DsqIter;
+use crate::fair::FairQueue;
+use crate::idle::{Idle, Searched};
 use crate::image::Image;
 use crate::kfuncs::Host;
+use crate::load::{Class, Phase, Program, ProgramExit};
+use crate::machine::Machine;
 use crate::maps::Maps;
+use crate::observer::Shared;
+use crate::operate::FOR_EVER_NS;
 use crate::random::Random;
-use crate::task::{Next, Raw, Task, TaskId, TaskSpec};
+use crate::step::Name;
+use crate::task::{Next, Raw, Task, TaskFigures, TaskId, TaskSpec};
 use crate::trace::{Observed, Trace, What};
+use crate::world::World;
 use metasched_base::Result;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -19,8 +29,6 @@ use std::ffi::c_void;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Time between ticks: 250 Hz, what Debian's kernels use.
-pub const TICK_NS: u64 = 4_000_000;
 /// An interrupt on another CPU takes effect within this range; drawn each time,
 /// so that seeds differ in who comes first.
 const IPI_NS: (u64, u64) = (200, 2_000);
@@ -49,6 +57,14 @@ pub(crate) enum Event {
     RunEnd { cpu: usize, epoch: u64 },
     Tick(usize),
     Kick { cpu: usize, flags: u64 },
+    Push(usize),
+    Dying(usize),
+    Watchdog { load: u64 },
+    Attach(Box<Program>),
+    Enabled,
+    Detach(ProgramExit),
+    IoDone { device: Name, task: TaskId },
+    Request(Name),
     Act(Act),
 }
 
@@ -85,11 +101,18 @@ pub(crate) struct Cpu {
     pub resched: bool,
     /// Tells the present run of a task from earlier ones.
     pub epoch: u64,
+    /// The CPU that a search made here found last, see `idle.rs`.
+    pub distributed: usize,
     pub ticking: bool,
     pub in_balance: bool,
     /// The last to run was the kernel's stopper thread, not a task of ours.
     pub stopper: bool,
     pub switches: u64,
+    pub costs: Charged,
+    /// What waits here in the fair class.
+    pub fair: FairQueue,
+    /// When the present run of its task began.
+    pub picked_at: u64,
 }
 
 /// In which callback the policy is, and so what it may call.
@@ -101,7 +124,9 @@ pub(crate) enum May {
     Dispatch,
     /// A callback with the run queue locked: look, kick.
     Look,
-    /// init, init_task and system-call programs: make queues.
+    /// Timers and CPU hotplug, with no run queue locked: move tasks between queues.
+    Unlocked,
+    /// init, init_task and system-call programs: make queues as well.
     Sleep,
 }
 
@@ -124,95 +149,105 @@ pub(crate) struct Buffered {
 pub struct Kernel {
     pub(crate) now: u64,
     pub(crate) random: Random,
+    pub(crate) machine: Machine,
+    /// The CPUs that are switched on.
+    pub(crate) online: CpuMask,
+    /// Those of them that take tasks: one that goes off line gives up its tasks first.
+    pub(crate) active: CpuMask,
+    pub(crate) searched: Searched,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Task>,
+    pub(crate) world: World,
     cgroups: Cgroups,
     pub(crate) idle_tasks: Vec<Raw>,
     pub(crate) global: Dsq,
     pub(crate) user: BTreeMap<u64, Dsq>,
-    pub(crate) idle: CpuMask,
-    pub(crate) next_distributed: usize,
+    pub(crate) idle: Idle,
+    /// Where all tasks are, and how far a program is that comes or goes: see `load.rs`.
+    pub(crate) class: Class,
+    pub(crate) bypass: bool,
+    pub(crate) phase: Phase,
+    pub(crate) loads: u64,
+    pub(crate) exit: Option<ProgramExit>,
+    /// How many tasks wait in the fair class.
+    pub(crate) fair_waiting: usize,
+    /// All null while no program is loaded.
     pub(crate) ops: Ops,
-    pub(crate) image: Image,
+    pub(crate) image: Option<Image>,
     pub(crate) host: *mut Host,
     pub(crate) context: Context,
     pub(crate) dispatched: Vec<Buffered>,
     pub(crate) moved: usize,
     pub(crate) deferred: Vec<TaskId>,
     pub(crate) maps: Maps,
+    pub(crate) dsq_iters: Vec<DsqIter>,
     events: BinaryHeap<Scheduled>,
     scheduled: u64,
     pub(crate) handled: u64,
     checkers: Vec<Box<dyn Checker>>,
+    observers: Vec<Shared>,
     trace: Trace,
     fault: Option<Fault>,
 }
 
 impl Kernel {
-    /// Boots `cpus` CPUs and attaches the table of callbacks `ops`, after `setup`
-    /// has written the program's constants.
+    /// Boots a machine, with a program loaded from the start or with none.
     ///
     /// # Errors
-    /// When the image cannot be loaded or uses callbacks that are not modelled.
-    /// A fault in `ops.init` is a fault of the run: see [`Kernel::fault`].
+    /// When the program cannot be loaded or uses what is not modelled. A fault in
+    /// `ops.init` is a fault of the run: see [`Kernel::fault`].
     pub fn boot(
-        bytes: &[u8],
-        ops: &str,
-        cpus: usize,
+        machine: &Machine,
+        program: Option<&Program>,
         seed: u64,
         whole_trace: bool,
-        setup: &dyn Fn(&Image) -> Result<()>,
     ) -> Result<Kernel> {
-        let image = Image::open(bytes)?;
-        setup(&image)?;
-        let host = Host::connect(&image)?;
-        let ops = unsafe { std::ptr::read(image.ops(ops)?) };
         let mut cgroups = Cgroups::new();
         let root = cgroups.at("");
+        let (cpus, all) = (machine.nr_cpus(), machine.all());
         let mut kernel = Kernel {
             now: 0,
             random: Random::new(seed),
+            machine: machine.clone(),
+            online: all,
+            active: all,
+            searched: Searched::of(machine, &all),
             cpus: (0..cpus).map(|_| Cpu::default()).collect(),
             tasks: Vec::new(),
+            world: World::default(),
             cgroups,
             idle_tasks: (0..cpus).map(|cpu| Raw::idle(cpu, root)).collect(),
             global: Dsq::default(),
             user: BTreeMap::new(),
-            idle: CpuMask::first(cpus),
-            next_distributed: 0,
-            ops,
-            image,
-            host,
+            idle: Idle { cpus: all, cores: all },
+            class: Class::Fair,
+            bypass: false,
+            phase: Phase::None,
+            loads: 0,
+            exit: None,
+            fair_waiting: 0,
+            ops: unsafe { std::mem::zeroed() },
+            image: None,
+            host: std::ptr::null_mut(),
             context: Context { callback: "nothing", cpu: 0, may: May::Look },
             dispatched: Vec::new(),
             moved: 0,
             deferred: Vec::new(),
             maps: Maps::default(),
+            dsq_iters: Vec::new(),
             events: BinaryHeap::new(),
             scheduled: 0,
             handled: 0,
             checkers: Vec::new(),
+            observers: Vec::new(),
             trace: Trace::new(whole_trace),
             fault: None,
         };
-        kernel.refuse_unmodelled_callbacks()?;
-        let result = kernel.call(kernel.ops.init, "init", 0, May::Sleep, [0; 3]) as i32;
-        if result != 0 {
-            kernel.fail("init", format!("ops.init returned {result}"));
+        if let Some(program) = program {
+            kernel.start(program)?;
+            kernel.phase = Phase::Enabled;
         }
-        kernel.tell_of_cgroups();
         Ok(kernel)
-    }
-
-    fn refuse_unmodelled_callbacks(&self) -> Result<()> {
-        if self.ops.cgroup_moves.iter().all(|callback| callback.is_null()) {
-            return Ok(());
-        }
-        Err(metasched_base::Error::new(
-            metasched_base::Kind::Unsupported,
-            "attach the policy",
-            "it has cgroup callbacks for moves, which are not modelled",
-        ))
     }
 
     /// Adds a checker; it sees what happens from now on.
@@ -220,7 +255,12 @@ impl Kernel {
         self.checkers.push(checker);
     }
 
-    /// Tells the checkers how the machine stands before anything happens.
+    /// Adds a reader; it sees what happens from now on.
+    pub fn read_by(&mut self, observer: Shared) {
+        self.observers.push(observer);
+    }
+
+    /// Tells checkers and readers how the machine stands before anything happens.
     pub fn observe_all_idle(&mut self) {
         for cpu in 0..self.cpus.len() {
             self.observe(cpu, None, What::Idle);
@@ -235,6 +275,22 @@ impl Kernel {
     /// How many CPUs there are.
     pub fn nr_cpus(&self) -> usize {
         self.cpus.len()
+    }
+
+    /// Where an interrupt comes that belongs to no CPU: any that takes tasks, by chance.
+    pub(crate) fn any_cpu(&mut self) -> usize {
+        let which = self.random.within(0, self.active.count() as u64 - 1) as usize;
+        self.active.iter().nth(which).expect("one of those counted")
+    }
+
+    /// The first CPU that takes tasks.
+    pub(crate) fn first_active(&self) -> usize {
+        self.active.iter().next().unwrap_or(0)
+    }
+
+    /// The CPU on whose run queue a task is: where it runs, or last ran, or shall run.
+    pub fn cpu_of(&self, task: TaskId) -> usize {
+        self.tasks[task.0].cpu
     }
 
     /// The engine's own source of chance.
@@ -269,6 +325,9 @@ impl Kernel {
                 self.fault = Some(Fault { check, message, at: self.now });
             }
         }
+        for observer in &self.observers {
+            observer.borrow_mut().observe(&event);
+        }
         self.trace.record(event);
     }
 
@@ -287,8 +346,10 @@ impl Kernel {
         if callback.is_null() || self.fault.is_some() {
             return 0;
         }
+        self.cost(cpu, self.machine.what_it_costs().callback_ns);
         let outer = std::mem::replace(&mut self.context, Context { callback: name, cpu, may });
-        let (host, trampoline) = (self.host, self.image.trampoline);
+        let Some(trampoline) = self.image.as_ref().map(|image| image.trampoline) else { return 0 };
+        let host = self.host;
         // Calls nest (dispatch moves a task, which calls dequeue), so what was
         // there is put back.
         let outer_kernel = unsafe { (*host).enter(self) };
@@ -304,8 +365,9 @@ impl Kernel {
     /// # Errors
     /// When the image has no such function.
     pub fn program(&mut self, name: &str, [a, b]: [u64; 2]) -> Result<i32> {
-        let program = self.image.required(name)?;
-        Ok(self.call(program, "a system-call program", 0, May::Sleep, [a, b, 0]) as i32)
+        let program = self.image().required(name)?;
+        let cpu = self.first_active();
+        Ok(self.call(program, "a system-call program", cpu, May::Sleep, [a, b, 0]) as i32)
     }
 
     /// Runs a function of the image as the callback of a timer, which may not sleep, and
@@ -314,19 +376,23 @@ impl Kernel {
     /// # Errors
     /// When the image has no such function.
     pub fn timer(&mut self, name: &str) -> Result<i32> {
-        let callback = self.image.required(name)?;
-        Ok(self.call(callback, "a timer's callback", 0, May::Look, [0; 3]) as i32)
+        let callback = self.image().required(name)?;
+        let cpu = self.first_active();
+        Ok(self.call(callback, "a timer's callback", cpu, May::Unlocked, [0; 3]) as i32)
     }
 
     /// The image, to look at the program's globals.
+    ///
+    /// # Panics
+    /// When no program is loaded.
     pub fn image(&self) -> &Image {
-        &self.image
+        self.image.as_ref().expect("a program is loaded")
     }
 
     /// A value of one of the program's maps whose keys are 32 bits: those of all CPUs side
     /// by side. None if there is none yet.
     pub(crate) fn map_words(&mut self, map: &str, key: u32) -> Option<&mut [u64]> {
-        let map = self.image.symbol(map)?;
+        let map = self.image.as_ref()?.symbol(map)?;
         self.maps.words(map, &key.to_ne_bytes())
     }
 
@@ -390,16 +456,23 @@ impl Kernel {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Arrive(spec) => {
-                let cpus = self.cpus.len() as u64 - 1;
-                let cpu = self.random.within(0, cpus) as usize;
+                let cpu = self.any_cpu();
                 let task = self.bear(spec, cpu, false);
                 self.wake_up(task, cpu, scx::WAKE_TTWU);
             }
             Event::Wake(task) => {
                 let cpu = self.tasks[task.0].cpu;
-                self.wake_up(task, cpu, scx::WAKE_TTWU);
+                let waker = if self.active.has(cpu) { cpu } else { self.first_active() };
+                self.wake_up(task, waker, scx::WAKE_TTWU);
             }
-            Event::Resched(cpu) => self.schedule(cpu),
+            Event::Resched(cpu) if self.online.has(cpu) => self.schedule(cpu),
+            Event::Resched(cpu) => self.cpus[cpu].resched = false,
+            Event::Push(cpu) => self.push(cpu),
+            Event::Dying(cpu) => self.dying(cpu),
+            Event::Attach(program) => self.attach(&program),
+            Event::Enabled => self.enabled(),
+            Event::Detach(exit) => self.detach(exit),
+            Event::Watchdog { load } => self.watchdog(load),
             Event::RunEnd { cpu, epoch } => {
                 if self.cpus[cpu].epoch == epoch {
                     self.next_step(cpu);
@@ -407,6 +480,8 @@ impl Kernel {
             }
             Event::Tick(cpu) => self.tick(cpu),
             Event::Kick { cpu, flags } => self.kicked(cpu, flags),
+            Event::IoDone { device, task } => self.io_done(&device, task),
+            Event::Request(queue) => self.request_arrives(&queue),
             Event::Act(act) => act(self),
         }
         self.run_deferred();
@@ -415,7 +490,7 @@ impl Kernel {
     /// Makes a task and tells the policy: init_task, enable, set_weight.
     pub(crate) fn bear(&mut self, spec: Arc<TaskSpec>, cpu: usize, fork: bool) -> TaskId {
         let id = TaskId(self.tasks.len());
-        let all = CpuMask::first(self.cpus.len());
+        let all = self.machine.all();
         let allowed = spec.allowed.map_or(all, |mask| mask.and(&all));
         if allowed.is_empty() {
             self.fail("scenario", format!("'{}' may run on no CPU of this machine", spec.name));
@@ -424,20 +499,13 @@ impl Kernel {
         let css_set = self.css_set(&spec.cgroup);
         self.tasks.push(Task::new(id, spec, allowed, now, css_set));
         self.tasks[id.0].cpu = cpu;
-        let raw = &self.tasks[id.0].raw;
-        let (p, mut args) = (raw.pointer() as u64, InitTaskArgs { fork, cgroup: raw.cgroup() });
-        let args_at = std::ptr::from_mut(&mut args) as u64;
-        let made =
-            self.call(self.ops.init_task, "init_task", cpu, May::Sleep, [p, args_at, 0]) as i32;
-        if made != 0 {
-            self.fail("init_task", format!("ops.init_task returned {made}"));
-        }
-        if self.tasks[id.0].c().scx.disallow {
-            self.fail("refused", "ops.init_task set disallow, which is not modelled");
+        self.init_task(id, fork);
+        for observer in &self.observers {
+            let task = &self.tasks[id.0];
+            observer.borrow_mut().born(id, &task.name, &task.spec.cgroup);
         }
         self.observe(cpu, Some(id), What::Arrive { weight, allowed: Rc::new(allowed) });
-        self.call(self.ops.enable, "enable", cpu, May::Look, [p, 0, 0]);
-        self.call(self.ops.set_weight, "set_weight", cpu, May::Look, [p, weight.into(), 0]);
+        self.enable_task(id);
         id
     }
 
@@ -445,6 +513,10 @@ impl Kernel {
     fn next_step(&mut self, cpu: usize) {
         let Some(id) = self.cpus[cpu].curr else { return };
         self.update_curr(cpu);
+        if self.tasks[id.0].remaining > 0 {
+            // The kernel took some of the time meanwhile.
+            return self.plan_run_end(cpu);
+        }
         let Kernel { tasks, random, .. } = self;
         match tasks[id.0].next(random) {
             Next::Run(ns) => {
@@ -458,10 +530,16 @@ impl Kernel {
             Next::Yield => self.yield_now(cpu),
             Next::Fork(spec) => {
                 let child = self.bear(spec, cpu, true);
+                self.tasks[child.0].doing.parent = Some(id);
+                self.tasks[id.0].doing.children += 1;
                 self.wake_up(child, cpu, scx::WAKE_FORK);
                 self.plan_run_end(cpu);
             }
-            Next::Exit => self.block(cpu, true),
+            Next::Operate(step) => self.operate(cpu, &step),
+            Next::Exit => {
+                self.exit_notify(cpu, id);
+                self.block(cpu, true);
+            }
         }
     }
 
@@ -470,7 +548,28 @@ impl Kernel {
         let Some(id) = self.cpus[cpu].curr else { return };
         self.cpus[cpu].epoch += 1;
         let (epoch, remaining) = (self.cpus[cpu].epoch, self.tasks[id.0].remaining);
-        self.schedule_at(self.now + remaining, Event::RunEnd { cpu, epoch });
+        // Who spins is let go by somebody else.
+        if remaining < FOR_EVER_NS / 2 {
+            let end = self.now + self.cpus[cpu].costs.due_ns + remaining;
+            self.schedule_at(end, Event::RunEnd { cpu, epoch });
+        }
+    }
+
+    /// Figures count from now on: what was before warmed up.
+    pub fn forget_figures(&mut self) {
+        self.note("figures count from here");
+        for cpu in 0..self.cpus.len() {
+            self.update_curr(cpu);
+            self.cpus[cpu].switches = 0;
+            self.cpus[cpu].costs.lost_ns = 0;
+        }
+        for task in &mut self.tasks {
+            let TaskFigures { first_run_ns, exited_ns, .. } = task.figures;
+            task.figures = TaskFigures { first_run_ns, exited_ns, ..Default::default() };
+            task.waits_ns.clear();
+            task.doing.responses_ns.clear();
+            task.doing.done = 0;
+        }
     }
 
     /// Ends the run: the policy is detached, the checkers give their last word.
@@ -486,25 +585,19 @@ impl Kernel {
                 self.fault = Some(Fault { check, message, at: self.now });
             }
         }
-        // No checker watches a machine that is taken apart.
+        for observer in &self.observers {
+            observer.borrow_mut().finish(self.now);
+        }
+        // Nobody watches a machine that is taken apart.
         self.checkers.clear();
+        self.observers.clear();
         for id in (0..self.tasks.len()).map(TaskId) {
             if !self.tasks[id.0].dead {
                 self.dequeue_task(id, scx::DEQ_SCHED_CHANGE, false);
                 self.retire(id);
             }
         }
-        let mut info = ExitInfo {
-            kind: scx::EXIT_UNREG,
-            exit_code: 0,
-            reason: c"unregistered".as_ptr().cast(),
-            bt: std::ptr::null_mut(),
-            bt_len: 0,
-            msg: c"".as_ptr().cast(),
-            dump: c"".as_ptr().cast(),
-        };
-        let at = std::ptr::from_mut(&mut info) as u64;
-        self.call(self.ops.exit, "exit", 0, May::Sleep, [at, 0, 0]);
+        self.say_goodbye(&ProgramExit::unregistered());
     }
 
     /// The last events and, where asked for, the text of the whole run.
@@ -521,13 +614,26 @@ impl Kernel {
     }
 
     /// The cgroup of that path; what is made for it the program hears of.
-    fn css_set(&mut self, path: &str) -> *mut CssSet {
+    pub(crate) fn css_set(&mut self, path: &str) -> *mut CssSet {
         let css_set = self.cgroups.at(path);
         self.tell_of_cgroups();
         css_set
     }
 
-    fn tell_of_cgroups(&mut self) {
+    /// All cgroups that the program knows, children before their parents.
+    pub(crate) fn cgroups_bottom_up(&self) -> Vec<*mut Cgroup> {
+        self.cgroups.bottom_up()
+    }
+
+    pub(crate) fn cgroups_are_new(&mut self) {
+        self.cgroups.all_are_new();
+    }
+
+    /// The program hears of the cgroups that it does not know yet.
+    pub(crate) fn tell_of_cgroups(&mut self) {
+        if self.class == Class::Fair {
+            return;
+        }
         for cgroup in self.cgroups.take_new() {
             let mut args = CgroupInitArgs {
                 weight: 100,
@@ -557,6 +663,15 @@ impl Kernel {
         self.note(&format!("task {} moves to cgroup '{path}'", task.0));
         let css_set = self.css_set(path);
         self.tasks[task.0].c_mut().cgroups = css_set;
+        self.tell_of_move(task, path);
+    }
+
+    /// Keeps to which cgroup the task belongs now, and tells those who read.
+    pub(crate) fn tell_of_move(&mut self, task: TaskId, path: &str) {
+        self.tasks[task.0].cgroup = path.to_owned();
+        for observer in &self.observers {
+            observer.borrow_mut().moved(self.now, task, path);
+        }
     }
 
     /// Writes `cpu.idle` of a cgroup.
@@ -583,6 +698,12 @@ impl Kernel {
     pub fn task_named(&self, name: &str) -> TaskId {
         let at = self.tasks.iter().position(|task| task.name == name);
         TaskId(at.unwrap_or_else(|| panic!("no task is called '{name}'")))
+    }
+
+    /// The tasks of a group that live.
+    pub fn tasks_in_group(&self, group: &str) -> Vec<TaskId> {
+        let of = |i: &usize| !self.tasks[*i].dead && self.tasks[*i].spec.group == group;
+        (0..self.tasks.len()).filter(of).map(TaskId).collect()
     }
 
     /// Any task that lives: the `which`-th, counted round and round.

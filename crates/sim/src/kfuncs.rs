@@ -4,6 +4,7 @@
 
 use crate::abi::{CpuMask, TaskStruct, scx};
 use crate::dsq::{Dsq, DsqRef};
+use crate::dsq_iter::{dsq_move, iter_destroy, iter_new, iter_next, iter_set};
 use crate::enqueue::ENQ_BY_VTIME;
 use crate::image::Image;
 use crate::kernel::{Buffered, Kernel, May};
@@ -14,14 +15,14 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 use std::slice;
 
-const EINVAL: i32 = 22;
-const ENOENT: i32 = 2;
+pub(crate) const EINVAL: i32 = 22;
+pub(crate) const ENOENT: i32 = 2;
 const EEXIST: i32 = 17;
 const EBUSY: i32 = 16;
 
 /// The kernel, as C carries it back to us.
-type K = *mut c_void;
-type P = *mut TaskStruct;
+pub(crate) type K = *mut c_void;
+pub(crate) type P = *mut TaskStruct;
 
 /// `struct seam_host`, member by member.
 #[repr(C)]
@@ -36,7 +37,14 @@ pub struct Host {
     destroy_dsq: extern "C" fn(K, u64),
     peek: extern "C" fn(K, u64) -> P,
     reenq: extern "C" fn(K, u64, u64),
+    iter_new: extern "C" fn(K, *mut u64, u64, u64) -> i32,
+    iter_next: extern "C" fn(K, *mut u64) -> P,
+    iter_destroy: extern "C" fn(K, *mut u64),
+    iter_set: extern "C" fn(K, *mut u64, bool, u64),
+    dsq_move: extern "C" fn(K, *mut u64, P, u64, u64, bool) -> bool,
     select_cpu_dfl: extern "C" fn(K, P, i32, u64, *mut bool) -> i32,
+    select_cpu_and: extern "C" fn(K, P, i32, u64, *const CpuMask, u64) -> i32,
+    idle_mask: extern "C" fn(K, bool) -> *const CpuMask,
     test_and_clear_cpu_idle: extern "C" fn(K, i32) -> bool,
     pick_cpu: extern "C" fn(K, *const CpuMask, u64, bool) -> i32,
     kick_cpu: extern "C" fn(K, i32, u64),
@@ -94,7 +102,14 @@ const TABLE: Host = Host {
     destroy_dsq,
     peek,
     reenq,
+    iter_new,
+    iter_next,
+    iter_destroy,
+    iter_set,
+    dsq_move,
     select_cpu_dfl,
+    select_cpu_and,
+    idle_mask,
     test_and_clear_cpu_idle,
     pick_cpu,
     kick_cpu,
@@ -115,18 +130,18 @@ const TABLE: Host = Host {
 
 /// The kernel behind the pointer. It is borrowed by the callback that calls us,
 /// whose own borrow rests until we return.
-fn kernel<'a>(k: K) -> &'a mut Kernel {
+pub(crate) fn kernel<'a>(k: K) -> &'a mut Kernel {
     unsafe { &mut *k.cast::<Kernel>() }
 }
 
 impl Kernel {
-    fn refuse(&mut self, call: &str, rule: &str) {
+    pub(crate) fn refuse(&mut self, call: &str, rule: &str) {
         let callback = self.context.callback;
         self.fail("context", format!("{call} called from {callback}; {rule}"));
     }
 
     /// The task behind a pointer of the policy's.
-    fn task_at(&mut self, call: &str, p: *const TaskStruct) -> Option<TaskId> {
+    pub(crate) fn task_at(&mut self, call: &str, p: *const TaskStruct) -> Option<TaskId> {
         if !p.is_null() {
             let id = TaskId((unsafe { (*p).pid } as usize).wrapping_sub(1));
             if self.tasks.get(id.0).is_some_and(|t| ptr::eq(t.raw.pointer(), p)) {
@@ -137,6 +152,14 @@ impl Kernel {
         None
     }
 
+    pub(crate) fn valid_enq_flags(&mut self, flags: u64) -> bool {
+        let valid = flags & (scx::ENQ_INTERNAL_MASK | scx::ENQ_IMMED) == 0;
+        if !valid {
+            self.scx_error(format!("invalid enq_flags {flags:#x}"));
+        }
+        valid
+    }
+
     fn valid_cpu(&mut self, call: &str, cpu: i32) -> Option<usize> {
         if cpu >= 0 && (cpu as usize) < self.cpus.len() {
             return Some(cpu as usize);
@@ -145,8 +168,12 @@ impl Kernel {
         None
     }
 
+    fn tracks_idle(&self) -> bool {
+        self.ops.update_idle.is_null() || self.ops.flags & scx::OPS_KEEP_BUILTIN_IDLE != 0
+    }
+
     fn builtin_idle(&mut self, call: &str) -> bool {
-        let on = self.ops.update_idle.is_null() || self.ops.flags & scx::OPS_KEEP_BUILTIN_IDLE != 0;
+        let on = self.tracks_idle();
         if !on {
             self.scx_error(format!("{call}: built-in idle tracking is disabled"));
         }
@@ -174,12 +201,11 @@ extern "C" fn insert(
     let call = if by_vtime { "scx_bpf_dsq_insert_vtime" } else { "scx_bpf_dsq_insert" };
     let Some(id) = kernel.task_at(call, p) else { return false };
     let may = kernel.context.may;
-    if matches!(may, May::Look | May::Sleep) {
+    if matches!(may, May::Look | May::Unlocked | May::Sleep) {
         kernel.refuse(call, "it is allowed in select_cpu, enqueue and dispatch");
         return false;
     }
-    if flags & (scx::ENQ_INTERNAL_MASK | scx::ENQ_IMMED) != 0 {
-        kernel.scx_error(format!("invalid enq_flags {flags:#x}"));
+    if !kernel.valid_enq_flags(flags) {
         return false;
     }
     let c = &mut kernel.tasks[id.0].c_mut().scx;
@@ -312,33 +338,73 @@ extern "C" fn reenq(k: K, dsq_id: u64, flags: u64) {
     }
 }
 
-extern "C" fn select_cpu_dfl(k: K, p: P, previous: i32, wake_flags: u64, idle: *mut bool) -> i32 {
-    let kernel = kernel(k);
-    let call = "scx_bpf_select_cpu_dfl";
-    unsafe { *idle = false };
-    if !matches!(kernel.context.may, May::InsertOne { .. }) {
-        kernel.refuse(call, "it is allowed in select_cpu and enqueue");
-        return previous;
-    }
-    if wake_flags & scx::WAKE_SYNC != 0 {
-        kernel.fail("refused", "synchronous wake-ups are not modelled");
-        return previous;
-    }
-    if !kernel.builtin_idle(call) {
-        return previous;
-    }
-    let Some(id) = kernel.task_at(call, p) else { return previous };
-    let Some(cpu) = kernel.valid_cpu(call, previous) else { return previous };
-    // A pinned task is asked about from enqueue only, and has just this CPU.
-    let found = match kernel.tasks[id.0].c().nr_cpus_allowed {
-        1 => {
-            let there = kernel.can_run_on(id, cpu) && kernel.test_and_clear_idle(cpu);
-            there.then_some(cpu)
+impl Kernel {
+    /// Both calls for the default search; -EBUSY where no CPU is idle.
+    fn select_cpu(
+        &mut self,
+        call: &str,
+        p: P,
+        previous: i32,
+        wake_flags: u64,
+        within: Option<&CpuMask>,
+        flags: u64,
+    ) -> i32 {
+        if !matches!(self.context.may, May::InsertOne { .. } | May::Sleep) {
+            self.refuse(call, "it is allowed in select_cpu, enqueue and unlocked contexts");
+            return -EINVAL;
         }
-        _ => kernel.select_cpu_dfl(id, cpu),
-    };
-    unsafe { *idle = found.is_some() };
-    found.map_or(previous, |cpu| cpu as i32)
+        let Some(cpu) = self.valid_cpu(call, previous) else { return -EINVAL };
+        if !self.builtin_idle(call) || !self.pick_flags(call, flags) {
+            return -EBUSY;
+        }
+        let Some(id) = self.task_at(call, p) else { return -EINVAL };
+        // A pinned task is asked about from enqueue only, and has just this CPU.
+        let found = if self.tasks[id.0].c().nr_cpus_allowed == 1 {
+            let allowed = within.is_none_or(|within| within.has(cpu));
+            let there = allowed && self.tasks[id.0].may_use(cpu) && self.test_and_clear_idle(cpu);
+            there.then_some(cpu)
+        } else {
+            let here = self.context.cpu;
+            self.select_cpu_dfl(id, here, cpu, wake_flags, within, flags)
+        };
+        found.map_or(-EBUSY, |cpu| cpu as i32)
+    }
+
+    /// SCX_PICK_IDLE_IN_NODE says nothing where idle CPUs are not tracked per node.
+    fn pick_flags(&mut self, call: &str, flags: u64) -> bool {
+        let known = flags & !(scx::PICK_IDLE_CORE | scx::PICK_IDLE_IN_NODE) == 0;
+        if !known {
+            self.fail("refused", format!("{call}: flags {flags:#x} are not modelled"));
+        }
+        known
+    }
+}
+
+extern "C" fn select_cpu_dfl(k: K, p: P, previous: i32, wake_flags: u64, idle: *mut bool) -> i32 {
+    let call = "scx_bpf_select_cpu_dfl";
+    let found = kernel(k).select_cpu(call, p, previous, wake_flags, None, 0);
+    unsafe { *idle = found >= 0 };
+    if found >= 0 { found } else { previous }
+}
+
+extern "C" fn select_cpu_and(
+    k: K,
+    p: P,
+    previous: i32,
+    wake_flags: u64,
+    within: *const CpuMask,
+    flags: u64,
+) -> i32 {
+    let within = unsafe { within.as_ref() };
+    kernel(k).select_cpu("scx_bpf_select_cpu_and", p, previous, wake_flags, within, flags)
+}
+
+extern "C" fn idle_mask(k: K, cores: bool) -> *const CpuMask {
+    let kernel = kernel(k);
+    if !kernel.builtin_idle("scx_bpf_get_idle_cpumask") {
+        return &CpuMask::EMPTY;
+    }
+    if cores && kernel.searched.smt { &kernel.idle.cores } else { &kernel.idle.cpus }
 }
 
 extern "C" fn test_and_clear_cpu_idle(k: K, cpu: i32) -> bool {
@@ -350,25 +416,28 @@ extern "C" fn test_and_clear_cpu_idle(k: K, cpu: i32) -> bool {
 
 extern "C" fn pick_cpu(k: K, allowed: *const CpuMask, flags: u64, or_any: bool) -> i32 {
     let kernel = kernel(k);
-    if flags != 0 {
-        kernel.fail("refused", format!("scx_bpf_pick_*_cpu: flags {flags:#x} are not modelled"));
+    let call = if or_any { "scx_bpf_pick_any_cpu" } else { "scx_bpf_pick_idle_cpu" };
+    if !kernel.pick_flags(call, flags) {
         return -EBUSY;
     }
-    if !kernel.builtin_idle("scx_bpf_pick_idle_cpu") {
-        return -EBUSY;
-    }
-    let machine = CpuMask::first(kernel.cpus.len());
-    let allowed = unsafe { *allowed }.and(&machine);
-    let found = kernel.pick_idle(&allowed);
-    let found = found.or_else(|| if or_any { kernel.distribute(&allowed) } else { None });
+    let here = kernel.context.cpu;
+    let allowed = unsafe { *allowed }.and(&kernel.machine.all());
+    // Any CPU will do where nobody knows which are idle.
+    let found = if (or_any && !kernel.tracks_idle()) || !kernel.builtin_idle(call) {
+        None
+    } else {
+        kernel.pick_idle(here, &allowed, flags)
+    };
+    let found = found.or_else(|| if or_any { kernel.distribute(here, &allowed) } else { None });
     found.map_or(-EBUSY, |cpu| cpu as i32)
 }
 
 extern "C" fn kick_cpu(k: K, cpu: i32, flags: u64) {
     let kernel = kernel(k);
-    if flags & !(scx::KICK_IDLE | scx::KICK_PREEMPT) != 0 {
+    let idle = flags & scx::KICK_IDLE != 0;
+    if flags & !(scx::KICK_IDLE | scx::KICK_PREEMPT | scx::KICK_WAIT) != 0 {
         kernel.fail("refused", format!("scx_bpf_kick_cpu: flags {flags:#x} are not modelled"));
-    } else if flags == scx::KICK_IDLE | scx::KICK_PREEMPT {
+    } else if idle && flags != scx::KICK_IDLE {
         kernel.scx_error("PREEMPT/WAIT cannot be used with SCX_KICK_IDLE");
     } else if let Some(cpu) = kernel.valid_cpu("scx_bpf_kick_cpu", cpu) {
         kernel.kick(cpu, flags);

@@ -6,27 +6,52 @@
 //! is modelled and what is refused.
 
 pub mod abi;
+mod cgroup_moves;
 mod cgroups;
 pub mod checkers;
+mod costs;
 pub mod dsq;
+mod dsq_iter;
 mod enqueue;
+mod fair;
+pub mod figures;
+pub mod file;
+mod fixed;
+mod hotplug;
 mod idle;
 pub mod image;
 pub mod kernel;
 mod kfuncs;
+mod load;
+pub mod machine;
 mod maps;
 pub mod metasched;
+pub mod observer;
+mod operate;
+pub mod options;
+pub mod perfetto;
 pub mod random;
+pub mod record;
+pub mod requests;
 pub mod scenario;
 mod sched_info;
 mod schedule;
+pub mod span;
+pub mod step;
+mod sync;
 pub mod task;
+pub mod timeline;
 pub mod trace;
 mod waking;
+mod watchdog;
+pub mod world;
 
+pub use load::{Program, ProgramExit};
+pub use machine::{Costs, Machine};
 pub use metasched::scenario as policy;
 pub use scenario::{Failure, Outcome, Scenario, seeds};
-pub use task::{Span, TaskSpec};
+pub use span::Span;
+pub use task::TaskSpec;
 
 /// Milliseconds in ns.
 pub const fn ms(n: u64) -> u64 {

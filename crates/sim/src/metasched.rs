@@ -5,6 +5,7 @@ mod turns;
 
 use crate::image;
 use crate::kernel::Kernel;
+use crate::load::Program;
 use crate::scenario::Scenario;
 use metasched_base::{Error, Kind, Result};
 use metasched_stats::WaitHistogram;
@@ -76,10 +77,24 @@ pub fn scenario(name: impl Into<String>, policy: &str) -> Scenario {
 }
 
 fn of_image(image: &'static [u8], name: impl Into<String>, policy: &str) -> Scenario {
+    Scenario::under(name, Some(program_of_image(image, policy)))
+}
+
+fn program_of_image(image: &'static [u8], policy: &str) -> Program {
     let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
-    Scenario::of(name, image, "metasched_ops")
-        .setup(Arc::new(move |image| unsafe { image.set("initial_policy", number) }))
-        .at(0, sweep_later)
+    Program {
+        setup: Arc::new(move |image| unsafe { image.set("initial_policy", number) }),
+        started: Arc::new(sweep_later),
+        ..Program::of(image, "metasched_ops")
+    }
+}
+
+/// The metascheduler with a first lane of this policy, for [`Kernel::load`].
+///
+/// # Panics
+/// When there is no such policy.
+pub fn program(policy: &str) -> Program {
+    program_of_image(image::metasched(), policy)
 }
 
 /// The policy of [`faulty_scenario`] that never gives a CPU a task.
@@ -115,6 +130,43 @@ pub fn set_app(kernel: &mut Kernel, app: u32, policy: &str, weight: u32) {
     must(kernel, "sim_set_app", [app.into(), u64::from(number) << 32 | u64::from(weight)]);
 }
 
+/// `LANE_OPTIONS_MAX` of `bpf/lane.h`.
+const OPTIONS_MAX: usize = 5;
+
+/// `struct app_args` of `meta/types.h`.
+#[repr(C)]
+struct AppArgs {
+    app: u32,
+    policy: u32,
+    weight: u32,
+    weight_fixed: u32,
+    options: [u64; OPTIONS_MAX],
+}
+
+/// The same as [`set_app`] with options, by their numbers; and with a weight that stays
+/// whatever `cpu.weight` says, if `weight_fixed`.
+pub fn set_app_with(
+    kernel: &mut Kernel,
+    app: u32,
+    policy: &str,
+    (weight, weight_fixed): (u32, bool),
+    options: &[(usize, u64)],
+) {
+    kernel.note(&format!("application {app} on {policy}, weight {weight}, options {options:?}"));
+    let policy = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
+    let mut args = AppArgs {
+        app,
+        policy,
+        weight,
+        weight_fixed: weight_fixed.into(),
+        options: [u64::MAX; OPTIONS_MAX],
+    };
+    for (number, value) in options {
+        args.options[*number] = *value;
+    }
+    must(kernel, "set_app", [std::ptr::from_mut(&mut args) as u64, 0]);
+}
+
 /// Takes an application's lane away; its tasks go to the root lane.
 pub fn drop_app(kernel: &mut Kernel, app: u32) {
     kernel.note(&format!("application {app} has no lane any more"));
@@ -138,6 +190,13 @@ pub fn unassign(kernel: &mut Kernel, path: &str) {
 /// Changes the weight of an application's lane in force.
 pub fn set_weight(kernel: &mut Kernel, app: u32, weight: u32) {
     must(kernel, "sim_set_weight", [app.into(), weight.into()]);
+}
+
+/// Changes an option of an application's lane in force, by its place among its policy's
+/// options; 0 is the root lane's application.
+pub fn set_option(kernel: &mut Kernel, app: u32, option: u32, value: u64) {
+    kernel.note(&format!("application {app}: option {option} is {value}"));
+    must(kernel, "sim_set_option", [u64::from(app) << 32 | u64::from(option), value]);
 }
 
 /// How many lanes were put in quarantine.
@@ -171,8 +230,14 @@ fn sweep(kernel: &mut Kernel) {
 fn sweep_later(kernel: &mut Kernel) {
     match kernel.image().required("sim_sweep_ns") {
         Ok(at) => {
-            let ns = unsafe { *at.cast::<u64>() };
-            kernel.act_at(kernel.now() + ns, Arc::new(sweep));
+            let (ns, load) = (unsafe { *at.cast::<u64>() }, kernel.loaded());
+            let act = move |kernel: &mut Kernel| {
+                // A timer goes with its program.
+                if kernel.loaded() == load {
+                    sweep(kernel);
+                }
+            };
+            kernel.act_at(kernel.now() + ns, Arc::new(act));
         }
         Err(error) => kernel.fail("sweep", error.to_string()),
     }

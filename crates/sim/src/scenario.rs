@@ -6,8 +6,17 @@ use crate::checkers::{
 };
 use crate::image::Image;
 use crate::kernel::{Act, Kernel};
-use crate::task::{TaskFigures, TaskSpec};
+use crate::load::{Program, ProgramExit};
+use crate::machine::Machine;
+use crate::observer::{Observer, Shared};
+use crate::requests::Arrivals;
+use crate::span::Span;
+use crate::task::{Task, TaskFigures, TaskSpec};
+use crate::world::World;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,49 +38,69 @@ pub type Setup = Arc<dyn Fn(&Image) -> metasched_base::Result<()>>;
 #[derive(Clone)]
 pub struct Scenario {
     name: String,
-    image: &'static [u8],
-    ops: String,
-    setup: Setup,
-    cpus: usize,
+    program: Option<Program>,
+    machine: Machine,
     seed: u64,
     tasks: Vec<TaskSpec>,
+    world: World,
     acts: Vec<(u64, Act)>,
     wait_bound_ns: u64,
     shares: Option<Shares>,
     idle_window_ns: u64,
     whole_trace: bool,
+    observers: Vec<Shared>,
     duration_ns: u64,
 }
 
 impl Scenario {
     /// A run of the table of callbacks `ops` in an image, on one CPU, for 1 s.
     pub fn of(name: impl Into<String>, image: &'static [u8], ops: impl Into<String>) -> Self {
+        Scenario::under(name, Some(Program::of(image, ops)))
+    }
+
+    /// A run with no program at all, in the model of the kernel's fair class: see `fair.rs`.
+    pub fn eevdf(name: impl Into<String>) -> Self {
+        Scenario::under(name, None)
+    }
+
+    /// A run under a program that is loaded from the start, or under none.
+    pub fn under(name: impl Into<String>, program: Option<Program>) -> Self {
         Scenario {
             name: name.into(),
-            image,
-            ops: ops.into(),
-            setup: Arc::new(|_| Ok(())),
-            cpus: 1,
+            program,
+            machine: Machine::cpus(1),
             seed: seed_of_environment().unwrap_or(1),
             tasks: Vec::new(),
+            world: World::default(),
             acts: Vec::new(),
             wait_bound_ns: WAIT_BOUND_NS,
             shares: None,
             idle_window_ns: IDLE_WINDOW_NS,
             whole_trace: false,
+            observers: Vec::new(),
             duration_ns: 1_000_000_000,
         }
     }
 
     /// How the program's constants are written before it starts.
     pub fn setup(mut self, setup: Setup) -> Self {
-        self.setup = setup;
+        if let Some(program) = &mut self.program {
+            program.setup = setup;
+        }
         self
     }
 
-    /// How many CPUs the machine has.
-    pub fn cpus(mut self, cpus: usize) -> Self {
-        self.cpus = cpus;
+    /// A machine of so many CPUs that are all alike.
+    ///
+    /// # Panics
+    /// When that is none, or more than are modelled.
+    pub fn cpus(self, cpus: usize) -> Self {
+        self.machine(Machine::cpus(cpus))
+    }
+
+    /// The machine that it runs on.
+    pub fn machine(mut self, machine: Machine) -> Self {
+        self.machine = machine;
         self
     }
 
@@ -90,6 +119,53 @@ impl Scenario {
     /// Adds `n` tasks.
     pub fn tasks(mut self, n: usize, task: impl Fn(usize) -> TaskSpec) -> Self {
         self.tasks.extend((0..n).map(task));
+        self
+    }
+
+    /// Adds to what the tasks share.
+    pub fn with(mut self, add: impl FnOnce(&mut World)) -> Self {
+        add(&mut self.world);
+        self
+    }
+
+    /// Adds a pipe that holds so many messages.
+    pub fn pipe(self, name: &str, capacity: usize) -> Self {
+        self.with(|world| world.pipe(name, capacity))
+    }
+
+    /// Adds a mutex.
+    pub fn lock(self, name: &str) -> Self {
+        self.with(|world| world.lock(name))
+    }
+
+    /// Adds a barrier, see [`World::barrier`].
+    pub fn barrier(self, name: &str, parties: usize, spin_ns: u64) -> Self {
+        self.with(|world| world.barrier(name, parties, spin_ns))
+    }
+
+    /// Adds a device that works on `depth` operations at a time.
+    pub fn device(self, name: &str, depth: usize, service: Span) -> Self {
+        self.with(|world| world.device(name, depth, service))
+    }
+
+    /// Adds requests that arrive.
+    pub fn arrivals(self, name: &str, arrivals: Arrivals) -> Self {
+        self.with(|world| world.arrivals(name, arrivals))
+    }
+
+    /// What happens before that time, ns, counts in no figures, and in checks it does.
+    pub fn warm_up(self, ns: u64) -> Self {
+        self.at(ns, Kernel::forget_figures)
+    }
+
+    /// The cgroups that its tasks are in when they are born; the root's is empty.
+    pub fn cgroups(&self) -> BTreeSet<&str> {
+        self.tasks.iter().map(|task| task.cgroup.as_str()).collect()
+    }
+
+    /// The same with the tasks of one cgroup alone.
+    pub fn only_in(mut self, cgroup: &str) -> Self {
+        self.tasks.retain(|task| task.cgroup == cgroup);
         self
     }
 
@@ -123,6 +199,13 @@ impl Scenario {
         self
     }
 
+    /// Has somebody read what happens, beside the checkers. What he made of it is his who
+    /// keeps the other end; a scenario that is run twice is read twice.
+    pub fn read_by<O: Observer + 'static>(mut self, observer: &Rc<RefCell<O>>) -> Self {
+        self.observers.push(observer.clone());
+        self
+    }
+
     /// How long it runs, ns.
     pub fn run_for(mut self, ns: u64) -> Self {
         self.duration_ns = ns;
@@ -136,16 +219,15 @@ impl Scenario {
     /// checker finds something.
     pub fn run(&self) -> Result<Outcome, Failure> {
         let started = Instant::now();
-        let mut kernel = Kernel::boot(
-            self.image,
-            &self.ops,
-            self.cpus,
-            self.seed,
-            self.whole_trace,
-            &*self.setup,
-        )
-        .map_err(|e| self.failure("load", &e.to_string(), 0, Vec::new()))?;
+        let program = self.program.as_ref();
+        let mut kernel = Kernel::boot(&self.machine, program, self.seed, self.whole_trace)
+            .map_err(|e| self.failure("load", &e.to_string(), 0, Vec::new()))?;
+        for observer in &self.observers {
+            kernel.read_by(observer.clone());
+        }
         self.add_checkers(&mut kernel);
+        kernel.world = self.world.clone();
+        kernel.begin_arrivals();
         for task in &self.tasks {
             kernel.spawn(task.clone());
         }
@@ -158,13 +240,35 @@ impl Scenario {
         let tasks =
             kernel.tasks.iter().map(|task| (task.name.clone(), task.figures)).collect::<Vec<_>>();
         let waits_ns = kernel.tasks.iter_mut().map(|t| std::mem::take(&mut t.waits_ns)).collect();
+        let work = kernel.tasks.iter_mut().map(Work::of).collect();
+        let unanswered = kernel
+            .world
+            .queues
+            .iter()
+            .map(|(name, queue)| (name.to_string(), queue.unanswered()))
+            .collect();
         let (fault, now, events) = (kernel.fault().cloned(), kernel.now(), kernel.handled);
         let switches = kernel.cpus.iter().map(|cpu| cpu.switches).sum();
+        let lost_ns = kernel.cpus.iter().map(|cpu| cpu.costs.lost_ns).sum();
+        let exit = kernel.program_exit().cloned();
         let (recent, trace) = kernel.into_trace();
         match fault {
             Some(fault) => Err(self.failure(&fault.check, &fault.message, fault.at, recent)),
             None => {
-                Ok(Outcome { tasks, waits_ns, trace, simulated_ns: now, events, switches, wall })
+                let simulated_ns = now;
+                Ok(Outcome {
+                    tasks,
+                    waits_ns,
+                    work,
+                    unanswered,
+                    trace,
+                    simulated_ns,
+                    events,
+                    switches,
+                    lost_ns,
+                    exit,
+                    wall,
+                })
             }
         }
     }
@@ -189,8 +293,8 @@ impl Scenario {
             at,
             scenario: self.name.clone(),
             seed: self.seed,
-            cpus: self.cpus,
-            recent,
+            machine: self.machine.to_string().into(),
+            recent: recent.into(),
         }
     }
 
@@ -222,15 +326,22 @@ pub struct Failure {
     pub at: u64,
     scenario: String,
     seed: u64,
-    cpus: usize,
-    recent: Vec<String>,
+    machine: Box<str>,
+    recent: Box<[String]>,
+}
+
+impl Failure {
+    /// What happened just before it, oldest first.
+    pub fn recent(&self) -> &[String] {
+        &self.recent
+    }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { check, message, at, scenario, seed, cpus, .. } = self;
+        let Failure { check, message, at, scenario, seed, machine, .. } = self;
         writeln!(f, "{check}: {message}")?;
-        writeln!(f, "scenario '{scenario}', seed {seed}, {cpus} CPUs, at {at} ns; before that:")?;
+        writeln!(f, "scenario '{scenario}', seed {seed}, {machine}, at {at} ns; before that:")?;
         for line in &self.recent {
             writeln!(f, "  {line}")?;
         }
@@ -246,11 +357,42 @@ impl fmt::Debug for Failure {
     }
 }
 
+/// What one task worked, and for whom.
+struct Work {
+    group: String,
+    cgroup: String,
+    responses_ns: Vec<u64>,
+    done: u64,
+}
+
+impl Work {
+    fn of(task: &mut Task) -> Work {
+        Work {
+            group: task.spec.group.clone(),
+            cgroup: std::mem::take(&mut task.cgroup),
+            responses_ns: std::mem::take(&mut task.doing.responses_ns),
+            done: task.doing.done,
+        }
+    }
+
+    /// Whether it is of that group, in that cgroup, or in one below it.
+    fn belongs_to(&self, name: &str) -> bool {
+        let below = self
+            .cgroup
+            .strip_prefix(name)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') && !name.is_empty());
+        self.group == name || below
+    }
+}
+
 /// What a run gave.
 pub struct Outcome {
     tasks: Vec<(String, TaskFigures)>,
     /// Beside those.
     waits_ns: Vec<Vec<u64>>,
+    /// Beside those too.
+    work: Vec<Work>,
+    unanswered: Vec<(String, u64)>,
     /// Every event as text, where it was asked for.
     pub trace: String,
     /// Simulated time, ns.
@@ -259,6 +401,10 @@ pub struct Outcome {
     pub events: u64,
     /// How many context switches there were.
     pub switches: u64,
+    /// What the kernel took for itself on all CPUs, ns: see [`crate::Costs`].
+    pub lost_ns: u64,
+    /// Why the last program left before the end, if one did.
+    pub exit: Option<ProgramExit>,
     /// Wall time of it all, loading included.
     pub wall: Duration,
 }
@@ -285,6 +431,43 @@ impl Outcome {
         let mut waits: Vec<u64> = of.flat_map(|(_, waits)| waits).copied().collect();
         waits.sort_unstable();
         waits
+    }
+
+    fn work_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Work> {
+        self.work.iter().filter(move |work| work.belongs_to(name))
+    }
+
+    /// How long requests took, from their arrival to their answer, ns, in ascending order:
+    /// those that tasks answered which are of the group of that name, in the cgroup of that
+    /// name, or in one below it. A task that was moved counts where it was last.
+    pub fn responses_ns(&self, name: &str) -> Vec<u64> {
+        let mut all: Vec<u64> =
+            self.work_of(name).flat_map(|work| &work.responses_ns).copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// How many units of work the same tasks did; a request is one, and `done` steps say more.
+    pub fn done(&self, name: &str) -> u64 {
+        self.work_of(name).map(|work| work.done).sum()
+    }
+
+    /// What tasks did that were last in exactly that cgroup, each: how long its requests took,
+    /// ns, and how many units of work it did.
+    pub fn work_in(&self, cgroup: &str) -> impl Iterator<Item = (&[u64], u64)> {
+        let of = self.work.iter().filter(move |work| work.cgroup == cgroup);
+        of.map(|work| (work.responses_ns.as_slice(), work.done))
+    }
+
+    /// Group and cgroup of all tasks, beside [`Outcome::all`].
+    pub fn belongings(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.work.iter().map(|work| (work.group.as_str(), work.cgroup.as_str()))
+    }
+
+    /// Requests that arrived and were not answered by the end of the run, by the name of
+    /// their queue: more than a few, and response times tell only half of the story.
+    pub fn unanswered(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.unanswered.iter().map(|(name, n)| (name.as_str(), *n))
     }
 
     /// The names of the tasks in the order in which they first ran.

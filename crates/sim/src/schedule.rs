@@ -3,7 +3,8 @@
 
 use crate::abi::scx;
 use crate::dsq::DsqRef;
-use crate::kernel::{Event, Kernel, May, TICK_NS};
+use crate::kernel::{Event, Kernel, May};
+use crate::load::Class;
 use crate::task::TaskId;
 use crate::trace::What;
 
@@ -22,16 +23,20 @@ impl Kernel {
     pub(crate) fn update_curr(&mut self, cpu: usize) {
         let Some(id) = self.cpus[cpu].curr else { return };
         let now = self.now;
+        let ran = now - self.tasks[id.0].exec_start;
+        let worked = ran - self.cpus[cpu].costs.take(ran);
         let task = &mut self.tasks[id.0];
-        let ran = now - task.exec_start;
         task.exec_start = now;
-        task.figures.ran_ns += ran;
-        task.remaining = task.remaining.saturating_sub(ran);
+        task.figures.ran_ns += worked;
+        task.remaining = task.remaining.saturating_sub(worked);
         let c = task.c_mut();
         c.se.exec_start = now;
         c.se.sum_exec_runtime += ran;
         if c.scx.slice != scx::SLICE_INF {
             c.scx.slice = c.scx.slice.saturating_sub(ran);
+        }
+        if self.class == Class::Fair {
+            self.fair_charge(cpu, id, ran);
         }
     }
 
@@ -39,6 +44,24 @@ impl Kernel {
     pub(crate) fn schedule(&mut self, cpu: usize) {
         self.cpus[cpu].resched = false;
         let previous = self.cpus[cpu].curr;
+        let next = match self.class {
+            Class::Fair => self.fair_pick(cpu, previous),
+            Class::Ext => self.pick_task(cpu, previous),
+        };
+        let after_stopper = std::mem::take(&mut self.cpus[cpu].stopper);
+        if next != previous || after_stopper {
+            self.switch(cpu, previous, next, after_stopper);
+        } else if next.is_none() {
+            // Idle to idle: whoever claimed this CPU had nothing for it.
+            self.mark_idle(cpu, true);
+        }
+        if !self.active.has(cpu) && self.cpus[cpu].curr.is_some() {
+            self.push_later(cpu);
+        }
+        self.run_deferred();
+    }
+
+    fn pick_task(&mut self, cpu: usize, previous: Option<TaskId>) -> Option<TaskId> {
         self.cpus[cpu].in_balance = true;
         let verdict = self.balance_one(cpu, previous);
         self.cpus[cpu].in_balance = false;
@@ -49,21 +72,15 @@ impl Kernel {
         if let Some(next) = next
             && self.tasks[next.0].c().scx.slice == 0
         {
-            self.tasks[next.0].c_mut().scx.slice = scx::SLICE_DFL;
+            self.tasks[next.0].c_mut().scx.slice = self.default_slice_ns();
         }
-        let after_stopper = std::mem::take(&mut self.cpus[cpu].stopper);
-        if next != previous || after_stopper {
-            self.switch(cpu, previous, next, after_stopper);
-        } else if next.is_none() {
-            // Idle to idle: whoever claimed this CPU had nothing for it.
-            self.idle.set(cpu);
-        }
-        self.run_deferred();
+        next
     }
 
     fn balance_one(&mut self, cpu: usize, previous: Option<TaskId>) -> Option<Verdict> {
         let keeps_slice = |k: &Kernel| {
-            previous.is_some_and(|p| k.tasks[p.0].queued() && k.tasks[p.0].c().scx.slice > 0)
+            let keeps = |p: TaskId| k.tasks[p.0].queued() && k.tasks[p.0].c().scx.slice > 0;
+            previous.is_some_and(keeps) && !k.bypass
         };
         self.update_curr(cpu);
         if keeps_slice(self) {
@@ -73,7 +90,8 @@ impl Kernel {
             return Some(Verdict::FromLocal);
         }
         let mut loops = DISPATCH_LOOPS;
-        while !self.ops.dispatch.is_null() && self.fault().is_none() {
+        let asks = !self.ops.dispatch.is_null() && !self.bypass && self.active.has(cpu);
+        while asks && self.fault().is_none() {
             self.moved = 0;
             let p = previous.map_or(0, |p| self.pointer(p));
             let args = [cpu as u64, p, 0];
@@ -95,7 +113,8 @@ impl Kernel {
             }
         }
         let alone = previous.is_some_and(|p| self.tasks[p.0].queued());
-        (alone && self.ops.flags & scx::OPS_ENQ_LAST == 0).then_some(Verdict::Keep)
+        let enqueues_last = self.ops.flags & scx::OPS_ENQ_LAST != 0 && !self.bypass;
+        (alone && !enqueues_last).then_some(Verdict::Keep)
     }
 
     fn switch(
@@ -117,11 +136,13 @@ impl Kernel {
         }
         match next {
             Some(id) => {
+                self.cost_of_switch(cpu, id);
                 self.set_next_task(cpu, id);
                 self.sched_info_arrive(id);
             }
             None => {
                 self.cpus[cpu].curr = None;
+                self.cpus[cpu].costs.idle_from = self.now;
                 self.update_idle(cpu, true);
             }
         }
@@ -135,10 +156,12 @@ impl Kernel {
             return;
         }
         self.tasks[id.0].c_mut().nivcsw += 1;
+        self.tasks[id.0].figures.involuntary_switches += 1;
         self.tasks[id.0].runnable_since = Some(self.now);
         let p = self.pointer(id);
         self.call(self.ops.stopping, "stopping", cpu, May::Look, [p, 1, 0]);
-        if self.tasks[id.0].c().scx.slice > 0 {
+        let head = self.class == Class::Ext && !self.bypass;
+        if head && self.tasks[id.0].c().scx.slice > 0 {
             self.dispatch_enqueue(cpu, DsqRef::Local(cpu), id, scx::ENQ_HEAD);
         } else {
             let flags = if next.is_none() { scx::ENQ_LAST } else { 0 };
@@ -162,21 +185,21 @@ impl Kernel {
         let p = self.pointer(id);
         self.call(self.ops.running, "running", cpu, May::Look, [p, 0, 0]);
         self.cpus[cpu].curr = Some(id);
+        self.cpus[cpu].picked_at = now;
         self.plan_run_end(cpu);
         if !std::mem::replace(&mut self.cpus[cpu].ticking, true) {
-            self.schedule_at((now / TICK_NS + 1) * TICK_NS, Event::Tick(cpu));
+            let tick_ns = self.machine.tick_ns();
+            self.schedule_at((now / tick_ns + 1) * tick_ns, Event::Tick(cpu));
         }
     }
 
-    fn update_idle(&mut self, cpu: usize, idle: bool) {
+    pub(crate) fn update_idle(&mut self, cpu: usize, idle: bool) {
         self.observe(cpu, None, if idle { What::Idle } else { What::Busy });
-        if idle {
-            self.idle.set(cpu);
-        } else {
-            self.idle.clear(cpu);
+        self.mark_idle(cpu, idle);
+        if !self.bypass {
+            let args = [cpu as u64, idle.into(), 0];
+            self.call(self.ops.update_idle, "update_idle", cpu, May::Look, args);
         }
-        let args = [cpu as u64, idle.into(), 0];
-        self.call(self.ops.update_idle, "update_idle", cpu, May::Look, args);
     }
 
     /// The timer interrupt of a busy CPU; an idle one has none.
@@ -185,10 +208,17 @@ impl Kernel {
             self.cpus[cpu].ticking = false;
             return;
         };
-        self.schedule_at(self.now + TICK_NS, Event::Tick(cpu));
+        self.schedule_at(self.now + self.machine.tick_ns(), Event::Tick(cpu));
         self.update_curr(cpu);
-        let p = self.pointer(id);
-        self.call(self.ops.tick, "tick", cpu, May::Look, [p, 0, 0]);
+        if self.class == Class::Fair {
+            return self.fair_tick(cpu, id);
+        }
+        if self.bypass {
+            self.tasks[id.0].c_mut().scx.slice = 0;
+        } else {
+            let p = self.pointer(id);
+            self.call(self.ops.tick, "tick", cpu, May::Look, [p, 0, 0]);
+        }
         if self.tasks[id.0].c().scx.slice == 0 {
             self.schedule(cpu);
         }
@@ -196,11 +226,20 @@ impl Kernel {
 
     /// Kicks take effect after the callback, by an interrupt.
     pub(crate) fn kick(&mut self, cpu: usize, flags: u64) {
+        self.observe(cpu, None, What::Kick { preempt: flags & scx::KICK_PREEMPT != 0 });
         let delay = self.ipi_delay();
+        // Who waits for a CPU that runs a task spins until that has come to choose anew.
+        let here = self.context.cpu;
+        if flags & scx::KICK_WAIT != 0 && here != cpu && self.cpus[cpu].curr.is_some() {
+            self.cost(here, delay);
+        }
         self.schedule_at(self.now + delay, Event::Kick { cpu, flags });
     }
 
     pub(crate) fn kicked(&mut self, cpu: usize, flags: u64) {
+        if !self.online.has(cpu) {
+            return;
+        }
         let current = self.cpus[cpu].curr;
         if flags & scx::KICK_IDLE != 0 && current.is_some() {
             return;

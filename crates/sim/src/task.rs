@@ -3,6 +3,9 @@
 use crate::abi::{Cgroup, CpuMask, CssSet, SchedEntity, SchedInfo, ScxEntity, TaskStruct, scx};
 use crate::dsq::DsqRef;
 use crate::random::Random;
+use crate::span::Span;
+use crate::step::Doing;
+pub use crate::step::Step;
 use std::ptr;
 use std::sync::Arc;
 
@@ -10,41 +13,12 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub usize);
 
-/// A span of time in ns.
-#[derive(Clone, Copy, Debug)]
-pub enum Span {
-    /// Always the same.
-    Exactly(u64),
-    /// Uniform between both, both included.
-    Between(u64, u64),
-}
-
-impl Span {
-    fn draw(self, random: &mut Random) -> u64 {
-        match self {
-            Span::Exactly(ns) => ns,
-            Span::Between(low, high) => random.within(low, high),
-        }
-    }
-}
-
-/// One thing that a task does.
-#[derive(Clone, Debug)]
-pub enum Step {
-    /// Uses a CPU for so long.
-    Run(Span),
-    /// Blocks, and is woken by a timer.
-    Sleep(Span),
-    /// `sched_yield()`.
-    Yield,
-    /// Bears a task that goes its own way.
-    Fork(Arc<TaskSpec>),
-}
-
 /// What a task is and does.
 #[derive(Clone, Debug)]
 pub struct TaskSpec {
     pub(crate) name: String,
+    /// What results are told by: tasks that do the same belong together.
+    pub(crate) group: String,
     pub(crate) weight: u32,
     pub(crate) allowed: Option<CpuMask>,
     pub(crate) arrives_ns: u64,
@@ -58,8 +32,10 @@ pub struct TaskSpec {
 impl TaskSpec {
     /// A task of weight 100 that may run anywhere, arrives at 0 and exits at once.
     pub fn named(name: impl Into<String>) -> Self {
+        let name = name.into();
         TaskSpec {
-            name: name.into(),
+            group: name.clone(),
+            name,
             weight: 100,
             allowed: None,
             arrives_ns: 0,
@@ -68,6 +44,12 @@ impl TaskSpec {
             steps: Vec::new(),
             rounds: Some(1),
         }
+    }
+
+    /// The same under another name, in the same group.
+    pub fn called(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
     }
 
     /// A task that never stops running.
@@ -89,6 +71,14 @@ impl TaskSpec {
     pub fn step(mut self, step: Step) -> Self {
         self.steps.push(step);
         self
+    }
+
+    /// Goes through what `steps` appends so often in all, within a round.
+    pub fn repeat(self, times: u64, steps: impl FnOnce(Self) -> Self) -> Self {
+        let before = self.steps.len();
+        let task = steps(self);
+        let back = task.steps.len() - before;
+        if back == 0 { task } else { task.step(Step::Again { back, times }) }
     }
 
     /// Goes through the steps so often, then exits.
@@ -128,6 +118,12 @@ impl TaskSpec {
         self
     }
 
+    /// The group of tasks that it belongs to; its own name unless set.
+    pub fn in_group(mut self, group: impl Into<String>) -> Self {
+        self.group = group.into();
+        self
+    }
+
     /// A thread of the kernel's own.
     pub fn kthread(mut self) -> Self {
         self.kthread = true;
@@ -155,6 +151,8 @@ pub enum Next {
     Yield,
     /// To bear a task.
     Fork(Arc<TaskSpec>),
+    /// Something that the engine does with what tasks share, see `operate.rs`.
+    Operate(Step),
     /// To end.
     Exit,
 }
@@ -172,6 +170,10 @@ pub struct TaskFigures {
     pub waits: u64,
     /// How often it changed its CPU.
     pub migrations: u64,
+    /// How often it left its CPU because it slept, waited or ended.
+    pub voluntary_switches: u64,
+    /// How often it left its CPU although it wanted to run on.
+    pub involuntary_switches: u64,
     /// When it first ran.
     pub first_run_ns: Option<u64>,
     /// When it exited.
@@ -244,14 +246,23 @@ pub struct Task {
     pub(crate) name: String,
     pub(crate) spec: Arc<TaskSpec>,
     pub(crate) raw: Raw,
+    pub(crate) cgroup: String,
     /// Its run queue: where it runs, or last ran, or shall run.
     pub(crate) cpu: usize,
+    /// Where it last ran.
+    pub(crate) ran_on: Option<usize>,
     pub(crate) ops_state: OpsState,
     pub(crate) hand_overs: u64,
     /// The policy owes a dequeue for it.
     pub(crate) in_custody: bool,
     /// The queue in which it stands.
     pub(crate) dsq: Option<DsqRef>,
+    /// How often it was put into one: tells an iterator whether it is still the same time.
+    pub(crate) inserts: u64,
+    /// How far it has come in the fair class; 0 until it is first queued there.
+    pub(crate) vruntime: u64,
+    /// Its weight when it was.
+    pub(crate) queued_weight: u32,
     /// Verdict of an insert from select_cpu or enqueue: queue and flags.
     pub(crate) direct: Option<(u64, u64)>,
     pub(crate) selected_cpu: usize,
@@ -260,6 +271,7 @@ pub struct Task {
     pub(crate) remaining: u64,
     step: usize,
     round: u64,
+    pub(crate) doing: Doing,
     exiting: bool,
     pub(crate) dead: bool,
     /// Since when it waits for a CPU.
@@ -287,18 +299,24 @@ impl Task {
         Task {
             name: spec.name.clone(),
             raw: Raw::new(id, &spec, allowed, now, css_set),
+            cgroup: spec.cgroup.clone(),
             spec,
             cpu: 0,
+            ran_on: None,
             ops_state: OpsState::None,
             hand_overs: 0,
             in_custody: false,
             dsq: None,
+            inserts: 0,
+            vruntime: 0,
+            queued_weight: 0,
             direct: None,
             selected_cpu: 0,
             exec_start: 0,
             remaining: 0,
             step: 0,
             round: 0,
+            doing: Doing::default(),
             exiting: false,
             dead: false,
             runnable_since: None,
@@ -332,22 +350,47 @@ impl Task {
         if self.exiting {
             return Next::Exit;
         }
-        if self.step == self.spec.steps.len() {
-            self.step = 0;
-            self.round += 1;
+        // What it waited for may be there by now: it tries again.
+        let step = if self.doing.begun() { Some(self.step - 1) } else { self.next_step() };
+        let spec = self.spec.clone();
+        match step.map(|at| &spec.steps[at]) {
+            None => {
+                self.exiting = true;
+                self.c_mut().flags |= scx::PF_EXITING;
+                Next::Run(EXIT_NS)
+            }
+            Some(Step::Run(span)) => {
+                let ns = span.draw(random).max(1);
+                self.doing.runs();
+                Next::Run(ns)
+            }
+            Some(Step::Sleep(span)) => Next::Sleep(span.draw(random).max(1)),
+            Some(Step::Yield) => Next::Yield,
+            Some(Step::Fork(spec)) => Next::Fork(spec.clone()),
+            Some(step) => Next::Operate(step.clone()),
         }
-        let over = self.spec.rounds.is_some_and(|rounds| self.round >= rounds);
-        if over || self.spec.steps.is_empty() {
-            self.exiting = true;
-            self.c_mut().flags |= scx::PF_EXITING;
-            return Next::Run(EXIT_NS);
-        }
-        self.step += 1;
-        match &self.spec.steps[self.step - 1] {
-            Step::Run(span) => Next::Run(span.draw(random).max(1)),
-            Step::Sleep(span) => Next::Sleep(span.draw(random).max(1)),
-            Step::Yield => Next::Yield,
-            Step::Fork(spec) => Next::Fork(spec.clone()),
+    }
+
+    /// Goes on to the next step, and gives its place; none where the task is done.
+    fn next_step(&mut self) -> Option<usize> {
+        loop {
+            if self.step == self.spec.steps.len() {
+                self.step = 0;
+                self.round += 1;
+            }
+            let over = self.spec.rounds.is_some_and(|rounds| self.round >= rounds);
+            if over || self.spec.steps.is_empty() {
+                return None;
+            }
+            self.step += 1;
+            match self.spec.steps[self.step - 1] {
+                Step::Again { back, times } => {
+                    if self.doing.again(self.step, times) {
+                        self.step -= 1 + back;
+                    }
+                }
+                _ => return Some(self.step - 1),
+            }
         }
     }
 }

@@ -57,10 +57,19 @@ pub enum What {
     Allowed(Rc<CpuMask>),
     /// Its weight changed.
     Weight(u32),
+    /// The CPU is asked to choose anew.
+    Kick {
+        /// Whether what runs there has to give way.
+        preempt: bool,
+    },
     /// The CPU has nothing to run.
     Idle,
     /// The CPU has something to run again.
     Busy,
+    /// The CPU goes off line, and takes no tasks any more.
+    Offline,
+    /// It is back.
+    Online,
     /// The scenario did something.
     Note(Rc<str>),
 }
@@ -82,6 +91,8 @@ impl fmt::Display for Observed {
             What::Stop { runnable: false } => write!(f, "stop"),
             What::Allowed(mask) => write!(f, "allowed on {mask:?}"),
             What::Weight(weight) => write!(f, "weight {weight}"),
+            What::Kick { preempt: true } => write!(f, "kick, preempt"),
+            What::Kick { preempt: false } => write!(f, "kick"),
             What::Note(text) => write!(f, "{text}"),
             other => write!(f, "{}", format!("{other:?}").to_lowercase()),
         }

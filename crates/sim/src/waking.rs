@@ -5,6 +5,7 @@
 
 use crate::abi::{CpuMask, scx};
 use crate::kernel::{Kernel, May};
+use crate::load::Class;
 use crate::task::TaskId;
 use crate::trace::What;
 use std::rc::Rc;
@@ -18,12 +19,14 @@ impl Kernel {
     pub(crate) fn wake_up(&mut self, id: TaskId, waker: usize, wake_flags: u64) {
         self.observe(waker, Some(id), What::Wake);
         self.tasks[id.0].runnable_since = Some(self.now);
+        self.tasks[id.0].doing.wakes(self.now);
         let (cpu, selected) = self.select_task_rq(id, waker, wake_flags);
         self.set_task_cpu(id, cpu);
         let woken = if wake_flags & scx::WAKE_FORK == 0 { scx::ENQ_WAKEUP } else { 0 };
         self.enqueue_task(id, woken | if selected { scx::ENQ_CPU_SELECTED } else { 0 }, None);
         // wakeup_preempt(): the idle class gives way to any other.
-        if self.cpus[cpu].curr.is_none() {
+        let preempts = self.class == Class::Fair && self.fair_preempts(id, cpu);
+        if self.cpus[cpu].curr.is_none() || preempts {
             self.resched(cpu);
         }
     }
@@ -36,10 +39,16 @@ impl Kernel {
     ) -> (usize, bool) {
         let previous = self.tasks[id.0].cpu;
         if self.tasks[id.0].c().nr_cpus_allowed == 1 {
-            return (self.first_allowed(id), false);
+            let only = self.tasks[id.0].c().cpus_mask.iter().next().unwrap_or(previous);
+            let cpu = if self.may_run_on(id, only) { only } else { self.fallback_cpu(id) };
+            return (cpu, false);
         }
-        let cpu = if self.ops.select_cpu.is_null() {
-            match self.select_cpu_dfl(id, previous) {
+        let cpu = if self.class == Class::Fair {
+            self.fair_select_cpu(id, waker, wake_flags)
+        } else if self.bypass {
+            previous
+        } else if self.ops.select_cpu.is_null() {
+            match self.select_cpu_dfl(id, waker, previous, wake_flags, None, 0) {
                 Some(cpu) => {
                     self.tasks[id.0].c_mut().scx.slice = scx::SLICE_DFL;
                     self.tasks[id.0].direct = Some((scx::DSQ_LOCAL, 0));
@@ -57,21 +66,16 @@ impl Kernel {
             (cpu.max(0) as usize).min(self.cpus.len() - 1)
         };
         self.tasks[id.0].selected_cpu = cpu;
-        // select_fallback_rq(): the kernel never trusts the answer.
-        let cpu = if self.tasks[id.0].may_use(cpu) { cpu } else { self.first_allowed(id) };
+        // The kernel never trusts the answer.
+        let cpu = if self.may_run_on(id, cpu) { cpu } else { self.fallback_cpu(id) };
         (cpu, true)
-    }
-
-    pub(crate) fn first_allowed(&self, id: TaskId) -> usize {
-        let task = &self.tasks[id.0];
-        if task.may_use(task.cpu) {
-            return task.cpu;
-        }
-        task.c().cpus_mask.iter().next().unwrap_or(0)
     }
 
     pub(crate) fn set_task_cpu(&mut self, id: TaskId, cpu: usize) {
         if self.tasks[id.0].cpu != cpu {
+            if self.class == Class::Fair {
+                self.fair_migrate(id, self.tasks[id.0].cpu, cpu);
+            }
             self.tasks[id.0].cpu = cpu;
             if self.tasks[id.0].figures.first_run_ns.is_some() {
                 self.tasks[id.0].figures.migrations += 1;
@@ -84,6 +88,7 @@ impl Kernel {
     pub(crate) fn block(&mut self, cpu: usize, dies: bool) {
         let id = self.cpus[cpu].curr.expect("only what runs can block");
         self.tasks[id.0].c_mut().nvcsw += 1;
+        self.tasks[id.0].figures.voluntary_switches += 1;
         self.dequeue_task(id, scx::DEQ_SLEEP, false);
         self.sched_info_dequeue(id);
         self.observe(cpu, Some(id), What::Sleep);
@@ -95,15 +100,10 @@ impl Kernel {
         }
     }
 
-    /// disable and exit_task: the policy knows the task no more.
+    /// A task is gone, and the policy knows it no more.
     pub(crate) fn retire(&mut self, id: TaskId) {
-        let (cpu, p) = (self.tasks[id.0].cpu, self.pointer(id));
         self.tasks[id.0].dead = true;
-        self.call(self.ops.disable, "disable", cpu, May::Look, [p, 0, 0]);
-        // struct scx_exit_task_args { bool cancelled; }
-        let mut cancelled = false;
-        let args_at = std::ptr::from_mut(&mut cancelled) as u64;
-        self.call(self.ops.exit_task, "exit_task", cpu, May::Look, [p, args_at, 0]);
+        self.forget_task(id);
         // The memory stays for the rest of the run, as in the kernel until the
         // last RCU reader has gone, but it holds nothing of use any more.
         for (_, value) in &mut self.tasks[id.0].storage {
@@ -114,7 +114,10 @@ impl Kernel {
     /// sched_yield() by the current task of `cpu`.
     pub(crate) fn yield_now(&mut self, cpu: usize) {
         let id = self.cpus[cpu].curr.expect("only what runs can yield");
-        if self.ops.yield_.is_null() {
+        if self.class == Class::Fair {
+            self.update_curr(cpu);
+            self.fair_yield(id);
+        } else if self.ops.yield_.is_null() {
             self.tasks[id.0].c_mut().scx.slice = 0;
         } else {
             let p = self.pointer(id);
@@ -127,7 +130,7 @@ impl Kernel {
     }
 
     /// Runs `change` with the task off its queue, and puts it back where it was.
-    fn changing(&mut self, id: TaskId, change: impl FnOnce(&mut Kernel)) {
+    pub(crate) fn changing(&mut self, id: TaskId, change: impl FnOnce(&mut Kernel)) {
         let cpu = self.tasks[id.0].cpu;
         let (queued, current) = (self.tasks[id.0].queued(), self.cpus[cpu].curr == Some(id));
         if queued {
@@ -163,20 +166,14 @@ impl Kernel {
     }
 
     /// Changes the CPUs that a task may use, as sched_setaffinity() does. CPUs
-    /// that the machine lacks are left out; a set without any is refused.
+    /// that the machine lacks are left out; a set without any that takes tasks is refused.
     pub fn set_affinity(&mut self, id: TaskId, mask: CpuMask) {
-        let mask = mask.and(&CpuMask::first(self.cpus.len()));
-        if self.tasks[id.0].dead || mask.is_empty() {
+        let mask = mask.and(&self.machine.all());
+        if self.tasks[id.0].dead || mask.and(&self.active).is_empty() {
             return;
         }
         let cpu = self.tasks[id.0].cpu;
-        self.changing(id, |kernel| {
-            let c = kernel.tasks[id.0].c_mut();
-            c.cpus_mask = mask;
-            c.nr_cpus_allowed = mask.count() as i32;
-            let (p, at) = (kernel.pointer(id), kernel.tasks[id.0].c().cpus_ptr as u64);
-            kernel.call(kernel.ops.set_cpumask, "set_cpumask", cpu, May::Look, [p, at, 0]);
-        });
+        self.changing(id, |kernel| kernel.set_cpus_allowed(id, mask));
         if mask.has(cpu) || !self.tasks[id.0].queued() {
             self.observe(cpu, Some(id), What::Allowed(Rc::new(mask)));
             return;
@@ -184,13 +181,24 @@ impl Kernel {
         self.migrate_away(id, cpu, mask);
     }
 
-    /// A task is on a CPU that it may use no more: the stopper thread takes the
-    /// CPU from it if it runs, and moves it.
-    fn migrate_away(&mut self, id: TaskId, cpu: usize, mask: CpuMask) {
+    /// Writes down where a task may run, and tells the policy. It stands in no queue.
+    pub(crate) fn set_cpus_allowed(&mut self, id: TaskId, mask: CpuMask) {
+        let c = self.tasks[id.0].c_mut();
+        c.cpus_mask = mask;
+        c.nr_cpus_allowed = mask.count() as i32;
+        let (cpu, p) = (self.tasks[id.0].cpu, self.pointer(id));
+        let at = self.tasks[id.0].c().cpus_ptr as u64;
+        self.call(self.ops.set_cpumask, "set_cpumask", cpu, May::Look, [p, at, 0]);
+    }
+
+    /// A task is on a CPU that it may use no more, or that goes off line: the stopper
+    /// thread takes the CPU from it if it runs, and moves it.
+    pub(crate) fn migrate_away(&mut self, id: TaskId, cpu: usize, mask: CpuMask) {
         let running = self.cpus[cpu].curr == Some(id);
         if running {
             self.put_prev_task(cpu, id, Some(id));
             self.cpus[cpu].curr = None;
+            self.cpus[cpu].costs.idle_from = self.now;
             self.cpus[cpu].epoch += 1;
         }
         self.observe(cpu, Some(id), What::Allowed(Rc::new(mask)));
@@ -199,7 +207,7 @@ impl Kernel {
         }
         self.dequeue_task(id, scx::DEQ_SCHED_CHANGE, true);
         self.sched_info_dequeue(id);
-        let there = self.first_allowed(id);
+        let there = self.fallback_cpu(id);
         self.set_task_cpu(id, there);
         self.tasks[id.0].c_mut().scx.flags |= scx::TASK_QUEUED;
         self.do_enqueue_task(id, 0, None);

@@ -3,12 +3,14 @@
 //! Everything here is a function of its arguments alone: the resampling takes
 //! its seed from the caller, so that a report can be written again to the byte.
 
+mod durations;
 mod histogram;
 mod log2;
 mod ratio;
 mod sample;
 mod waits;
 
+pub use durations::DurationHistogram;
 pub use histogram::{LatencyHistogram, Percentiles, weighted_percentile};
 pub use log2::Log2Histogram;
 pub use ratio::{

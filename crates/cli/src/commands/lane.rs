@@ -44,6 +44,12 @@ pub(super) struct Setting {
     value: String,
 }
 
+impl std::fmt::Display for Setting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.name, self.value)
+    }
+}
+
 impl FromStr for Setting {
     type Err = String;
 

@@ -1,4 +1,4 @@
-//! One file per command.
+//! One file per command; `keeper.rs` and `percent.rs` are what several share.
 
 pub mod assign;
 pub mod completions;
@@ -11,10 +11,12 @@ pub mod lane;
 pub mod lanes;
 pub mod list;
 pub mod man;
+pub mod percent;
 pub mod plan;
 pub mod profile;
 pub mod report;
 pub mod run;
+pub mod sim;
 pub mod start;
 pub mod status;
 pub mod stop;

@@ -1,6 +1,5 @@
 //! `metasched profile`.
 
-mod percent;
 mod show;
 mod strategy;
 
@@ -16,8 +15,8 @@ use metasched_profile::{Profile, Store, Subject, default_path, profile, random_s
 use metasched_strategy::Strategy;
 use metasched_testbed::{Vm, VmOptions};
 
+use super::percent::parse_percent;
 use crate::context::Context;
-use percent::parse_percent;
 use show::Show;
 
 /// Measures a workload under every candidate scheduler.

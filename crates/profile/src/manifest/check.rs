@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use metasched_base::{Error, Result, nearest};
+use metasched_base::{Error, Result, did_you_mean};
 use nix::sys::signal::Signal;
 use toml::Spanned;
 
@@ -350,12 +350,4 @@ fn in_order<T>(table: raw::Table<T>) -> Vec<(Spanned<String>, T)> {
     let mut entries: Vec<_> = table.into_iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
-}
-
-/// The nearest of the words that serde expected, where one is near.
-fn did_you_mean(message: &str) -> Option<&str> {
-    let mut words = message.split('`').skip(1).step_by(2);
-    let wrong = words.next().filter(|_| message.starts_with("unknown "))?;
-    let expected: Vec<&str> = words.collect();
-    nearest(wrong, expected)
 }

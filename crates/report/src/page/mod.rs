@@ -2,6 +2,7 @@
 
 mod bench;
 mod dots;
+mod gantt;
 mod html;
 mod lines;
 mod machine;
@@ -17,6 +18,7 @@ mod tests;
 mod waits;
 
 pub use bench::{Bench, Figure};
+pub use gantt::{Bar, Gantt, Lane, gantt};
 
 use crate::analysis::Analysis;
 use crate::plan::Plan;

@@ -33,6 +33,7 @@ pub struct Svg {
     title: String,
     description: String,
     body: String,
+    width: f64,
     height: f64,
 }
 
@@ -45,8 +46,14 @@ impl Svg {
             title: title.to_owned(),
             description: description.to_owned(),
             body: String::new(),
+            width: WIDTH,
             height: 0.0,
         }
+    }
+
+    /// A chart of another width, in its units.
+    pub fn wide(self, width: f64) -> Self {
+        Self { width, ..self }
     }
 
     /// Makes the chart at least this high.
@@ -64,6 +71,25 @@ impl Svg {
         self.add(format_args!(
             "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" \
              class=\"{class}\"/>"
+        ));
+    }
+
+    /// A rectangle that says `told` when it is pointed at.
+    pub fn told_rect(&mut self, at: (f64, f64), size: (f64, f64), class: &str, told: &str) {
+        let ((x, y), (width, height)) = (at, size);
+        self.add(format_args!(
+            "<rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{height:.1}\" \
+             class=\"{class}\"><title>{}</title></rect>",
+            escape(told)
+        ));
+    }
+
+    /// A pattern of slanting lines that a style sheet fills shapes with, as `url(#id)`.
+    pub fn hatching(&mut self, id: &str) {
+        self.add(format_args!(
+            "<defs><pattern id=\"{id}\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\" \
+             patternTransform=\"rotate(45)\"><rect width=\"2\" height=\"4\" class=\"hatch\"/>\
+             </pattern></defs>"
         ));
     }
 
@@ -127,11 +153,24 @@ impl Svg {
 
     /// The finished element.
     pub fn finish(self) -> String {
-        let Self { id, title, description, body, height } = self;
+        self.element("", "")
+    }
+
+    /// The finished chart as a file of its own, with its style sheet.
+    pub fn finish_alone(self, style: &str) -> String {
+        let (width, height) = (self.width, self.height);
+        let attributes = format!(
+            "xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" "
+        );
+        self.element(&attributes, &format!("<style>\n{style}</style>\n"))
+    }
+
+    fn element(self, attributes: &str, head: &str) -> String {
+        let Self { id, title, description, body, width, height } = self;
         format!(
-            "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" \
+            "<svg {attributes}viewBox=\"0 0 {width} {height:.0}\" role=\"img\" \
              aria-labelledby=\"{id}-t {id}-d\">\n<title id=\"{id}-t\">{}</title>\n\
-             <desc id=\"{id}-d\">{}</desc>\n{body}</svg>\n",
+             <desc id=\"{id}-d\">{}</desc>\n{head}{body}</svg>\n",
             escape(&title),
             escape(&description)
         )

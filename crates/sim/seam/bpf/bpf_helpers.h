@@ -46,8 +46,15 @@
 #define barrier_var(var) __asm__ volatile("" : "+r"(var))
 
 #define bpf_for(i, start, end) for ((i) = (start); (i) < (end); (i)++)
+#define bpf_for_each(type, cur, args...)                                             \
+	for (struct bpf_iter_##type ___it                                            \
+		     __attribute__((cleanup(bpf_iter_##type##_destroy))),            \
+	     *___start = (bpf_iter_##type##_new(&___it, args), &___it);              \
+	     (void)___start, ((cur) = bpf_iter_##type##_next(&___it));)
 #define bpf_repeat(n) for (int __times = (n); __times > 0; __times--)
 #define can_loop true
+/* What links is there: see above. */
+#define bpf_ksym_exists(symbol) true
 
 /* How many arguments, and the arguments as an array of 64 bits each. */
 #define ___bpf_nth(_, _1, _2, _3, _4, _5, _6, _7, _8, _9, _a, _b, _c, N, ...) N

@@ -55,7 +55,8 @@ pub(crate) mod testing {
         events: impl IntoIterator<Item = (u64, usize, usize, What)>,
     ) -> Result<(), String> {
         for (at, cpu, task, what) in events {
-            let task = (!matches!(what, What::Idle | What::Busy)).then_some(TaskId(task));
+            let task = (!matches!(what, What::Idle | What::Busy | What::Offline | What::Online))
+                .then_some(TaskId(task));
             checker.observe(&Observed { at, cpu, task, what })?;
         }
         Ok(())

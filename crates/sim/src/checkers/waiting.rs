@@ -64,6 +64,7 @@ impl Checker for WaitingBounded {
 pub struct WorkConserved {
     window_ns: u64,
     idle: BTreeMap<usize, u64>,
+    offline: BTreeSet<usize>,
     waiting: BTreeMap<TaskId, u64>,
     allowed: BTreeMap<TaskId, Rc<CpuMask>>,
     looked_at: u64,
@@ -75,6 +76,7 @@ impl WorkConserved {
         WorkConserved {
             window_ns,
             idle: BTreeMap::new(),
+            offline: BTreeSet::new(),
             waiting: BTreeMap::new(),
             allowed: BTreeMap::new(),
             looked_at: 0,
@@ -111,11 +113,18 @@ impl Checker for WorkConserved {
             said = self.idle_beside_work(event.at);
         }
         match (&event.what, event.task) {
-            (What::Idle, _) => {
+            (What::Idle, _) if !self.offline.contains(&event.cpu) => {
                 self.idle.insert(event.cpu, event.at);
             }
             (What::Busy, _) => {
                 self.idle.remove(&event.cpu);
+            }
+            (What::Offline, _) => {
+                self.idle.remove(&event.cpu);
+                self.offline.insert(event.cpu);
+            }
+            (What::Online, _) => {
+                self.offline.remove(&event.cpu);
             }
             (What::Arrive { allowed, .. }, Some(task)) => {
                 self.allowed.insert(task, allowed.clone());
@@ -172,6 +181,21 @@ mod tests {
         )
         .unwrap();
         assert!(checker.finish(103).unwrap_err().contains("CPU 3 is idle"));
+    }
+
+    #[test]
+    fn a_cpu_that_is_off_line_is_no_matter_until_it_is_back() {
+        let mut checker = WorkConserved::new(100);
+        let gone = [
+            (0, 3, 0, What::Offline),
+            (0, 3, 0, What::Idle),
+            (1, 0, 1, arrive(&[0, 3])),
+            (2, 0, 1, What::Wake),
+        ];
+        feed(&mut checker, gone).unwrap();
+        checker.finish(200).unwrap();
+        feed(&mut checker, [(200, 3, 0, What::Online), (200, 3, 0, What::Idle)]).unwrap();
+        assert!(checker.finish(301).unwrap_err().contains("CPU 3 is idle"));
     }
 
     #[test]

@@ -72,10 +72,11 @@ fn due(kernel: &mut Kernel) -> Option<u64> {
 fn turn_later(kernel: &mut Kernel) {
     let Some(set) = due(kernel) else { return };
     let late = kernel.random().within(0, LATEST_NS);
+    let load = kernel.loaded();
     kernel.act_at(
         set + late,
         Arc::new(move |kernel| {
-            if due(kernel) != Some(set) {
+            if kernel.loaded() != load || due(kernel) != Some(set) {
                 return;
             }
             let result = kernel.timer("sim_turn");

@@ -63,6 +63,21 @@ fn an_endless_wait_is_caught() {
 }
 
 #[test]
+fn the_watchdog_ends_a_program_that_leaves_a_task_waiting() {
+    let run = Scenario::of("a queue that nobody serves", FAULTS, "stalls")
+        .tasks(2, |i| TaskSpec::hog(format!("hog {i}")))
+        .waits_at_most(ms(60_000))
+        .idle_at_most(ms(60_000))
+        .run_for(ms(3_000))
+        .run();
+    let Err(failure) = run else { panic!("it was not ended") };
+    assert_eq!(failure.check, "stall");
+    assert!(failure.message.contains("[2] failed to run for "), "{}", failure.message);
+    // It looks every 400 ms for who has waited for more than 800.
+    assert!((ms(800)..=ms(1_210)).contains(&failure.at), "at {} ms", failure.at / ms(1));
+}
+
+#[test]
 fn an_ignored_affinity_is_caught() {
     let (check, message) = caught("ignores_affinity");
     assert_eq!(check, "scx_error");

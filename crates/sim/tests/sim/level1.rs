@@ -4,7 +4,7 @@ use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{LaneState, POLICIES, lanes, reap, replace_root, scenario};
 use metasched_sim::random::Random;
 use metasched_sim::task::Step;
-use metasched_sim::{Scenario, TaskSpec, between, exactly, ms, policy, seeds, us};
+use metasched_sim::{Machine, Scenario, TaskSpec, between, exactly, ms, policy, seeds, us};
 use std::sync::Arc;
 
 /// Hogs and sleepers, three to a CPU.
@@ -123,12 +123,25 @@ const CHANGES: u64 = ms(300);
 /// others waits twice as long: some forty slices.
 const LONGEST_WAIT: u64 = ms(1_000);
 
+/// Any machine of up to so many CPUs, alike or with cores, caches and nodes; 8 at least.
+pub(crate) fn any_machine(random: &mut Random, most_cpus: u64) -> Machine {
+    if random.once_in(2) {
+        return Machine::cpus(random.within(1, most_cpus) as usize);
+    }
+    let smt = random.once_in(2);
+    let (llcs, nodes) = [(1, 1), (2, 1), (2, 2), (4, 2)][random.within(0, 3) as usize];
+    let least = if smt { 2 * llcs } else { llcs };
+    let times = random.within(1, most_cpus / least as u64) as usize;
+    Machine::new(least * times, llcs, nodes, smt).expect("it divides evenly")
+}
+
 /// Any machine of 1 to 16 CPUs, any mix of tasks, changes of weight and affinity,
 /// and lanes that are replaced and reaped at any time: far apart, and at once.
 /// Then nothing changes any more, and everybody must come to run.
 fn anything(seed: u64) -> Scenario {
     let mut random = Random::new(seed ^ 0x5eed);
-    let cpus = random.within(1, 16) as usize;
+    let machine = any_machine(&mut random, 16);
+    let cpus = machine.nr_cpus();
     let mut run = scenario("lanes replaced at random", any_policy(&mut random));
     let tasks = random.within(1, 4 * cpus as u64) as usize;
     for i in 0..tasks {
@@ -155,7 +168,10 @@ fn anything(seed: u64) -> Scenario {
             change_any_task(kernel, task, cpus, weight);
         });
     }
-    run.cpus(cpus).seed(seed).waits_at_most(LONGEST_WAIT).run_for(CHANGES + LONGEST_WAIT + ms(1))
+    run.machine(machine)
+        .seed(seed)
+        .waits_at_most(LONGEST_WAIT)
+        .run_for(CHANGES + LONGEST_WAIT + ms(1))
 }
 
 pub(crate) fn any_policy(random: &mut Random) -> &'static str {
@@ -196,8 +212,9 @@ pub(crate) fn any_tasks_in(
     most_cpus: u64,
     random: &mut Random,
 ) -> Scenario {
-    let cpus = random.within(1, most_cpus) as usize;
-    let mut run = scenario(name, any_policy(random)).cpus(cpus);
+    let machine = any_machine(random, most_cpus);
+    let cpus = machine.nr_cpus();
+    let mut run = scenario(name, any_policy(random)).machine(machine);
     for i in 0..random.within(1, 4 * cpus as u64) as usize {
         let cgroup = cgroups[random.within(0, cgroups.len() as u64 - 1) as usize];
         let task = any_task(random, cpus, &format!("task {i}"), true);

@@ -1,11 +1,18 @@
 //! Runs in the simulator: the policies' own tests, level 1, planted faults, and
 //! what every run promises.
 
+mod behaviour;
+mod cgroups;
+mod fair;
 mod faults;
+mod files;
+mod hotplug;
 mod lanes;
 mod level1;
 mod limits;
+mod machine;
 mod model;
+mod record;
 mod runs;
 mod turns;
 mod waits;

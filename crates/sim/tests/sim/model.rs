@@ -4,7 +4,7 @@
 use metasched_sim::abi::CpuMask;
 use metasched_sim::kernel::Kernel;
 use metasched_sim::task::Step;
-use metasched_sim::{Scenario, TaskSpec, between, exactly, ms, us};
+use metasched_sim::{Machine, Scenario, TaskSpec, between, exactly, ms, us};
 
 static FAULTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfaults-native.so"));
 
@@ -68,6 +68,41 @@ fn callbacks_come_in_the_kernels_order() {
 #[test]
 fn every_call_answers_as_in_the_kernel() {
     eventful("every_call").at(ms(2_999), |kernel| came(kernel, "enqueues_seen")).pass();
+}
+
+#[test]
+fn calls_about_cores_and_queues_answer_as_in_the_kernel() {
+    let outcome = Scenario::of("two cores", FAULTS, "machine_calls")
+        .machine(Machine::new(4, 1, 1, true).unwrap())
+        .tasks(3, |i| TaskSpec::hog(format!("hog {i}")).weight(50 + 10 * i as u32))
+        .tasks(8, |i| {
+            TaskSpec::named(format!("sleeper {i}"))
+                .weight(100 + i as u32)
+                .run(between(us(50), ms(3)))
+                .sleep(between(us(50), ms(9)))
+                .for_ever()
+        })
+        .at(ms(1_999), |kernel| {
+            for name in ["idle_cores", "idle_siblings", "walks", "moves"] {
+                came(kernel, name);
+            }
+        })
+        .run_for(ms(2_000))
+        .pass();
+    // Whoever kicks a busy CPU and waits spins for the time of the interrupt.
+    assert!(outcome.lost_ns > us(200), "{} ns", outcome.lost_ns);
+}
+
+#[test]
+fn kicks_and_moves_are_refused_where_the_kernel_refuses_them() {
+    for (ops, check, words) in [
+        ("kicks_idle_and_waits", "scx_error", "cannot be used with SCX_KICK_IDLE"),
+        ("moves_from_a_queue_in_enqueue", "context", "scx_bpf_dsq_move called from enqueue;"),
+    ] {
+        let Err(failure) = eventful(ops).run() else { panic!("{ops} passes") };
+        assert_eq!(failure.check, check, "{ops}");
+        assert!(failure.message.contains(words), "{}", failure.message);
+    }
 }
 
 #[test]

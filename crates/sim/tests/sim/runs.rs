@@ -1,7 +1,7 @@
 //! What every run promises: the same seed gives the same bytes, and time passes
 //! much faster than on a real machine.
 
-use metasched_sim::{Scenario, TaskSpec, between, metasched, ms, policy, us};
+use metasched_sim::{Costs, Machine, Scenario, TaskSpec, between, metasched, ms, policy, us};
 
 fn busy_machine(name: &str, cpus: usize, seed: u64) -> Scenario {
     policy(format!("{name} on a busy machine"), name)
@@ -23,6 +23,27 @@ fn the_same_seed_gives_the_same_bytes() {
         let trace = |seed| busy_machine(name, 4, seed).traced().pass().trace;
         let first = trace(5);
         assert!(first.lines().count() > 1_000, "{name} did too little to tell");
+        assert!(first == trace(5), "{name} differs from itself");
+        assert!(first != trace(6), "{name} does not depend on the seed");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_on_a_machine_of_parts_that_come_and_go() {
+    let machine = Machine::new(8, 2, 2, true).unwrap();
+    let costs = Costs { switch_ns: 1_300, migration_across_ns: us(20), ..Costs::default() };
+    let machine = machine.costs(costs);
+    for name in metasched::POLICIES {
+        let trace = |seed| {
+            busy_machine(name, 8, seed)
+                .machine(machine.clone())
+                .at(ms(100), |kernel| assert!(kernel.cpu_off(3)))
+                .at(ms(300), |kernel| assert!(kernel.cpu_on(3)))
+                .traced()
+                .pass()
+                .trace
+        };
+        let first = trace(5);
         assert!(first == trace(5), "{name} differs from itself");
         assert!(first != trace(6), "{name} does not depend on the seed");
     }

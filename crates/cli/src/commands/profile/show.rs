@@ -12,6 +12,7 @@ use metasched_profile::measure::{Event, FormSummary, Outcome, Summary};
 use metasched_stats::Interval;
 use serde::Serialize;
 
+use crate::commands::percent::change;
 use crate::context::Context;
 
 /// Progress on standard error.
@@ -112,13 +113,9 @@ impl<'a> Show<'a> {
     }
 }
 
-/// A ratio as people read it: `+3.9 % (+1.2 to +6.7)`.
+/// A ratio with its interval, where there is one.
 fn ratio(interval: Option<Interval>) -> String {
-    let percent = |value: f64| format!("{:+.1}", (value - 1.0) * 100.0);
-    match interval {
-        None => "-".to_owned(),
-        Some(i) => format!("{} % ({} to {})", percent(i.estimate), percent(i.low), percent(i.high)),
-    }
+    interval.map_or("-".to_owned(), change)
 }
 
 /// The summary as text: a table for each form.

@@ -6,10 +6,10 @@ use comfy_table::{Table, presets};
 use metasched_base::{Progress, format_duration};
 use metasched_profile::measure::Event;
 use metasched_report::{Mode, StrategyFigures};
-use metasched_stats::Interval;
 use metasched_strategy::Verdict;
 
 use super::search::{DEFAULT, Tuned};
+use crate::commands::percent::change;
 use crate::commands::run::DEFAULT_POLICY;
 use crate::context::Context;
 
@@ -117,18 +117,11 @@ fn best_text(best: &StrategyFigures, single: Option<&str>) -> String {
     }
     for (other, over) in &best.over {
         let alone = if Some(other.as_str()) == single { " alone" } else { "" };
-        out += &format!("against {other}{alone}, in the same rounds: {}", percent(over.throughput));
-        out += &over.p99.map_or(String::new(), |p99| format!(", p99 latency {}", percent(p99)));
+        out += &format!("against {other}{alone}, in the same rounds: {}", change(over.throughput));
+        out += &over.p99.map_or(String::new(), |p99| format!(", p99 latency {}", change(p99)));
         out.push('\n');
     }
     out + &format!("to run it: {}\n", run_command(best))
-}
-
-/// A ratio as a difference, with its interval.
-fn percent(i: Interval) -> String {
-    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-    let (low, high) = (percent(i.low), percent(i.high));
-    format!("{:+.1} % ({low:+.1} to {high:+.1})", percent(i.estimate))
 }
 
 /// The command that runs exactly these turns or lanes: the plan's may be others, where a

@@ -1,7 +1,22 @@
+//! Shares and ratios, as users write and read them.
+
 use metasched_base::{Error, Kind, Result};
+use metasched_stats::Interval;
+
+/// A ratio as the change that it is, with its interval: `+3.9 % (+1.2 to +6.7)`.
+pub fn change(ratio: Interval) -> String {
+    let percent = |value: f64| (value - 1.0) * 100.0;
+    let (low, high) = (percent(ratio.low), percent(ratio.high));
+    format!("{} ({low:+.1} to {high:+.1})", plain_change(ratio.estimate))
+}
+
+/// The same of a ratio that has none: `+3.9 %`.
+pub fn plain_change(ratio: f64) -> String {
+    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+}
 
 /// Reads `5%` or `0.05` as 0.05.
-pub(super) fn parse_percent(text: &str) -> Result<f64> {
+pub fn parse_percent(text: &str) -> Result<f64> {
     let (number, scale) = match text.trim().strip_suffix('%') {
         Some(number) => (number.trim(), 100.0),
         None => (text.trim(), 1.0),

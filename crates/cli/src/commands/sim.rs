@@ -1,0 +1,197 @@
+//! `metasched sim`: policies tried on a modelled machine.
+
+mod bed;
+mod compare;
+mod contender;
+mod pictures;
+mod plan;
+mod replay;
+mod report;
+mod runs;
+mod show;
+mod strategies;
+mod tune;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use metasched_base::{Error, Kind, Result, parse_duration};
+use metasched_sim::metasched::POLICIES;
+
+use super::percent::parse_percent;
+use super::run::DEFAULT_POLICY;
+use crate::context::Context;
+use bed::{Bed, BedArgs};
+use compare::Comparison;
+use contender::{Contender, LaneArg, TurnArg};
+use runs::{Runner, Seeds};
+use strategies::StrategyArgs;
+
+/// Simulates a scenario: the policies' own source on a modelled machine, in user space.
+///
+/// Needs no privileges and no sched_ext. The same scenario and seed give the same result
+/// on any machine; each result ends with the command that gives it again. Without --policy,
+/// --lanes and --compare the cgroups have the policies that the scenario says. What is
+/// modelled, and what a scenario may say: docs/simulator.md.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    bed: BedArgs,
+    /// Everything under this policy
+    #[arg(long, value_name = "POLICY", conflicts_with_all = ["lanes", "compare", "strategy"])]
+    policy: Option<String>,
+    /// Cgroups on lanes of their own, side by side
+    #[arg(
+        long,
+        value_name = "CGROUP=POLICY[:WEIGHT],...",
+        value_delimiter = ',',
+        conflicts_with = "compare"
+    )]
+    lanes: Vec<LaneArg>,
+    /// With lanes: the policy of everything that has none of its own
+    #[arg(long, value_name = "POLICY", default_value = DEFAULT_POLICY)]
+    default: String,
+    /// Compares policies, each with the first; all that there are if none is named. 'lanes'
+    /// is what the scenario says of its cgroups
+    #[arg(long, value_name = "POLICY,...", num_args = 0..=1)]
+    compare: Option<Option<String>>,
+    /// The whole machine goes from policy to policy
+    #[arg(
+        long,
+        value_name = "POLICY=TIME,...",
+        value_delimiter = ',',
+        conflicts_with_all = ["policy", "lanes", "compare"]
+    )]
+    turns: Vec<TurnArg>,
+    #[command(flatten)]
+    strategies: StrategyArgs,
+    /// Only the tasks of this cgroup
+    #[arg(long, value_name = "CGROUP")]
+    only: Option<String>,
+    /// How many runs, each with a seed of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    runs: u64,
+    /// Repeats until each ratio's 95 % interval is narrow enough
+    #[arg(long, conflicts_with = "runs")]
+    until_narrow: bool,
+    /// With --until-narrow: how far an interval may reach to either side
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = parse_percent)]
+    precision: f64,
+    /// With --until-narrow: after so many runs it is enough, however wide the intervals
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(2..=100_000))]
+    most_runs: u64,
+    /// Writes a trace that ui.perfetto.dev opens: CPUs, tasks, queues, wake-ups, kicks
+    #[arg(long, value_name = "FILE.pftrace", conflicts_with_all = ["compare", "strategy", "runs", "until_narrow"])]
+    trace: Option<PathBuf>,
+    /// Draws who had which CPU when
+    #[arg(long, value_name = "FILE.svg", conflicts_with_all = ["compare", "strategy", "runs", "until_narrow"])]
+    gantt: Option<PathBuf>,
+    /// With --trace or --gantt: where the window begins; the end of the warm-up if not given
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    from: Option<Duration>,
+    /// With --trace or --gantt: where the window ends
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    to: Option<Duration>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Plan(plan::Args),
+    Tune(tune::Args),
+}
+
+impl Args {
+    fn seeds(&self, first: u64) -> Seeds {
+        match self.until_narrow {
+            true => Seeds::UntilNarrow { first, most: self.most_runs, precision: self.precision },
+            false => Seeds::Fixed { first, runs: self.runs },
+        }
+    }
+
+    /// Who is to be simulated, the one that the others are compared with first.
+    fn contenders(&self, bed: &Bed, context: &Context) -> Result<Vec<Contender>> {
+        let settings = &self.bed.settings;
+        let policy = |name: &str| {
+            let contender = Contender::policy(name, settings)?;
+            contender.check(bed)?;
+            Ok(contender)
+        };
+        if !self.strategies.strategy.is_empty() {
+            let again = |seed| replay::command(self, None, seed);
+            let preference = &self.strategies.preference;
+            let plan = plan::plan(bed, &self.bed, preference, &again, context)?;
+            return strategies::contenders(&self.strategies, &self.bed, &plan);
+        }
+        if let Some(compared) = &self.compare {
+            let all = || POLICIES.iter().map(|name| (*name).to_owned()).collect();
+            let names: Vec<String> = compared
+                .as_ref()
+                .map_or_else(all, |list| list.split(',').map(|s| s.trim().to_owned()).collect());
+            return contender::distinct(names, |name| match name {
+                contender::LANES => self.lanes_of_file(bed),
+                name => policy(name),
+            });
+        }
+        Ok(vec![match &self.policy {
+            Some(name) => policy(name)?,
+            None if !self.turns.is_empty() => Contender::turns(self.turns.clone(), settings)?,
+            None if self.lanes.is_empty() => self.lanes_of_file(bed)?,
+            None => Contender::lanes(self.lanes.clone(), &self.default, settings)?,
+        }])
+    }
+
+    fn lanes_of_file(&self, bed: &Bed) -> Result<Contender> {
+        Contender::of_file(&bed.file, &self.default, &self.bed.settings)
+    }
+}
+
+/// Carries the command out; the value is the process's exit status.
+pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    match &args.command {
+        Some(Command::Plan(args)) => return plan::run(args, context),
+        Some(Command::Tune(args)) => return tune::run(args, context),
+        None => {}
+    }
+    let bed = args.bed.bed()?;
+    let contenders = args.contenders(&bed, context)?;
+    if args.until_narrow && contenders.len() == 1 {
+        return Err(Error::new(Kind::Usage, "repeat until narrow", "there is nothing to compare")
+            .remedy("add --compare or --strategy; or give a number of --runs"));
+    }
+    let first = args.bed.first_seed(&bed);
+    let replay = |contender: Option<&Contender>, seed| replay::command(args, contender, seed);
+    let runner = Runner {
+        bed: &bed,
+        contenders: &contenders,
+        only: args.only.as_deref(),
+        replay: &replay,
+        context,
+    };
+    if args.trace.is_some() || args.gantt.is_some() {
+        let window = pictures::Window::new(args.from, args.to, &bed)?;
+        let files = pictures::Files { trace: args.trace.as_deref(), gantt: args.gantt.as_deref() };
+        let run = pictures::run(&runner, first, window, &files)?;
+        return finish(Comparison::new(&bed, &contenders, vec![vec![run]]), &replay, context);
+    }
+    if args.from.is_some() || args.to.is_some() {
+        return Err(Error::new(Kind::Usage, "choose a window", "there is nothing to draw")
+            .remedy("add --gantt FILE.svg or --trace FILE.pftrace"));
+    }
+    let comparison = runner.run(args.seeds(first))?;
+    finish(comparison, &replay, context)
+}
+
+/// Prints what came out.
+fn finish(
+    comparison: Comparison,
+    replay: &dyn Fn(Option<&Contender>, u64) -> String,
+    context: &Context,
+) -> Result<u8> {
+    comparison.check_lanes()?;
+    let report = comparison.report(replay(None, comparison.first_seed()));
+    context.print(&report, show::text)?;
+    Ok(0)
+}

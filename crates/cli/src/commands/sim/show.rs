@@ -1,0 +1,235 @@
+//! The result as text.
+
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use metasched_base::{brief_time, format_duration};
+
+use super::compare::{Metric, Ratio, Work};
+use super::report::{Entry, GroupEntry, Report, Spread};
+use crate::commands::percent::{change, plain_change};
+
+/// The whole report.
+pub fn text(report: &Report) -> String {
+    let mut out = header(report);
+    match report.contenders.as_slice() {
+        [one] => out += &alone(one),
+        several => out += &compared(several),
+    }
+    if let Some(precision) = report.precision {
+        out += &narrowness(report, precision);
+    }
+    out += &format!("again: {}\n", report.replay);
+    out
+}
+
+fn header(report: &Report) -> String {
+    let brief = |ns| format_duration(Duration::from_nanos(ns));
+    let about = match report.about.as_str() {
+        "" => String::new(),
+        about => format!(": {about}"),
+    };
+    let seeds = match report.seeds.as_slice() {
+        [seed] => format!("seed {seed}"),
+        [first, .., last] => format!("seeds {first} to {last}"),
+        [] => String::new(),
+    };
+    let warm_up = match report.warm_up_ns {
+        0 => String::new(),
+        ns => format!(", of which {} of warm-up do not count", brief(ns)),
+    };
+    format!(
+        "metasched {}, simulated\n{}{about}\n{}; {}{warm_up}; {seeds}\n\n",
+        report.version,
+        report.scenario,
+        report.machine,
+        brief(report.duration_ns)
+    )
+}
+
+fn table(header: Vec<String>, left: usize) -> Table {
+    let mut table = Table::new();
+    let columns = header.len();
+    // One line each, however narrow the terminal says it is.
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    for column in left..columns {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn titles(titles: &[&str]) -> Vec<String> {
+    titles.iter().map(|title| (*title).to_owned()).collect()
+}
+
+/// The rows that a table shows, and a line that tells of the others.
+fn shown(groups: &[GroupEntry]) -> (Vec<&GroupEntry>, String) {
+    let rows: Vec<&GroupEntry> = groups.iter().filter(|group| group.shown).collect();
+    let more = match groups.len() - rows.len() {
+        0 => String::new(),
+        more => format!("and {more} cgroups that used less; --json has them all\n"),
+    };
+    (rows, more)
+}
+
+/// A number with two or three digits that count.
+fn brief(value: f64) -> String {
+    let digits = match value {
+        v if v >= 99.95 || v == 0.0 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$}")
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.1} %", part * 100.0)
+}
+
+fn unit(work: Work) -> &'static str {
+    match work {
+        Work::Requests => "requests/s",
+        Work::Bursts => "bursts/s",
+        Work::CpuSeconds => "CPUs",
+    }
+}
+
+fn throughput(group: &GroupEntry) -> String {
+    format!("{} {}", brief(group.throughput_per_s), unit(group.work))
+}
+
+fn time(ns: u64) -> String {
+    brief_time(ns as f64)
+}
+
+/// A contender of which nothing is a ratio.
+fn alone(entry: &Entry) -> String {
+    let (rows, more) = shown(&entry.groups);
+    let responses = rows.iter().any(|row| row.response.is_some());
+    let mut header = titles(&["cgroup", "tasks", "throughput", "CPUs", "share"]);
+    header.extend(titles(&["wait p50", "p90", "p99", "max"]));
+    if responses {
+        header.extend(titles(&["response p50", "p99", "max"]));
+    }
+    header.extend(titles(&["switches/s", "forced", "migrations/s"]));
+    let mut table = table(header, 1);
+    for row in rows {
+        let Spread { p50_ns, p90_ns, p99_ns, max_ns, .. } = row.wait;
+        let mut cells = vec![
+            row.cgroup.clone(),
+            row.tasks.to_string(),
+            throughput(row),
+            brief(row.cpus),
+            percent(row.share),
+        ];
+        cells.extend([p50_ns, p90_ns, p99_ns, max_ns].map(time));
+        if responses {
+            let response = row.response.as_ref().map(|r| [r.p50_ns, r.p99_ns, r.max_ns].map(time));
+            cells.extend(response.unwrap_or([const { String::new() }; 3]));
+        }
+        cells.extend([
+            brief(row.voluntary_per_s + row.involuntary_per_s),
+            brief(row.involuntary_per_s),
+            migrations(row),
+        ]);
+        table.add_row(cells);
+    }
+    format!(
+        "under {}:\n{}\n{more}\nCPUs in use {}, idle while work waited {}\n",
+        entry.name,
+        table.trim_fmt(),
+        percent(entry.utilisation),
+        percent(entry.idle_beside_work)
+    )
+}
+
+/// Migrations, and how far they went where that is known.
+fn migrations(row: &GroupEntry) -> String {
+    let mut text = brief(row.migrations_per_s);
+    for (rate, what) in [(row.across_llcs_per_s, "LLCs"), (row.across_nodes_per_s, "nodes")] {
+        if rate > 0.0 {
+            text += &format!(", {} across {what}", brief(rate));
+        }
+    }
+    text
+}
+
+/// Contenders against the first.
+fn compared(entries: &[Entry]) -> String {
+    let first = &entries[0];
+    let (rows, more) = shown(&first.groups);
+    let responses = rows.iter().any(|row| row.response.is_some());
+    let against = format!("against {}", first.name);
+    let mut header = titles(&["cgroup", "policy", "throughput", &against]);
+    header.extend(titles(&["wait p50", "p99", &against]));
+    if responses {
+        header.extend(titles(&["response p50", "p99", &against]));
+    }
+    let mut by_group = table(header, 2);
+    for row in rows {
+        for (at, entry) in entries.iter().enumerate() {
+            let Some(group) = entry.groups.iter().find(|g| g.cgroup == row.cgroup) else {
+                continue;
+            };
+            let name = if at == 0 { row.cgroup.clone() } else { String::new() };
+            let ratio = |metric| match at {
+                0 => String::new(),
+                _ => ratio(group.ratios.get(&metric)),
+            };
+            let mut cells =
+                vec![name, entry.name.clone(), throughput(group), ratio(Metric::Throughput)];
+            cells.extend([
+                time(group.wait.p50_ns),
+                time(group.wait.p99_ns),
+                ratio(Metric::WaitP99),
+            ]);
+            if responses {
+                let of = |which: fn(&Spread) -> u64| {
+                    group.response.as_ref().map(|r| time(which(r))).unwrap_or_default()
+                };
+                cells.extend([of(|r| r.p50_ns), of(|r| r.p99_ns), ratio(Metric::ResponseP99)]);
+            }
+            by_group.add_row(cells);
+        }
+    }
+    let header = ["policy", "CPUs in use", "idle while work waited", "switches/s", "migrations/s"];
+    let mut by_policy = table(titles(&header), 1);
+    for entry in entries {
+        let Some(all) = entry.groups.last() else { continue };
+        by_policy.add_row([
+            entry.name.clone(),
+            percent(entry.utilisation),
+            percent(entry.idle_beside_work),
+            brief(all.voluntary_per_s + all.involuntary_per_s),
+            migrations(all),
+        ]);
+    }
+    format!("{}\n{more}\n{}\n\n", by_group.trim_fmt(), by_policy.trim_fmt())
+}
+
+fn ratio(ratio: Option<&Ratio>) -> String {
+    match ratio {
+        None => "-".to_owned(),
+        Some(Ratio { interval: Some(interval), .. }) => change(*interval),
+        Some(Ratio { estimate, .. }) => plain_change(*estimate),
+    }
+}
+
+fn narrowness(report: &Report, precision: f64) -> String {
+    let runs = report.seeds.len();
+    let Some(widest) = report.widest else {
+        return format!("{runs} runs; there is nothing to compare\n");
+    };
+    let enough = if widest <= precision {
+        "narrow enough"
+    } else {
+        "not as narrow as asked for; raise --most-runs"
+    };
+    format!(
+        "{runs} runs; the widest 95 % interval reaches {:.1} % to either side: {enough}\n",
+        widest * 100.0
+    )
+}

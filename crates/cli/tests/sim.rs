@@ -1,0 +1,331 @@
+//! `metasched sim`, as a user calls it.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// A machine with more work than CPUs, in two cgroups.
+const SCENARIO: &str = r#"
+name = "small"
+about = "sleepers beside hogs"
+duration = "300ms"
+warm_up = "50ms"
+
+[machine]
+cpus = 2
+
+[[task]]
+name = "web"
+count = 4
+cgroup = "web"
+steps = ["run 200us..1ms", "sleep 1ms..4ms"]
+
+[[task]]
+name = "batch"
+count = 3
+cgroup = "batch"
+steps = ["run 1s"]
+"#;
+
+/// A folder with the scenario, which calls are made in.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("small.toml"), SCENARIO).unwrap();
+        Place { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn sim(&self, args: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_metasched"))
+            .arg("sim")
+            .args(args)
+            .current_dir(&self.folder)
+            .output()
+            .unwrap()
+    }
+
+    /// What it prints, if it succeeds.
+    fn text(&self, args: &[&str]) -> String {
+        let output = self.sim(args);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn json(&self, args: &[&str]) -> serde_json::Value {
+        let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
+        serde_json::from_str(&self.text(&args)).unwrap()
+    }
+
+    /// The exit status and what is said, of a call that fails.
+    fn refused(&self, args: &[&str]) -> (i32, String) {
+        let output = self.sim(args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code().unwrap(), said)
+    }
+}
+
+#[test]
+fn help_says_what_can_be_asked_for() {
+    let help = Place::new().text(&["--help"]);
+    for option in ["--policy", "--lanes", "--compare", "--until-narrow", "--trace", "--gantt"] {
+        assert!(help.contains(option), "{option}");
+    }
+}
+
+#[test]
+fn a_run_shows_every_cgroup_and_the_command_that_repeats_it() {
+    let place = Place::new();
+    let text = place.text(&["small.toml", "--policy", "fifo", "--set", "slice=5ms"]);
+    for said in ["web", "batch", "all", "2 CPUs", "seed 1", "under fifo", "bursts/s"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let again = text.lines().last().unwrap().strip_prefix("again: metasched sim ").unwrap();
+    assert_eq!(text, place.text(&again.split(' ').collect::<Vec<_>>()));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+    let place = Place::new();
+    let out = |seed| place.text(&["small.toml", "--json", "--seed", seed]);
+    assert_eq!(out("3"), out("3"));
+    assert_ne!(out("3"), out("4"));
+}
+
+#[test]
+fn figures_agree_with_what_the_scenario_says() {
+    let report = Place::new().json(&["small.toml", "--policy", "vtime"]);
+    let entry = &report["contenders"][0];
+    assert!(entry["utilisation"].as_f64().unwrap() > 0.99, "{entry}");
+    let groups = entry["groups"].as_array().unwrap();
+    let of = |name: &str| groups.iter().find(|g| g["cgroup"] == name).unwrap();
+    assert_eq!(of("web")["tasks"], 4);
+    assert_eq!(of("all")["tasks"], 7);
+    let share = |name| of(name)["share"].as_f64().unwrap();
+    assert!((share("web") + share("batch") - 1.0).abs() < 1e-5);
+    // Four tasks, each at most once in 1.2 ms.
+    let bursts = of("web")["throughput_per_s"].as_f64().unwrap();
+    assert!((100.0..4.0 / 0.0012).contains(&bursts), "{bursts}");
+    let wait = &of("web")["wait"];
+    let at = |p: &str| wait[p].as_u64().unwrap();
+    assert!(at("p50_ns") <= at("p99_ns") && at("p99_ns") <= at("max_ns"), "{wait}");
+}
+
+#[test]
+fn a_comparison_has_a_row_for_each_policy_and_ratios_to_the_first() {
+    let place = Place::new();
+    let text = place.text(&["small.toml", "--compare", "fifo,vtime"]);
+    assert!(text.contains("against fifo") && text.contains(" %"), "{text}");
+    assert!(!text.contains(" to +"), "one run has no interval: {text}");
+    let report = place.json(&["small.toml", "--compare", "fifo,vtime", "--runs", "3"]);
+    assert_eq!(report["seeds"], serde_json::json!([1, 2, 3]));
+    let names: Vec<&str> = report["contenders"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["fifo", "vtime"]);
+    let ratio = &report["contenders"][1]["groups"][1]["ratios"]["wait_p99"];
+    assert_eq!(ratio["interval"]["n"], 3, "{report:#}");
+    assert!(report["contenders"][0]["groups"][0]["ratios"].as_object().unwrap().is_empty());
+}
+
+#[test]
+fn without_a_name_every_policy_is_compared() {
+    let report = Place::new().json(&["small.toml", "--compare"]);
+    let compared = report["contenders"].as_array().unwrap().len();
+    assert_eq!(compared, metasched_loader::policies().len());
+}
+
+#[test]
+fn repeating_until_narrow_ends_and_says_how_narrow() {
+    let place = Place::new();
+    let common = ["small.toml", "--compare", "fifo,vtime", "--until-narrow", "--precision"];
+    let with = |more: &[&'static str]| [&common[..], more].concat();
+    let coarse = place.json(&with(&["90%", "--most-runs", "50"]));
+    let runs = coarse["seeds"].as_array().unwrap().len();
+    assert!(runs < 50 && coarse["widest"].as_f64().unwrap() <= 0.9, "{coarse:#}");
+    let fine = place.text(&with(&["0.01%", "--most-runs", "6"]));
+    assert!(fine.contains("6 runs") && fine.contains("not as narrow"), "{fine}");
+}
+
+#[test]
+fn lanes_get_cpu_time_by_their_weights() {
+    let scenario = SCENARIO.replace(", \"sleep 1ms..4ms\"", "");
+    let place = Place::new();
+    std::fs::write(place.path("hogs.toml"), scenario).unwrap();
+    let report =
+        place.json(&["hogs.toml", "--duration", "2s", "--lanes", "web=fifo:300,batch=vtime:100"]);
+    let groups = report["contenders"][0]["groups"].as_array().unwrap();
+    let web = groups.iter().find(|g| g["cgroup"] == "web").unwrap();
+    assert!((web["share"].as_f64().unwrap() - 0.75).abs() < 0.03, "{web}");
+}
+
+#[test]
+fn what_is_wrong_is_refused_with_what_would_be_right() {
+    let place = Place::new();
+    for (args, status, said) in [
+        (vec!["none.toml"], 3, "none.toml"),
+        (vec!["small.toml", "--policy", "vtiem"], 3, "did you mean 'vtime'"),
+        (vec!["small.toml", "--set", "quantum=1"], 3, "slice_ns"),
+        (vec!["small.toml", "--set", "slice=1h"], 3, "out of range"),
+        (vec!["small.toml", "--lanes", "wbe=fifo"], 3, "batch, web"),
+        (vec!["small.toml", "--lanes", "web"], 2, "CGROUP=POLICY"),
+        (vec!["small.toml", "--compare", "fifo,fifo"], 2, "twice"),
+        (vec!["small.toml", "--warm-up", "1s"], 3, "--duration"),
+        (vec!["small.toml", "--from", "1ms"], 2, "--gantt"),
+        (vec!["small.toml", "--gantt", "a.svg", "--from", "2s"], 2, "300ms"),
+        (vec!["small.toml", "--policy", "fifo", "--compare"], 2, "cannot be used with"),
+        (vec!["small.toml", "--cpus", "0"], 3, "no CPUs"),
+        (vec!["small.toml", "--cpus", "6", "--llcs", "4"], 3, "a multiple of 4 CPUs"),
+        (vec!["small.toml", "--lanes", "web=eevdf"], 4, "no lanes"),
+    ] {
+        let (code, stderr) = place.refused(&args);
+        assert_eq!(code, status, "{args:?}: {stderr}");
+        assert!(stderr.contains(said), "{args:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_trace_is_the_same_each_time_and_its_window_is_smaller() {
+    let place = Place::new();
+    let bytes = |file: &str, more: &[&str]| {
+        place.text(&[&["small.toml", "--trace", file], more].concat());
+        std::fs::read(place.path(file)).unwrap()
+    };
+    let whole = bytes("a.pftrace", &[]);
+    assert!(whole.len() > 10_000 && whole == bytes("b.pftrace", &[]));
+    let window = bytes("c.pftrace", &["--from", "100ms", "--to", "120ms"]);
+    assert!(window.len() < whole.len() / 5);
+}
+
+#[test]
+fn a_picture_is_drawn_or_refused_with_a_window_that_can_be_drawn() {
+    let place = Place::new();
+    place.text(&["small.toml", "--gantt", "a.svg", "--to", "150ms"]);
+    let svg = std::fs::read_to_string(place.path("a.svg")).unwrap();
+    assert!(svg.starts_with("<svg xmlns") && svg.contains("CPU 1") && svg.contains("web 2"));
+
+    let long = ["small.toml", "--duration", "20s", "--gantt", "b.svg"];
+    let (code, said) = place.refused(&long);
+    assert_eq!(code, 3, "{said}");
+    let window = said.trim_end().rsplit_once("--from ").expect("a remedy").1;
+    let window: Vec<&str> = window.split(' ').collect();
+    place.text(&[&long[..], &["--from"], &window].concat());
+    assert!(place.path("b.svg").exists());
+}
+
+/// Every cgroup has tasks that sleep, and more work than CPUs.
+fn two_services() -> Place {
+    let place = Place::new();
+    let scenario = SCENARIO.replace("\"run 1s\"", "\"run 5ms..20ms\", \"sleep 1ms\"");
+    std::fs::write(place.path("two.toml"), scenario).unwrap();
+    place
+}
+
+#[test]
+fn a_plan_says_what_each_cgroup_prefers_and_weighs_them() {
+    let place = two_services();
+    let plan = place.json(&["plan", "two.toml", "--plan-runs", "3"]);
+    let apps = plan["apps"].as_array().unwrap();
+    let names: Vec<&str> = apps.iter().map(|a| a["cgroup"].as_str().unwrap()).collect();
+    assert_eq!(names, ["batch", "web"]);
+    for strategy in ["round-robin", "delta", "benefit", "delta-benefit"] {
+        let sum: f64 = apps.iter().map(|a| a["weights"][strategy].as_f64().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-5, "{strategy}: {sum}");
+    }
+    let delta = |app: &serde_json::Value| app["weights"]["delta"].as_f64().unwrap();
+    assert!(delta(&apps[0]) > 0.6, "the slower one gets more: {plan:#}");
+    let text = place.text(&["plan", "small.toml", "--plan-runs", "3"]);
+    assert!(text.contains("tasks of 'batch' never sleep"), "{text}");
+}
+
+#[test]
+fn a_scenario_without_cgroups_has_nothing_to_plan() {
+    let place = Place::new();
+    let flat = SCENARIO.replace("cgroup = \"web\"\n", "").replace("cgroup = \"batch\"\n", "");
+    std::fs::write(place.path("flat.toml"), flat).unwrap();
+    let (code, said) = place.refused(&["plan", "flat.toml"]);
+    assert!(code == 3 && said.contains("root cgroup"), "{said}");
+}
+
+#[test]
+fn strategies_are_compared_in_turns_and_as_lanes() {
+    let place = two_services();
+    let report = place.json(&["two.toml", "--strategy", "round-robin,delta", "--plan-runs", "3"]);
+    let names: Vec<&str> = report["contenders"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["name"].as_str().unwrap())
+        .collect();
+    let wanted = [
+        "vtime",
+        "round-robin, turns of 10ms",
+        "round-robin, lanes",
+        "delta, turns of 10ms",
+        "delta, lanes",
+    ];
+    assert_eq!(names, wanted);
+    let (code, said) = place.refused(&["small.toml", "--strategy", "delta", "--plan-runs", "3"]);
+    assert!(code == 3 && said.contains("round-robin needs no figures"), "{said}");
+}
+
+#[test]
+fn turns_are_taken_as_they_are_written() {
+    let place = Place::new();
+    let run = |turns| place.json(&["small.toml", "--turns", turns]);
+    let alone = place.json(&["small.toml", "--policy", "vtime"]);
+    let wait = |report: &serde_json::Value| {
+        report["contenders"][0]["groups"][1]["wait"]["p99_ns"].as_u64().unwrap()
+    };
+    assert_ne!(wait(&run("vtime=3ms,fifo=1ms")), wait(&alone));
+    let (code, said) = place.refused(&["small.toml", "--turns", "vtime=1ns"]);
+    assert_eq!(code, 3, "{said}");
+    let (code, said) = place.refused(&["small.toml", "--turns", "vtime=1ms", "--set", "slice=5ms"]);
+    assert!(code == 2 && said.contains("defaults"), "{said}");
+}
+
+#[test]
+fn tuning_ends_with_a_command_that_can_be_run() {
+    let place = two_services();
+    let common = ["tune", "two.toml", "--strategies", "round-robin", "--plan-runs", "3"];
+    let tuned = place.json(&[&common[..], &["--runs", "2"]].concat());
+    let table = tuned["table"].as_array().unwrap();
+    assert!(table.len() > 5 && table.iter().all(|row| !row["ratio"].is_null()), "{tuned:#}");
+    let best = &table[tuned["best"].as_u64().unwrap() as usize]["command"];
+    let words: Vec<&str> = best.as_str().unwrap().split(' ').skip(2).collect();
+    place.text(&words);
+}
+
+#[test]
+fn a_run_that_fails_ends_with_status_10_and_the_command_that_fails_again() {
+    let place = Place::new();
+    let crowd = SCENARIO.replace("count = 3", "count = 40").replace("cpus = 2", "cpus = 1");
+    std::fs::write(place.path("crowd.toml"), crowd).unwrap();
+    let args = ["crowd.toml", "--duration", "35s", "--set", "slice=1s", "--compare", "fifo"];
+    let (code, said) = place.refused(&args);
+    assert_eq!(code, 10, "{said}");
+    assert!(said.contains("waiting_bounded") && said.contains("under fifo with seed 1"), "{said}");
+    let again = said.trim_end().rsplit_once("metasched sim ").unwrap().1;
+    assert_eq!(place.refused(&again.split(' ').collect::<Vec<_>>()), (10, said.clone()));
+}
+
+/// For a newcomer's first run, on two slow CPUs that do other things too.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[test]
+fn a_comparison_answers_at_once() {
+    let place = Place::new();
+    let began = Instant::now();
+    place.text(&["small.toml", "--duration", "2s", "--cpus", "8", "--compare"]);
+    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+}

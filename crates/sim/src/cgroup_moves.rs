@@ -1,0 +1,42 @@
+//! Tasks that move between cgroups where the cpu controller is enabled, as
+//! cpu_cgroup_can_attach() and sched_move_task() have it: the program may refuse first, and
+//! hears of each move while the task stands in no queue.
+
+use crate::kernel::{Kernel, May};
+use crate::task::TaskId;
+
+impl Kernel {
+    /// Moves tasks to the cgroup of that path, all of them or none; false where the program
+    /// refuses one.
+    pub fn attach_to_cgroup(&mut self, tasks: &[TaskId], path: &str) -> bool {
+        self.note(&format!("{} tasks move to cgroup '{path}'", tasks.len()));
+        let css_set = self.css_set(path);
+        let to = unsafe { (*css_set).dfl_cgrp } as u64;
+        let [prepare, moves, cancel] = self.ops.cgroup_moves;
+        let mut prepared = Vec::new();
+        for id in tasks {
+            let from = self.tasks[id.0].raw.cgroup() as u64;
+            if self.tasks[id.0].dead || from == to {
+                continue;
+            }
+            let (cpu, p) = (self.tasks[id.0].cpu, self.pointer(*id));
+            let args = [p, from, to];
+            let refused = self.call(prepare, "cgroup_prep_move", cpu, May::Sleep, args) as i32 != 0;
+            if refused {
+                for (_, cpu, args) in prepared {
+                    self.call(cancel, "cgroup_cancel_move", cpu, May::Look, args);
+                }
+                return false;
+            }
+            prepared.push((*id, cpu, args));
+        }
+        for (id, cpu, args) in prepared {
+            self.changing(id, |kernel| {
+                kernel.tasks[id.0].c_mut().cgroups = css_set;
+                kernel.call(moves, "cgroup_move", cpu, May::Look, args);
+            });
+            self.tell_of_move(id, path);
+        }
+        true
+    }
+}

@@ -1,0 +1,52 @@
+//! Where the time goes that the kernel takes for itself. It is owed by a CPU, and paid by
+//! whatever task runs there next or at this moment: the task makes no headway meanwhile. As
+//! in the kernel, whose clock for a task starts before the switch to it, that time is in the
+//! task's sum_exec_runtime and comes off its slice; it is not in what the figures say that
+//! the task ran.
+
+use crate::kernel::Kernel;
+use crate::task::TaskId;
+
+/// The kernel's time on one CPU.
+#[derive(Default)]
+pub(crate) struct Charged {
+    /// What has still to pass before the CPU's task makes headway, ns.
+    pub due_ns: u64,
+    /// All that was lost so far, ns.
+    pub lost_ns: u64,
+    /// Up to when an idle CPU has worked off what it owes.
+    pub idle_from: u64,
+}
+
+impl Charged {
+    /// Of a time that has passed, the kernel's part.
+    pub fn take(&mut self, passed_ns: u64) -> u64 {
+        let lost = passed_ns.min(self.due_ns);
+        self.due_ns -= lost;
+        self.lost_ns += lost;
+        lost
+    }
+}
+
+impl Kernel {
+    /// A CPU loses so much from now on.
+    pub(crate) fn cost(&mut self, cpu: usize, ns: u64) {
+        if ns == 0 && self.cpus[cpu].costs.due_ns == 0 {
+            return;
+        }
+        let (now, idle) = (self.now, self.cpus[cpu].curr.is_none());
+        let costs = &mut self.cpus[cpu].costs;
+        if idle {
+            costs.take(now - costs.idle_from);
+            costs.idle_from = now;
+        }
+        costs.due_ns += ns;
+    }
+
+    /// A CPU turns to a task.
+    pub(crate) fn cost_of_switch(&mut self, cpu: usize, id: TaskId) {
+        let from = self.tasks[id.0].ran_on.replace(cpu).unwrap_or(cpu);
+        let cold_ns = self.machine.migration_ns(from, cpu);
+        self.cost(cpu, self.machine.what_it_costs().switch_ns + cold_ns);
+    }
+}

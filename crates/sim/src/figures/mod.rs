@@ -1,0 +1,381 @@
+//! The figures of a run, by cgroup and in all, read from the stream of events.
+//!
+//! What a warm-up does is left out. Memory grows with tasks and cgroups, and not with the
+//! length of a run.
+
+mod beside;
+
+pub use beside::IdleBesideWork;
+
+use crate::machine::Machine;
+use crate::observer::Observer;
+use crate::task::TaskId;
+use crate::trace::{Observed, What};
+use metasched_stats::DurationHistogram;
+use std::collections::BTreeMap;
+
+/// What the tasks of a cgroup did, or all.
+#[derive(Clone, Debug, Default)]
+pub struct GroupFigures {
+    /// The tasks that were in it at some time.
+    pub tasks: u64,
+    /// Time on CPUs, ns.
+    pub cpu_ns: u64,
+    /// How often a task had done what it woke for, and slept or ended.
+    pub bursts: u64,
+    /// From runnable to running. What still waits at the end counts with what it has waited
+    /// until then, or a task that never runs would not be seen.
+    pub waits: DurationHistogram,
+    /// Context switches from a task that wanted the CPU no more.
+    pub voluntary: u64,
+    /// Context switches from a task that wanted to go on.
+    pub involuntary: u64,
+    /// How often a task that had run already was given another CPU.
+    pub migrations: u64,
+    /// Those to another last-level cache.
+    pub across_llcs: u64,
+    /// Those to another NUMA node.
+    pub across_nodes: u64,
+}
+
+impl GroupFigures {
+    /// Context switches of both kinds.
+    pub fn switches(&self) -> u64 {
+        self.voluntary + self.involuntary
+    }
+
+    fn merge(&mut self, other: &GroupFigures) {
+        self.cpu_ns += other.cpu_ns;
+        self.bursts += other.bursts;
+        self.waits.merge(&other.waits);
+        self.voluntary += other.voluntary;
+        self.involuntary += other.involuntary;
+        self.migrations += other.migrations;
+        self.across_llcs += other.across_llcs;
+        self.across_nodes += other.across_nodes;
+    }
+}
+
+/// Reads a run and keeps its figures.
+pub struct Figures {
+    warm_up_ns: u64,
+    machine: Machine,
+    groups: Vec<GroupFigures>,
+    by_path: BTreeMap<String, usize>,
+    tasks: Vec<Task>,
+    beside: IdleBesideWork,
+    /// Idle CPUs beside work since `looked_at`, how many.
+    usable: u64,
+    looked_at: u64,
+    idle_beside_work_ns: u64,
+    end_ns: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Task {
+    group: usize,
+    /// The CPU whose run queue it belongs to.
+    home: usize,
+    has_run: bool,
+    state: State,
+    /// Since when it is in that state.
+    since: u64,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Asleep,
+    Waiting,
+    Running,
+}
+
+impl Figures {
+    /// Figures of what happens after the warm-up, on a machine.
+    pub fn new(machine: Machine, warm_up_ns: u64) -> Self {
+        Figures {
+            warm_up_ns,
+            machine,
+            groups: Vec::new(),
+            by_path: BTreeMap::new(),
+            tasks: Vec::new(),
+            beside: IdleBesideWork::default(),
+            usable: 0,
+            looked_at: 0,
+            idle_beside_work_ns: 0,
+            end_ns: 0,
+        }
+    }
+
+    /// Each cgroup that had a task, by its path; the root's is empty.
+    pub fn groups(&self) -> impl Iterator<Item = (&str, &GroupFigures)> {
+        self.by_path.iter().map(|(path, at)| (path.as_str(), &self.groups[*at]))
+    }
+
+    /// All tasks together.
+    pub fn all(&self) -> GroupFigures {
+        let mut all = GroupFigures { tasks: self.tasks.len() as u64, ..Default::default() };
+        self.groups.iter().for_each(|group| all.merge(group));
+        all
+    }
+
+    /// How long was counted, ns.
+    pub fn window_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.warm_up_ns)
+    }
+
+    /// The CPU time that there was, ns.
+    pub fn capacity_ns(&self) -> u64 {
+        self.window_ns() * self.machine.nr_cpus() as u64
+    }
+
+    /// CPU time that was idle while somebody waited who could have used it, ns. See
+    /// [`IdleBesideWork`] for what counts.
+    pub fn idle_beside_work_ns(&self) -> u64 {
+        self.idle_beside_work_ns
+    }
+
+    /// What of the span from `since` to `until` lies after the warm-up, ns.
+    fn counted(&self, since: u64, until: u64) -> u64 {
+        until.saturating_sub(since.max(self.warm_up_ns))
+    }
+
+    fn group_at(&mut self, path: &str) -> usize {
+        if let Some(at) = self.by_path.get(path) {
+            return *at;
+        }
+        self.groups.push(GroupFigures::default());
+        self.by_path.insert(path.to_owned(), self.groups.len() - 1);
+        self.groups.len() - 1
+    }
+
+    /// Closes the state that a task is in, and begins another one.
+    fn enter(&mut self, id: TaskId, state: State, now: u64) {
+        let task = self.tasks[id.0];
+        let span = self.counted(task.since, now);
+        let group = &mut self.groups[task.group];
+        match task.state {
+            State::Running => group.cpu_ns += span,
+            // One that began in the warm-up is its doing.
+            State::Waiting if task.since >= self.warm_up_ns => group.waits.record(span),
+            _ => {}
+        }
+        self.tasks[id.0] = Task { state, since: now, ..task };
+    }
+
+    fn migrated(&mut self, id: TaskId, cpu: usize, counts: bool) {
+        let task = &mut self.tasks[id.0];
+        let from = std::mem::replace(&mut task.home, cpu);
+        if counts && task.has_run && from != cpu {
+            let group = &mut self.groups[task.group];
+            let machine = &self.machine;
+            group.migrations += 1;
+            group.across_llcs += u64::from(machine.llc_of(from) != machine.llc_of(cpu));
+            group.across_nodes += u64::from(machine.node_of(from) != machine.node_of(cpu));
+        }
+    }
+
+    fn account_idle(&mut self, now: u64) {
+        self.idle_beside_work_ns += self.usable * self.counted(self.looked_at, now);
+        self.looked_at = now;
+    }
+}
+
+impl Observer for Figures {
+    fn born(&mut self, task: TaskId, _name: &str, cgroup: &str) {
+        let group = self.group_at(cgroup);
+        self.groups[group].tasks += 1;
+        assert_eq!(task.0, self.tasks.len(), "tasks are born in the order of their numbers");
+        self.tasks.push(Task { group, home: 0, has_run: false, state: State::Asleep, since: 0 });
+    }
+
+    fn moved(&mut self, at: u64, task: TaskId, cgroup: &str) {
+        let group = self.group_at(cgroup);
+        let Task { group: from, state, .. } = self.tasks[task.0];
+        if from == group {
+            return;
+        }
+        // A wait is one wait, and counts where it ends.
+        if state == State::Running {
+            self.enter(task, state, at);
+        }
+        self.groups[group].tasks += 1;
+        self.tasks[task.0].group = group;
+    }
+
+    fn observe(&mut self, event: &Observed) {
+        let now = event.at;
+        if self.beside.observe(event) {
+            self.account_idle(now);
+            self.usable = self.beside.cpus().count() as u64;
+        }
+        let Some(id) = event.task else { return };
+        let counts = now >= self.warm_up_ns;
+        match event.what {
+            What::Arrive { .. } => self.tasks[id.0].home = event.cpu,
+            What::Wake => self.enter(id, State::Waiting, now),
+            What::Start => {
+                self.enter(id, State::Running, now);
+                self.tasks[id.0].has_run = true;
+            }
+            What::Migrate => self.migrated(id, event.cpu, counts),
+            What::Stop { runnable } => {
+                let next = if runnable { State::Waiting } else { State::Asleep };
+                self.enter(id, next, now);
+                if counts {
+                    let group = &mut self.groups[self.tasks[id.0].group];
+                    group.voluntary += u64::from(!runnable);
+                    group.involuntary += u64::from(runnable);
+                }
+            }
+            What::Sleep if counts => self.groups[self.tasks[id.0].group].bursts += 1,
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, now: u64) {
+        self.end_ns = now;
+        self.account_idle(now);
+        for id in (0..self.tasks.len()).map(TaskId) {
+            let state = self.tasks[id.0].state;
+            self.enter(id, state, now);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+    use crate::abi::CpuMask;
+    use std::rc::Rc;
+
+    /// An event of a hand-made stream: (time, CPU, task, what).
+    pub fn event((at, cpu, task, what): (u64, usize, usize, What)) -> Observed {
+        let of_cpu = matches!(what, What::Idle | What::Busy | What::Kick { .. } | What::Note(_));
+        Observed { at, cpu, task: (!of_cpu).then_some(TaskId(task)), what }
+    }
+
+    pub fn allowed(cpus: &[usize]) -> What {
+        What::Arrive { weight: 100, allowed: Rc::new(cpus.iter().copied().collect::<CpuMask>()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{allowed, event};
+    use super::*;
+
+    const STOP: What = What::Stop { runnable: true };
+    const REST: What = What::Stop { runnable: false };
+
+    fn figures(
+        warm_up_ns: u64,
+        events: impl IntoIterator<Item = (u64, usize, usize, What)>,
+        end: u64,
+    ) -> Figures {
+        let mut figures = Figures::new(Machine::new(2, 1, 1, false).unwrap(), warm_up_ns);
+        figures.born(TaskId(0), "web 1", "web");
+        figures.born(TaskId(1), "web 2", "web");
+        figures.born(TaskId(2), "batch", "");
+        for task in 0..3 {
+            figures.observe(&event((0, 0, task, allowed(&[0, 1]))));
+        }
+        events.into_iter().for_each(|e| figures.observe(&event(e)));
+        figures.finish(end);
+        figures
+    }
+
+    fn of<'a>(figures: &'a Figures, path: &str) -> &'a GroupFigures {
+        figures.groups().find(|(p, _)| *p == path).unwrap().1
+    }
+
+    #[test]
+    fn time_waits_and_switches_are_those_of_the_stream() {
+        let events = [
+            (10, 0, 0, What::Wake),
+            (15, 0, 0, What::Start),
+            (115, 0, 0, STOP),
+            (215, 0, 0, What::Start),
+            (225, 0, 0, What::Sleep),
+            (225, 0, 0, REST),
+        ];
+        let figures = figures(0, events, 300);
+        let web = of(&figures, "web");
+        assert_eq!((web.tasks, web.cpu_ns, web.bursts), (2, 110, 1));
+        assert_eq!((web.voluntary, web.involuntary, web.switches()), (1, 1, 2));
+        assert_eq!(
+            (web.waits.count(), web.waits.sum_ns(), web.waits.max_ns()),
+            (2, 105, Some(100))
+        );
+        assert_eq!((figures.window_ns(), figures.capacity_ns()), (300, 600));
+        assert_eq!(figures.all().tasks, 3);
+    }
+
+    #[test]
+    fn nothing_of_the_warm_up_counts() {
+        let events = [
+            (10, 0, 0, What::Wake),
+            (20, 0, 0, What::Start),
+            (90, 0, 0, STOP),
+            (120, 0, 0, What::Start),
+            (130, 1, 0, STOP),
+            (140, 1, 0, What::Start),
+            (150, 1, 0, What::Sleep),
+            (150, 1, 0, REST),
+        ];
+        let figures = figures(100, events, 200);
+        let web = of(&figures, "web");
+        assert_eq!((web.cpu_ns, web.bursts, web.switches()), (20, 1, 2));
+        // The wait from 90 to 120 began before.
+        assert_eq!((web.waits.count(), web.waits.max_ns()), (1, Some(10)));
+        assert_eq!(figures.window_ns(), 100);
+    }
+
+    #[test]
+    fn who_never_runs_is_seen_in_the_waits() {
+        let figures = figures(0, [(10, 0, 2, What::Wake)], 1_000);
+        assert_eq!(of(&figures, "").waits.max_ns(), Some(990));
+    }
+
+    #[test]
+    fn only_a_task_that_has_run_migrates() {
+        let events = [
+            (1, 0, 0, What::Wake),
+            (1, 1, 0, What::Migrate),
+            (2, 1, 0, What::Start),
+            (3, 1, 0, STOP),
+            (4, 0, 0, What::Migrate),
+            (5, 0, 0, What::Start),
+        ];
+        let figures = figures(0, events, 10);
+        let web = of(&figures, "web");
+        assert_eq!((web.migrations, web.across_llcs, web.across_nodes), (1, 0, 0));
+    }
+
+    #[test]
+    fn idle_time_counts_while_somebody_waits_and_no_more_than_he_could_use() {
+        let events = [
+            (0, 0, 0, What::Idle),
+            (0, 1, 0, What::Idle),
+            (100, 0, 0, What::Wake),
+            (130, 0, 1, What::Wake),
+            (140, 0, 0, What::Busy),
+            (140, 0, 0, What::Start),
+            (160, 1, 1, What::Busy),
+            (160, 1, 1, What::Start),
+            (900, 0, 2, What::Wake),
+        ];
+        // One task for 30, two for 10, one for 20, and none beside the busy machine.
+        assert_eq!(figures(0, events.clone(), 1_000).idle_beside_work_ns(), 30 + 20 + 20);
+        assert_eq!(figures(150, events, 1_000).idle_beside_work_ns(), 10);
+    }
+
+    #[test]
+    fn a_task_that_changes_its_cgroup_is_charged_to_each_for_its_time_there() {
+        let mut figures = figures(0, [(0, 0, 0, What::Wake), (0, 0, 0, What::Start)], 0);
+        figures.moved(60, TaskId(0), "other");
+        figures.observe(&event((100, 0, 0, REST)));
+        figures.finish(100);
+        assert_eq!((of(&figures, "web").cpu_ns, of(&figures, "other").cpu_ns), (60, 40));
+        assert_eq!(of(&figures, "other").voluntary, 1);
+    }
+}

@@ -1,0 +1,206 @@
+//! Scenario files: what runs, on what, and what happens meanwhile. `docs/simulator.md` says
+//! how they are written. A file whose name ends in `.json` is rt-app's.
+
+mod cgroups;
+mod changes;
+mod events;
+mod groups;
+mod raw;
+mod read;
+mod rtapp;
+mod shared;
+mod steps;
+mod values;
+
+use crate::kernel::Kernel;
+use crate::metasched;
+use crate::scenario::Scenario;
+use crate::task::TaskSpec;
+use crate::world::World;
+use changes::Change;
+use metasched_base::{Kind, Place, Result, ResultExt};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const ATTEMPT: &str = "read the scenario";
+
+/// The machine that a scenario is meant for. The command line may say otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineSpec {
+    /// Logical CPUs.
+    pub cpus: usize,
+    /// Last-level caches, over which the CPUs are spread evenly.
+    pub llcs: usize,
+    /// NUMA nodes, over which the caches are spread evenly.
+    pub nodes: usize,
+    /// Whether two CPUs share each core.
+    pub smt: bool,
+}
+
+/// A lane of a cgroup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneSpec {
+    /// The number of its application: the `n`-th lane of a file has `n`, from 1.
+    pub app: u32,
+    /// The cgroup that is assigned to it.
+    pub cgroup: String,
+    /// Its policy.
+    pub policy: String,
+    /// Its weight, if it has one of its own; otherwise it is the cgroup's.
+    pub weight: Option<u32>,
+    /// What is set of its policy, as it stands in the file.
+    pub options: BTreeMap<String, String>,
+    /// The same by the numbers of the options.
+    settings: Vec<(usize, u64)>,
+    /// `cpu.weight` of the cgroup.
+    cgroup_weight: u32,
+}
+
+impl LaneSpec {
+    /// Makes the lane, or replaces the one that its application has, and assigns the cgroup.
+    pub fn put_in_force(&self, kernel: &mut Kernel) {
+        let weight = (self.weight.unwrap_or(self.cgroup_weight), self.weight.is_some());
+        metasched::set_app_with(kernel, self.app, &self.policy, weight, &self.settings);
+        metasched::assign(kernel, &self.cgroup, self.app);
+    }
+}
+
+/// A scenario as its file tells it.
+pub struct ScenarioFile {
+    /// Its name; that of the file, if it does not say.
+    pub name: String,
+    /// What it is for, in a line or two.
+    pub about: String,
+    /// How long it runs, warm-up included, ns.
+    pub duration_ns: u64,
+    /// How much of that counts in no figures, ns.
+    pub warm_up_ns: u64,
+    /// From which everything that is left to chance follows, if it says so.
+    pub seed: Option<u64>,
+    /// The machine.
+    pub machine: MachineSpec,
+    /// Lanes of cgroups, beside the root lane.
+    pub lanes: Vec<LaneSpec>,
+    world: World,
+    tasks: Vec<TaskSpec>,
+    cgroups: Vec<Change>,
+    events: Vec<(u64, Vec<Change>)>,
+}
+
+impl ScenarioFile {
+    /// Reads a scenario.
+    ///
+    /// # Errors
+    /// `BadInput`, with the line, what is wrong there, and what may be written.
+    pub fn load(path: &Path) -> Result<ScenarioFile> {
+        let text = std::fs::read_to_string(path)
+            .attempt(Kind::BadInput, || format!("{ATTEMPT} '{}'", path.display()))?;
+        Self::parse(path, &text)
+    }
+
+    /// The same of a text that was read already; `path` says whose it is, and its format.
+    ///
+    /// # Errors
+    /// As [`ScenarioFile::load`].
+    pub fn parse(path: &Path, text: &str) -> Result<ScenarioFile> {
+        let shown = path.to_string_lossy();
+        let place = Place { path: &shown, text };
+        let stem = path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
+        match path.extension().is_some_and(|extension| extension == "json") {
+            true => rtapp::read(place, stem),
+            false => read::read(place, stem),
+        }
+    }
+
+    /// Adds tasks and what they share, cgroups with their limits, and events to a scenario
+    /// that was made for a policy and a machine; and the warm-up. Not the lanes of
+    /// [`ScenarioFile::lanes`], which belong to how it is scheduled: see
+    /// [`ScenarioFile::with_lanes`].
+    pub fn apply(&self, scenario: Scenario) -> Scenario {
+        let mut scenario = scenario.with(|world| world.merge(&self.world));
+        for task in &self.tasks {
+            scenario = scenario.task(task.clone());
+        }
+        let cgroups = (0, self.cgroups.clone());
+        for (at, changes) in [cgroups].iter().chain(&self.events).cloned() {
+            scenario = scenario.at(at, move |kernel| {
+                changes.iter().for_each(|change| change.apply(kernel));
+            });
+        }
+        if self.limits() {
+            // Who is throttled waits beside idle CPUs, and is meant to.
+            scenario = scenario.idle_at_most(self.duration_ns).waits_at_most(self.duration_ns);
+        }
+        match self.warm_up_ns {
+            0 => scenario,
+            ns => scenario.warm_up(ns),
+        }
+    }
+
+    /// Everything that changes from outside, at its beginning or later.
+    fn changes(&self) -> impl Iterator<Item = &Change> {
+        let events = self.events.iter().flat_map(|(_, changes)| changes);
+        self.cgroups.iter().chain(events)
+    }
+
+    /// Whether a cgroup has a quota at some time.
+    fn limits(&self) -> bool {
+        self.changes().any(|change| matches!(change, Change::CgroupQuota(..)))
+    }
+
+    /// Whether it says something of cgroups or lanes, of which the model of the fair class
+    /// has nothing: then it tells nothing under that.
+    pub fn needs_program(&self) -> bool {
+        self.changes().any(Change::needs_program)
+    }
+
+    /// Puts the file's lanes in force at the beginning of a run of the metascheduler.
+    pub fn with_lanes(&self, scenario: Scenario) -> Scenario {
+        let lanes = self.lanes.clone();
+        scenario.at(0, move |kernel| lanes.iter().for_each(|lane| lane.put_in_force(kernel)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn documentation() -> String {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/simulator.md");
+        std::fs::read_to_string(path).expect("docs/simulator.md")
+    }
+
+    #[test]
+    fn every_key_of_a_scenario_file_is_documented() {
+        let text = documentation();
+        let mut keys = 0;
+        for line in include_str!("raw.rs").lines() {
+            let Some(key) = line.trim().strip_prefix("pub ").and_then(|l| l.split(": ").next())
+            else {
+                continue;
+            };
+            if key.contains(['(', ' ']) || key.starts_with("(super)") {
+                continue;
+            }
+            keys += 1;
+            assert!(text.contains(&format!("`{key}`")), "docs/simulator.md: describe `{key}`");
+        }
+        assert!(keys > 40, "only {keys} keys were found in raw.rs");
+    }
+
+    #[test]
+    fn every_step_is_documented_as_it_is_written() {
+        let text = documentation();
+        for (verb, usage) in steps::VERBS {
+            assert!(text.contains(&format!("| `{usage}` |")), "docs/simulator.md: describe {verb}");
+        }
+    }
+
+    #[test]
+    fn every_key_of_rt_app_that_is_read_is_documented() {
+        let text = documentation();
+        for key in rtapp::KEYS.iter().flat_map(|keys| keys.iter()) {
+            assert!(text.contains(&format!("`{key}`")), "docs/simulator.md: describe `{key}`");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! A scenario file as TOML has it. What it says is checked in `read.rs`.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+pub(super) type Text = Spanned<String>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub name: Option<String>,
+    #[serde(default)]
+    pub about: String,
+    pub duration: Option<Text>,
+    pub warm_up: Option<Text>,
+    pub seed: Option<Spanned<i64>>,
+    #[serde(default)]
+    pub machine: Machine,
+    #[serde(default)]
+    pub cgroups: BTreeMap<Text, Cgroup>,
+    #[serde(default)]
+    pub task: Vec<Spanned<Task>>,
+    #[serde(default)]
+    pub device: Vec<Device>,
+    #[serde(default)]
+    pub pipe: Vec<Pipe>,
+    #[serde(default)]
+    pub lock: Vec<Lock>,
+    #[serde(default)]
+    pub barrier: Vec<Barrier>,
+    #[serde(default)]
+    pub arrivals: Vec<Spanned<Arrivals>>,
+    #[serde(default)]
+    pub event: Vec<Spanned<Event>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Machine {
+    pub cpus: Option<Spanned<i64>>,
+    pub llcs: Option<Spanned<i64>>,
+    pub nodes: Option<Spanned<i64>>,
+    pub smt: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cgroup {
+    pub weight: Option<Spanned<i64>>,
+    pub quota: Option<Text>,
+    pub burst: Option<Text>,
+    pub idle: Option<bool>,
+    pub lane: Option<Spanned<Lane>>,
+}
+
+/// `lane = "fifo"`, or a table.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a lane is a policy's name, or a table of policy, weight and options"
+)]
+pub(super) enum Lane {
+    Policy(String),
+    Table(LaneTable),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LaneTable {
+    pub policy: String,
+    pub weight: Option<i64>,
+    #[serde(default)]
+    pub options: BTreeMap<String, toml::Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Task {
+    pub name: Text,
+    pub count: Option<Spanned<i64>>,
+    pub cgroup: Option<Text>,
+    pub weight: Option<Spanned<i64>>,
+    pub nice: Option<Spanned<i64>>,
+    pub affinity: Option<Text>,
+    #[serde(default)]
+    pub kthread: bool,
+    pub arrives: Option<Text>,
+    pub rounds: Option<Spanned<i64>>,
+    pub steps: Spanned<Vec<Spanned<toml::Value>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Device {
+    pub name: Text,
+    pub depth: Option<Spanned<i64>>,
+    pub time: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Pipe {
+    pub name: Text,
+    pub holds: Option<Spanned<i64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Lock {
+    pub name: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Barrier {
+    pub name: Text,
+    pub parties: Option<Spanned<i64>>,
+    pub spin: Option<Spanned<Spin>>,
+}
+
+/// `spin = true`, or for how long.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "spin is true, false, or a time such as \"1ms\"")]
+pub(super) enum Spin {
+    Always(bool),
+    For(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Arrivals {
+    pub name: Text,
+    pub rate: Option<Spanned<f64>>,
+    pub every: Option<Text>,
+    pub clients: Option<Spanned<i64>>,
+    pub think: Option<Text>,
+    pub on: Option<Text>,
+    pub off: Option<Text>,
+    pub at: Option<Vec<Text>>,
+    pub list: Option<Text>,
+    pub from: Option<Text>,
+    pub until: Option<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Event {
+    pub at: Text,
+    pub task: Option<Text>,
+    pub cgroup: Option<Text>,
+    pub cpu: Option<Spanned<i64>>,
+    pub weight: Option<Spanned<i64>>,
+    pub nice: Option<Spanned<i64>>,
+    pub affinity: Option<Text>,
+    pub move_to: Option<Text>,
+    pub quota: Option<Text>,
+    pub burst: Option<Text>,
+    pub idle: Option<bool>,
+    pub lane: Option<Spanned<Lane>>,
+    pub online: Option<bool>,
+}

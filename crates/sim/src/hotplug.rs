@@ -1,0 +1,126 @@
+//! CPUs that go off line and come back. The order is that of kernel/sched/core.c,
+//! sched_cpu_deactivate() and sched_cpu_activate(): first a CPU takes no tasks any more and
+//! the policy is told; then each task that it still comes to is pushed away by the stopper
+//! thread, one whose affinity leaves it nowhere to go being let run anywhere; and when
+//! nobody is left on its run queue, it is switched off.
+
+use crate::abi::scx;
+use crate::idle::Searched;
+use crate::kernel::{Event, Kernel, May};
+use crate::load::ProgramExit;
+use crate::task::TaskId;
+use crate::trace::What;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How often the kernel looks whether a CPU that goes off line has given up its tasks.
+const LOOK_NS: u64 = 1_000_000;
+
+impl Kernel {
+    /// Takes a CPU off line; false where it is so already, or is the last one.
+    ///
+    /// A policy without a callback for it leaves the kernel, with a code that asks for
+    /// a restart.
+    pub fn cpu_off(&mut self, cpu: usize) -> bool {
+        if !self.active.has(cpu) || self.active.count() == 1 {
+            return false;
+        }
+        self.note(&format!("CPU {cpu} goes off line"));
+        self.active.clear(cpu);
+        self.searched = Searched::of(&self.machine, &self.active);
+        self.observe(cpu, None, What::Offline);
+        self.tell_of_hotplug(cpu, false);
+        self.resched(cpu);
+        self.schedule_at(self.now + LOOK_NS, Event::Dying(cpu));
+        true
+    }
+
+    /// Brings a CPU back; false where it is on line. While it is still on its way off, the
+    /// kernel ends that first.
+    pub fn cpu_on(&mut self, cpu: usize) -> bool {
+        if cpu >= self.cpus.len() || self.active.has(cpu) {
+            return false;
+        }
+        if self.online.has(cpu) {
+            let again = Arc::new(move |kernel: &mut Kernel| {
+                kernel.cpu_on(cpu);
+            });
+            self.act_at(self.now + LOOK_NS, again);
+            return true;
+        }
+        self.note(&format!("CPU {cpu} comes back"));
+        self.online.set(cpu);
+        self.active.set(cpu);
+        self.searched = Searched::of(&self.machine, &self.active);
+        self.observe(cpu, None, What::Online);
+        self.tell_of_hotplug(cpu, true);
+        // The thread that brought it up runs there and is done: it is idle anew.
+        self.update_idle(cpu, false);
+        self.update_idle(cpu, true);
+        self.resched(cpu);
+        true
+    }
+
+    fn tell_of_hotplug(&mut self, cpu: usize, online: bool) {
+        let [went_up, went_down] = self.ops.hotplug;
+        let (callback, name, way) = match online {
+            true => (went_up, "cpu_online", "online"),
+            false => (went_down, "cpu_offline", "offline"),
+        };
+        if callback.is_null() {
+            self.leave(ProgramExit {
+                kind: scx::EXIT_UNREG_KERN,
+                code: scx::ECODE_ACT_RESTART | scx::ECODE_RSN_HOTPLUG,
+                message: format!("cpu {cpu} going {way}, exiting scheduler"),
+            });
+            return;
+        }
+        self.call(callback, name, cpu, May::Unlocked, [cpu as u64, 0, 0]);
+    }
+
+    /// The stopper thread takes what a CPU off line has come to run from it.
+    pub(crate) fn push_later(&mut self, cpu: usize) {
+        let delay = self.ipi_delay();
+        self.schedule_at(self.now + delay, Event::Push(cpu));
+    }
+
+    pub(crate) fn push(&mut self, cpu: usize) {
+        let Some(id) = self.cpus[cpu].curr.filter(|_| !self.active.has(cpu)) else { return };
+        self.fallback_cpu(id);
+        let mask = self.tasks[id.0].c().cpus_mask;
+        self.migrate_away(id, cpu, mask);
+    }
+
+    /// A CPU is off when its run queue is empty.
+    pub(crate) fn dying(&mut self, cpu: usize) {
+        let left = self.tasks.iter().any(|task| task.cpu == cpu && task.queued());
+        if left {
+            // The thread that looks runs there, and gives the CPU up again.
+            self.resched(cpu);
+            self.schedule_at(self.now + LOOK_NS, Event::Dying(cpu));
+        } else {
+            self.online.clear(cpu);
+        }
+    }
+
+    /// Whether a task may run on a CPU, and the CPU takes tasks.
+    pub(crate) fn may_run_on(&self, id: TaskId, cpu: usize) -> bool {
+        self.active.has(cpu) && self.tasks[id.0].may_use(cpu)
+    }
+
+    /// select_fallback_rq(): where a task goes that cannot be where it should. Where there
+    /// is nothing left of its affinity, it may run anywhere from now on.
+    pub(crate) fn fallback_cpu(&mut self, id: TaskId) -> usize {
+        let task = &self.tasks[id.0];
+        let usable = task.c().cpus_mask.and(&self.active);
+        let near = usable.and(&self.machine.node(task.cpu));
+        if let Some(cpu) = near.iter().next().or_else(|| usable.iter().next()) {
+            return cpu;
+        }
+        let (cpu, all) = (task.cpu, self.machine.all());
+        self.changing(id, |kernel| kernel.set_cpus_allowed(id, all));
+        self.observe(cpu, Some(id), What::Allowed(Rc::new(all)));
+        let near = self.active.and(&self.machine.node(cpu));
+        near.iter().next().unwrap_or_else(|| self.first_active())
+    }
+}

@@ -1,0 +1,360 @@
+//! Loading a program into a machine at work, and unloading it, after scx_enable() and
+//! scx_disable() of kernel/sched/ext/ext.c. Both pass every task through the bypass mode: the
+//! kernel queues what is runnable on the CPU where it is, in the order of coming, with short
+//! slices, and asks the policy about nothing.
+
+use crate::abi::{ExitInfo, InitTaskArgs, Ops, scx};
+use crate::idle::Idle;
+use crate::image::Image;
+use crate::kernel::{Act, Event, Kernel, May};
+use crate::kfuncs::Host;
+use crate::maps::Maps;
+use crate::scenario::Setup;
+use crate::task::TaskId;
+use metasched_base::{Error, Kind, Result};
+use std::ffi::CString;
+use std::sync::Arc;
+
+/// From the order to load a program until tasks become its own: measured in a guest on 7.2,
+/// as the time that attaching takes less that of the bypass. Here and below drawn each time.
+const PREPARATION_NS: (u64, u64) = (11_000_000, 61_000_000);
+/// How long the kernel bypasses a program that comes or goes, measured alike.
+const BYPASS_NS: (u64, u64) = (24_000_000, 74_000_000);
+
+/// Which class all tasks are in. In the kernel they change one by one, here at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Fair,
+    Ext,
+}
+
+/// How far a program is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    None,
+    Enabling,
+    Enabled,
+    Disabling,
+}
+
+/// A program that can be loaded.
+#[derive(Clone)]
+pub struct Program {
+    /// The shared object with its native code.
+    pub image: &'static [u8],
+    /// Its table of callbacks.
+    pub ops: String,
+    /// Writes its constants before it starts.
+    pub setup: Setup,
+    /// What its user space does once it is loaded: sets its timers.
+    pub started: Act,
+}
+
+impl Program {
+    /// The table of callbacks `ops` in an image, with its constants as they are.
+    pub fn of(image: &'static [u8], ops: impl Into<String>) -> Program {
+        Program { image, ops: ops.into(), setup: Arc::new(|_| Ok(())), started: Arc::new(|_| ()) }
+    }
+}
+
+/// Why a program left the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramExit {
+    /// `SCX_EXIT_*`.
+    pub kind: u32,
+    /// `SCX_ECODE_*`.
+    pub code: u64,
+    /// The kernel's words.
+    pub message: String,
+}
+
+impl ProgramExit {
+    pub(crate) fn unregistered() -> Self {
+        ProgramExit { kind: scx::EXIT_UNREG, code: 0, message: String::new() }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self.kind {
+            scx::EXIT_UNREG => "unregistered from user space",
+            _ => "unregistered from the main kernel",
+        }
+    }
+}
+
+impl Kernel {
+    /// Which program is loaded, counted from 1; none while tasks are in the fair class.
+    pub fn loaded(&self) -> Option<u64> {
+        (self.class == Class::Ext).then_some(self.loads)
+    }
+
+    /// Why the last program left, if one did.
+    pub fn program_exit(&self) -> Option<&ProgramExit> {
+        self.exit.as_ref()
+    }
+
+    /// Loads a program: some ten milliseconds from now tasks become its own, and some more
+    /// later it is asked about them. Fails the run where there is one already.
+    pub fn load(&mut self, program: &Program) {
+        if self.phase != Phase::None {
+            self.fail("load", "another program is attached; unload it first");
+            return;
+        }
+        self.note("a program is loaded");
+        self.phase = Phase::Enabling;
+        let delay = self.random.within(PREPARATION_NS.0, PREPARATION_NS.1);
+        self.schedule_at(self.now + delay, Event::Attach(Box::new(program.clone())));
+    }
+
+    /// Unloads the program; fails the run where there is none in force.
+    pub fn unload(&mut self) {
+        if self.phase != Phase::Enabled {
+            self.fail("unload", "no program is attached");
+            return;
+        }
+        self.leave(ProgramExit::unregistered());
+    }
+
+    /// The program goes, for that reason; unless it is on its way already.
+    pub(crate) fn leave(&mut self, exit: ProgramExit) {
+        if self.class == Class::Fair || self.phase == Phase::Disabling {
+            return;
+        }
+        self.note(&format!("the program leaves: {} {}", exit.reason(), exit.message));
+        self.phase = Phase::Disabling;
+        self.set_bypass(true);
+        let delay = self.random.within(BYPASS_NS.0, BYPASS_NS.1);
+        self.schedule_at(self.now + delay, Event::Detach(exit));
+    }
+
+    /// Opens a program and puts its callbacks in place, with no task yet.
+    ///
+    /// # Errors
+    /// When the image cannot be loaded or uses what is not modelled. A fault in `ops.init`
+    /// is a fault of the run.
+    pub(crate) fn start(&mut self, program: &Program) -> Result<()> {
+        let image = Image::open(program.image)?;
+        (program.setup)(&image)?;
+        self.host = Host::connect(&image)?;
+        self.ops = unsafe { std::ptr::read(image.ops(&program.ops)?) };
+        self.image = Some(image);
+        refuse_what_is_not_modelled(&self.ops)?;
+        self.class = Class::Ext;
+        self.loads += 1;
+        self.cgroups_are_new();
+        let result = self.call(self.ops.init, "init", 0, May::Sleep, [0; 3]) as i32;
+        if result != 0 {
+            self.fail("init", format!("ops.init returned {result}"));
+        }
+        self.tell_of_cgroups();
+        self.watch();
+        (program.started)(self);
+        Ok(())
+    }
+
+    pub(crate) fn attach(&mut self, program: &Program) {
+        let waiting = self.waiting();
+        for id in &waiting {
+            self.dequeue_task(*id, scx::DEQ_SCHED_CHANGE, false);
+        }
+        self.bypass = true;
+        self.forget_idle();
+        if let Err(error) = self.start(program) {
+            self.fail("load", error.to_string());
+            return;
+        }
+        for id in self.living() {
+            self.init_task(id, false);
+        }
+        for id in self.living() {
+            self.enable_task(id);
+            let cpu = self.tasks[id.0].cpu;
+            if self.cpus[cpu].curr == Some(id) {
+                self.tasks[id.0].c_mut().scx.slice = self.default_slice_ns();
+                let p = self.pointer(id);
+                self.call(self.ops.runnable, "runnable", cpu, May::Look, [p, 0, 0]);
+                self.call(self.ops.running, "running", cpu, May::Look, [p, 0, 0]);
+            }
+        }
+        for id in waiting {
+            self.enqueue_task(id, 0, None);
+        }
+        self.resched_all();
+        let delay = self.random.within(BYPASS_NS.0, BYPASS_NS.1);
+        self.schedule_at(self.now + delay, Event::Enabled);
+    }
+
+    pub(crate) fn enabled(&mut self) {
+        // It may have been told to leave meanwhile.
+        if self.phase == Phase::Enabling {
+            self.note("the program is in force");
+            self.phase = Phase::Enabled;
+            self.set_bypass(false);
+        }
+    }
+
+    pub(crate) fn detach(&mut self, exit: ProgramExit) {
+        let (waiting, running) = (self.waiting(), self.running());
+        for id in waiting.iter().chain(&running) {
+            self.dequeue_task(*id, scx::DEQ_SCHED_CHANGE, false);
+        }
+        for id in self.living() {
+            self.forget_task(id);
+            self.tasks[id.0].storage.clear();
+            self.tasks[id.0].vruntime = 0;
+        }
+        self.say_goodbye(&exit);
+        self.exit = Some(exit);
+        self.ops = unsafe { std::mem::zeroed() };
+        self.host = std::ptr::null_mut();
+        self.image = None;
+        self.maps = Maps::default();
+        self.user.clear();
+        (self.class, self.bypass, self.phase) = (Class::Fair, false, Phase::None);
+        self.forget_idle();
+        for cpu in 0..self.cpus.len() {
+            if self.cpus[cpu].curr.is_none() && self.active.has(cpu) {
+                self.mark_idle(cpu, true);
+            }
+        }
+        for id in running {
+            let cpu = self.tasks[id.0].cpu;
+            self.tasks[id.0].c_mut().scx.flags |= scx::TASK_QUEUED;
+            self.fair_begin(cpu, id);
+        }
+        for id in waiting {
+            self.enqueue_task(id, 0, None);
+        }
+        self.resched_all();
+    }
+
+    /// The last that a program hears.
+    pub(crate) fn say_goodbye(&mut self, exit: &ProgramExit) {
+        for cgroup in self.cgroups_bottom_up() {
+            let callback = self.ops.cgroup_exit;
+            self.call(callback, "cgroup_exit", 0, May::Sleep, [cgroup as u64, 0, 0]);
+        }
+        let text = |text: &str| CString::new(text).expect("no zero in the kernel's words");
+        let (reason, message) = (text(exit.reason()), text(&exit.message));
+        let mut info = ExitInfo {
+            kind: exit.kind,
+            exit_code: exit.code as i64,
+            reason: reason.as_ptr().cast(),
+            bt: std::ptr::null_mut(),
+            bt_len: 0,
+            msg: message.as_ptr().cast(),
+            dump: c"".as_ptr().cast(),
+        };
+        let at = std::ptr::from_mut(&mut info) as u64;
+        self.call(self.ops.exit, "exit", 0, May::Sleep, [at, 0, 0]);
+    }
+
+    /// Has every waiting task queued anew, by the kernel or by the policy.
+    fn set_bypass(&mut self, on: bool) {
+        self.bypass = on;
+        for id in self.waiting() {
+            self.dequeue_task(id, scx::DEQ_SCHED_CHANGE, false);
+            self.enqueue_task(id, 0, None);
+        }
+        for cpu in (0..self.cpus.len()).filter(|_| !on) {
+            if self.cpus[cpu].curr.is_none() {
+                // It has missed what happened meanwhile.
+                let args = [cpu as u64, 1, 0];
+                self.call(self.ops.update_idle, "update_idle", cpu, May::Look, args);
+            }
+        }
+        self.resched_all();
+    }
+
+    /// What the kernel itself grants.
+    pub(crate) fn default_slice_ns(&self) -> u64 {
+        if self.bypass { scx::SLICE_BYPASS } else { scx::SLICE_DFL }
+    }
+
+    /// CPUs are found to be idle when they next look for work.
+    fn forget_idle(&mut self) {
+        self.idle = Idle::default();
+    }
+
+    fn resched_all(&mut self) {
+        for cpu in 0..self.cpus.len() {
+            self.resched(cpu);
+        }
+    }
+
+    fn living(&self) -> Vec<TaskId> {
+        (0..self.tasks.len()).map(TaskId).filter(|id| !self.tasks[id.0].dead).collect()
+    }
+
+    fn running(&self) -> Vec<TaskId> {
+        self.cpus.iter().filter_map(|cpu| cpu.curr).filter(|id| self.tasks[id.0].queued()).collect()
+    }
+
+    /// Every runnable task that does not run, the one that came first before others.
+    fn waiting(&self) -> Vec<TaskId> {
+        let mut waiting: Vec<TaskId> = self.living();
+        waiting.retain(|id| {
+            let task = &self.tasks[id.0];
+            task.queued() && self.cpus[task.cpu].curr != Some(*id)
+        });
+        waiting.sort_by_key(|id| (self.tasks[id.0].runnable_since, *id));
+        waiting
+    }
+
+    /// The policy hears of a task.
+    pub(crate) fn init_task(&mut self, id: TaskId, fork: bool) {
+        let (cpu, raw) = (self.tasks[id.0].cpu, &self.tasks[id.0].raw);
+        let (p, mut args) = (raw.pointer() as u64, InitTaskArgs { fork, cgroup: raw.cgroup() });
+        let args_at = std::ptr::from_mut(&mut args) as u64;
+        let made =
+            self.call(self.ops.init_task, "init_task", cpu, May::Sleep, [p, args_at, 0]) as i32;
+        if made != 0 {
+            self.fail("init_task", format!("ops.init_task returned {made}"));
+        }
+        if self.tasks[id.0].c().scx.disallow {
+            self.fail("refused", "ops.init_task set disallow, which is not modelled");
+        }
+    }
+
+    /// The task is the policy's from now on.
+    pub(crate) fn enable_task(&mut self, id: TaskId) {
+        let (cpu, p, weight) =
+            (self.tasks[id.0].cpu, self.pointer(id), self.tasks[id.0].c().scx.weight);
+        self.call(self.ops.enable, "enable", cpu, May::Look, [p, 0, 0]);
+        self.call(self.ops.set_weight, "set_weight", cpu, May::Look, [p, weight.into(), 0]);
+    }
+
+    /// disable and exit_task: the policy knows the task no more.
+    pub(crate) fn forget_task(&mut self, id: TaskId) {
+        let (cpu, p) = (self.tasks[id.0].cpu, self.pointer(id));
+        self.call(self.ops.disable, "disable", cpu, May::Look, [p, 0, 0]);
+        // struct scx_exit_task_args { bool cancelled; }
+        let mut cancelled = false;
+        let args_at = std::ptr::from_mut(&mut cancelled) as u64;
+        self.call(self.ops.exit_task, "exit_task", cpu, May::Look, [p, args_at, 0]);
+    }
+}
+
+fn refuse_what_is_not_modelled(ops: &Ops) -> Result<()> {
+    let refused = |cause: String| Err(Error::new(Kind::Unsupported, "attach the policy", cause));
+    for (flag, name) in [
+        (scx::OPS_SWITCH_PARTIAL, "SCX_OPS_SWITCH_PARTIAL"),
+        (scx::OPS_BUILTIN_IDLE_PER_NODE, "SCX_OPS_BUILTIN_IDLE_PER_NODE"),
+        (scx::OPS_ALWAYS_ENQ_IMMED, "SCX_OPS_ALWAYS_ENQ_IMMED"),
+    ] {
+        if ops.flags & flag != 0 {
+            return refused(format!("it sets {name}, which is not modelled"));
+        }
+    }
+    let unknown = ops.flags & !scx::OPS_KNOWN;
+    if unknown != 0 {
+        return refused(format!("it sets the flags {unknown:#x}, which are not modelled"));
+    }
+    if ops.timeout_ms > scx::WATCHDOG_MAX_MS {
+        return refused(format!(
+            "its timeout of {} ms is longer than the kernel takes, {} ms",
+            ops.timeout_ms,
+            scx::WATCHDOG_MAX_MS
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,285 @@
+//! The machine: which CPUs there are, what they share, and what things cost on it.
+
+use crate::abi::{CpuMask, MAX_CPUS};
+use metasched_base::{Error, Kind, Result};
+use serde::{Deserialize, Serialize};
+
+/// Ticks per second of Debian's kernels.
+const HZ: u32 = 250;
+/// What kernels are built with.
+const HZ_RANGE: std::ops::RangeInclusive<u32> = 100..=1000;
+
+/// What the kernel takes for itself, in ns of a CPU's time. It is lost to the CPU, and no
+/// part of what a task is said to have run; the kernel's own books charge it to the task
+/// that runs there next, as they do on a real machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Costs {
+    /// From one task to another, or from being idle to a task.
+    pub switch_ns: u64,
+    /// A task's first run on another CPU of its core: what it finds cold there.
+    pub migration_core_ns: u64,
+    /// The same on another core with the same last-level cache.
+    pub migration_llc_ns: u64,
+    /// The same under another cache of its NUMA node.
+    pub migration_node_ns: u64,
+    /// The same on another NUMA node.
+    pub migration_across_ns: u64,
+    /// Each callback, on the CPU that makes it.
+    pub callback_ns: u64,
+}
+
+/// What two CPUs share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Nearness {
+    /// They are one.
+    Same,
+    /// A core.
+    Core,
+    /// A last-level cache.
+    Llc,
+    /// A NUMA node.
+    Node,
+    /// Memory across nodes only.
+    Machine,
+}
+
+/// CPUs, numbered so that neighbours share most: the two of a core, then a cache, then a
+/// node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    cpus: usize,
+    llcs: usize,
+    nodes: usize,
+    smt: bool,
+    hz: u32,
+    costs: Costs,
+}
+
+impl Machine {
+    /// CPUs that are all alike: a core each, under one cache, at 250 Hz, without costs.
+    ///
+    /// # Panics
+    /// When there is none, or more than are modelled.
+    pub fn cpus(cpus: usize) -> Machine {
+        Machine::new(cpus, 1, 1, false).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// CPUs under `llcs` last-level caches on `nodes` NUMA nodes, evenly; with `smt`, two
+    /// to a core.
+    ///
+    /// # Errors
+    /// When a number is 0, does not divide evenly, or is beyond what is modelled.
+    pub fn new(cpus: usize, llcs: usize, nodes: usize, smt: bool) -> Result<Machine> {
+        let refused = |cause: String, remedy: String| {
+            let attempt =
+                format!("model a machine of {cpus} CPUs, {llcs} caches and {nodes} nodes");
+            Err(Error::new(Kind::BadInput, attempt, cause).remedy(remedy))
+        };
+        for (number, name) in [(cpus, "CPUs"), (llcs, "last-level caches"), (nodes, "nodes")] {
+            if number == 0 {
+                return refused(format!("it has no {name}"), "give 1 at least".into());
+            }
+        }
+        if cpus > MAX_CPUS {
+            return refused("there are too many CPUs".into(), format!("give {MAX_CPUS} at most"));
+        }
+        if !llcs.is_multiple_of(nodes) {
+            return refused(
+                format!("{llcs} caches cannot be spread evenly over {nodes} nodes"),
+                "give a multiple of the nodes".into(),
+            );
+        }
+        let cores = if smt { 2 * llcs } else { llcs };
+        if !cpus.is_multiple_of(cores) {
+            let each = if smt { " in cores of two" } else { "" };
+            return refused(
+                format!("{cpus} CPUs cannot be spread evenly over {llcs} caches{each}"),
+                format!("give a multiple of {cores} CPUs"),
+            );
+        }
+        Ok(Machine { cpus, llcs, nodes, smt, hz: HZ, costs: Costs::default() })
+    }
+
+    /// With so many ticks per second.
+    ///
+    /// # Errors
+    /// When no kernel is built with that.
+    pub fn hz(mut self, hz: u32) -> Result<Machine> {
+        if !HZ_RANGE.contains(&hz) {
+            return Err(Error::new(
+                Kind::BadInput,
+                format!("model a machine with {hz} ticks per second"),
+                "no kernel is built so",
+            )
+            .remedy(format!("give {} to {}", HZ_RANGE.start(), HZ_RANGE.end())));
+        }
+        self.hz = hz;
+        Ok(self)
+    }
+
+    /// With these costs.
+    pub fn costs(mut self, costs: Costs) -> Machine {
+        self.costs = costs;
+        self
+    }
+
+    /// How many CPUs there are, on line or not.
+    pub fn nr_cpus(&self) -> usize {
+        self.cpus
+    }
+
+    /// How many last-level caches there are.
+    pub fn nr_llcs(&self) -> usize {
+        self.llcs
+    }
+
+    /// How many NUMA nodes there are.
+    pub fn nr_nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Whether two CPUs make a core.
+    pub fn has_smt(&self) -> bool {
+        self.smt
+    }
+
+    /// What things cost.
+    pub fn what_it_costs(&self) -> Costs {
+        self.costs
+    }
+
+    /// Time between ticks, ns.
+    pub fn tick_ns(&self) -> u64 {
+        1_000_000_000 / u64::from(self.hz)
+    }
+
+    /// Which last-level cache a CPU is under.
+    pub fn llc_of(&self, cpu: usize) -> usize {
+        cpu / (self.cpus / self.llcs)
+    }
+
+    /// Which NUMA node a CPU is on.
+    pub fn node_of(&self, cpu: usize) -> usize {
+        cpu / (self.cpus / self.nodes)
+    }
+
+    /// The CPUs of its core.
+    pub fn core(&self, cpu: usize) -> CpuMask {
+        self.group(cpu, if self.smt { 2 } else { 1 })
+    }
+
+    /// The CPUs under its last-level cache.
+    pub fn llc(&self, cpu: usize) -> CpuMask {
+        self.group(cpu, self.cpus / self.llcs)
+    }
+
+    /// The CPUs of its NUMA node.
+    pub fn node(&self, cpu: usize) -> CpuMask {
+        self.group(cpu, self.cpus / self.nodes)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> CpuMask {
+        CpuMask::first(self.cpus)
+    }
+
+    fn group(&self, cpu: usize, size: usize) -> CpuMask {
+        let first = cpu / size * size;
+        CpuMask::range(first, first + size)
+    }
+
+    /// What two CPUs share.
+    pub fn nearness(&self, a: usize, b: usize) -> Nearness {
+        if a == b {
+            Nearness::Same
+        } else if self.smt && a / 2 == b / 2 {
+            Nearness::Core
+        } else if self.llc_of(a) == self.llc_of(b) {
+            Nearness::Llc
+        } else if self.node_of(a) == self.node_of(b) {
+            Nearness::Node
+        } else {
+            Nearness::Machine
+        }
+    }
+
+    /// What a task's first run on CPU `to` costs that ran on `from` before, ns.
+    pub fn migration_ns(&self, from: usize, to: usize) -> u64 {
+        match self.nearness(from, to) {
+            Nearness::Same => 0,
+            Nearness::Core => self.costs.migration_core_ns,
+            Nearness::Llc => self.costs.migration_llc_ns,
+            Nearness::Node => self.costs.migration_node_ns,
+            Nearness::Machine => self.costs.migration_across_ns,
+        }
+    }
+}
+
+impl std::fmt::Display for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} CPUs", self.cpus)?;
+        if self.llcs > 1 {
+            write!(f, ", {} caches", self.llcs)?;
+        }
+        if self.nodes > 1 {
+            write!(f, ", {} nodes", self.nodes)?;
+        }
+        if self.smt {
+            write!(f, ", SMT")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_share_most() {
+        let machine = Machine::new(64, 8, 2, true).unwrap();
+        for (other, shared) in [
+            (0, Nearness::Same),
+            (1, Nearness::Core),
+            (2, Nearness::Llc),
+            (7, Nearness::Llc),
+            (8, Nearness::Node),
+            (31, Nearness::Node),
+            (32, Nearness::Machine),
+        ] {
+            assert_eq!(machine.nearness(0, other), shared, "{other}");
+            assert_eq!(machine.nearness(other, 0), shared, "{other}");
+        }
+        assert_eq!(machine.core(5), CpuMask::range(4, 6));
+        assert_eq!(machine.llc(13), CpuMask::range(8, 16));
+        assert_eq!(machine.node(40), CpuMask::range(32, 64));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_a_remedy() {
+        for (cpus, llcs, nodes, smt, cause) in [
+            (0, 1, 1, false, "no CPUs"),
+            (4, 0, 1, false, "no last-level caches"),
+            (4, 1, 0, false, "no nodes"),
+            (2_000, 1, 1, false, "too many CPUs"),
+            (12, 3, 2, false, "3 caches cannot be spread evenly over 2 nodes"),
+            (10, 4, 2, false, "10 CPUs cannot be spread evenly over 4 caches"),
+            (12, 4, 2, true, "12 CPUs cannot be spread evenly over 4 caches in cores of two"),
+        ] {
+            let said = Machine::new(cpus, llcs, nodes, smt).unwrap_err().to_string();
+            assert!(said.contains(cause) && said.contains("give "), "{said}");
+        }
+        assert!(Machine::cpus(1).hz(10).is_err());
+        assert_eq!(Machine::cpus(1).hz(1000).unwrap().tick_ns(), 1_000_000);
+    }
+
+    #[test]
+    fn costs_go_through_a_file_unchanged() {
+        let costs = Costs { switch_ns: 1_500, migration_across_ns: 20_000, ..Costs::default() };
+        let text = serde_json::to_string(&costs).unwrap();
+        assert_eq!(serde_json::from_str::<Costs>(&text).unwrap(), costs);
+        assert_eq!(serde_json::from_str::<Costs>("{}").unwrap(), Costs::default());
+        assert!(serde_json::from_str::<Costs>(r#"{"swich_ns": 1}"#).is_err());
+    }
+}

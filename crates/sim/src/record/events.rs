@@ -1,0 +1,241 @@
+//! What a scheduling trace tells, read from the text of `perf script`, with its tracepoints as
+//! libtraceevent or the kernel itself prints them.
+
+use super::ATTEMPT;
+use metasched_base::{Place, Result};
+
+/// A thread, as a trace names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Its id; 0 is what a CPU runs when it has nothing to run.
+    pub pid: u32,
+    /// Its name, 15 bytes at most.
+    pub comm: String,
+}
+
+/// One event of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When, ns on the trace's clock.
+    pub at_ns: u64,
+    /// On which CPU.
+    pub cpu: usize,
+    /// Who ran there.
+    pub current: u32,
+    /// What.
+    pub what: What,
+}
+
+/// Kinds of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A thread became runnable.
+    Wakeup(Thread),
+    /// A CPU goes from one thread to another.
+    Switch {
+        /// Who ran.
+        from: Thread,
+        /// Whether it still wants to.
+        runnable: bool,
+        /// Who runs now.
+        to: Thread,
+        /// Its priority, as the kernel counts: 120 is nice 0.
+        priority: Option<u32>,
+    },
+    /// A thread bore another one.
+    Fork(Thread),
+    /// A thread ended.
+    Exit(u32),
+}
+
+/// Reads a trace. Lines of other events are passed over, as are those that begin with '#'.
+///
+/// # Errors
+/// `BadInput`, with the line, when one of the events of a scheduler cannot be read.
+pub fn read(place: Place) -> Result<Vec<Event>> {
+    let mut events = Vec::new();
+    let mut offset = 0;
+    for line in place.text.split_inclusive('\n') {
+        if let Some((head, name, rest)) = split(line) {
+            let event = event(head, name, rest).ok_or_else(|| {
+                place
+                    .error(ATTEMPT, offset, format!("this {name} cannot be read"))
+                    .remedy("record with 'perf sched record', print with 'perf script'")
+            })?;
+            events.push(event);
+        }
+        offset += line.len();
+    }
+    // Buffers of several CPUs may be printed one after the other.
+    events.sort_by_key(|event| event.at_ns);
+    Ok(events)
+}
+
+const NAMES: [&str; 5] = [
+    "sched_switch",
+    "sched_wakeup",
+    "sched_wakeup_new",
+    "sched_process_fork",
+    "sched_process_exit",
+];
+
+/// What stands before an event's name, the name, and what stands behind it.
+fn split(line: &str) -> Option<(&str, &'static str, &str)> {
+    if line.starts_with('#') {
+        return None;
+    }
+    NAMES.iter().find_map(|name| {
+        let (head, rest) = line.split_once(&format!("{name}: "))?;
+        let head = head.strip_suffix("sched:").unwrap_or(head);
+        head.ends_with(' ').then_some((head, *name, rest.trim()))
+    })
+}
+
+fn event(head: &str, name: &str, rest: &str) -> Option<Event> {
+    let (before, after) = head.rsplit_once('[')?;
+    let (cpu, time) = after.split_once(']')?;
+    let at_ns = time_ns(time.split_whitespace().last()?.strip_suffix(':')?)?;
+    // perf has "comm pid" or "comm pid/tid", ftrace "comm-pid".
+    let current = before.trim().rsplit([' ', '/', '-']).next()?.parse().ok()?;
+    let what = match name {
+        "sched_switch" => switch(rest)?,
+        "sched_process_fork" => What::Fork(Thread {
+            pid: field(rest, "child_pid=")?.parse().ok()?,
+            comm: between(rest, "child_comm=", " child_pid=")?,
+        }),
+        "sched_process_exit" => What::Exit(field(rest, " pid=")?.parse().ok()?),
+        _ => What::Wakeup(match between(rest, "comm=", " pid=") {
+            Some(comm) => Thread { pid: field(rest, " pid=")?.parse().ok()?, comm },
+            None => thread(rest)?.0,
+        }),
+    };
+    Some(Event { at_ns, cpu: cpu.trim().parse().ok()?, current, what })
+}
+
+/// `1234.567890`, or with nine digits.
+fn time_ns(text: &str) -> Option<u64> {
+    let (seconds, fraction) = text.split_once('.')?;
+    let fraction = format!("{fraction:0<9}").get(..9)?.parse::<u64>().ok()?;
+    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction)
+}
+
+/// The word behind `key`.
+fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.split_once(key)?.1.split_whitespace().next()
+}
+
+fn between(text: &str, begin: &str, end: &str) -> Option<String> {
+    Some(text.split_once(begin)?.1.split_once(end)?.0.to_owned())
+}
+
+/// `comm:pid [prio] rest`: the thread, its priority, and the rest.
+fn thread(text: &str) -> Option<(Thread, u32, &str)> {
+    let (name, rest) = text.trim().split_once(" [")?;
+    let (comm, pid) = name.rsplit_once(':')?;
+    let (priority, rest) = rest.split_once(']')?;
+    let thread = Thread { pid: pid.parse().ok()?, comm: comm.to_owned() };
+    Some((thread, priority.trim().parse().ok()?, rest))
+}
+
+fn switch(rest: &str) -> Option<What> {
+    let (from, to) = rest.split_once("==>")?;
+    let runnable = |state: &str| state.starts_with('R');
+    if from.contains("prev_comm=") {
+        return Some(What::Switch {
+            from: Thread {
+                pid: field(from, "prev_pid=")?.parse().ok()?,
+                comm: between(from, "prev_comm=", " prev_pid=")?,
+            },
+            runnable: runnable(field(from, "prev_state=")?),
+            to: Thread {
+                pid: field(to, "next_pid=")?.parse().ok()?,
+                comm: between(to, "next_comm=", " next_pid=")?,
+            },
+            priority: field(to, "next_prio=").and_then(|priority| priority.parse().ok()),
+        });
+    }
+    let (from, _, state) = thread(from)?;
+    let (to, priority, _) = thread(to)?;
+    Some(What::Switch { from, runnable: runnable(state.trim()), to, priority: Some(priority) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(line: &str) -> Event {
+        let events = read(Place { path: "trace", text: line }).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(events.len(), 1, "{line}");
+        events[0].clone()
+    }
+
+    fn named(comm: &str, pid: u32) -> Thread {
+        Thread { comm: comm.into(), pid }
+    }
+
+    #[test]
+    fn a_switch_is_read_in_either_form() {
+        for line in [
+            " Web Content  123 [002]  7.000005: sched:sched_switch: Web Content:123 [120] S ==> kworker/0:1:5 [100]",
+            " Web Content-123 [002] d..2. 7.000005: sched_switch: prev_comm=Web Content prev_pid=123 \
+             prev_prio=120 prev_state=S ==> next_comm=kworker/0:1 next_pid=5 next_prio=100",
+            " Web Content  100/123 [002]  7.000005000: sched:sched_switch: prev_comm=Web Content \
+             prev_pid=123 prev_prio=120 prev_state=S ==> next_comm=kworker/0:1 next_pid=5 next_prio=100",
+        ] {
+            let wanted = Event {
+                at_ns: 7_000_005_000,
+                cpu: 2,
+                current: 123,
+                what: What::Switch {
+                    from: named("Web Content", 123),
+                    runnable: false,
+                    to: named("kworker/0:1", 5),
+                    priority: Some(100),
+                },
+            };
+            assert_eq!(one(line), wanted, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_preempted_thread_still_wants_to_run() {
+        for state in ["R", "R+"] {
+            let line =
+                format!("a 1 [000] 1.5: sched:sched_switch: a:1 [120] {state} ==> b:2 [120]");
+            assert!(matches!(one(&line).what, What::Switch { runnable: true, .. }));
+        }
+    }
+
+    #[test]
+    fn wake_ups_forks_and_exits_are_read() {
+        for (rest, wanted) in [
+            ("sched_wakeup: b:2 [120] success=1 CPU:003", What::Wakeup(named("b", 2))),
+            ("sched_wakeup: comm=b pid=2 prio=120 target_cpu=003", What::Wakeup(named("b", 2))),
+            ("sched_wakeup_new: comm=b c pid=2 prio=120", What::Wakeup(named("b c", 2))),
+            (
+                "sched_process_fork: comm=make pid=1 child_comm=make child_pid=9",
+                What::Fork(named("make", 9)),
+            ),
+            ("sched_process_exit: comm=make pid=9 prio=120", What::Exit(9)),
+        ] {
+            assert_eq!(one(&format!("a 1 [000] 1.5: sched:{rest}")).what, wanted, "{rest}");
+        }
+    }
+
+    #[test]
+    fn other_events_are_passed_over_and_bad_ones_are_told_with_their_line() {
+        let text = "# comment\na 1 [000] 1.5: irq:irq_handler_entry: irq=5\n\n";
+        assert_eq!(read(Place { path: "trace", text }).unwrap(), []);
+        let text = format!("{text}a 1 [000] 1.5: sched:sched_switch: nonsense\n");
+        let e = read(Place { path: "trace", text: &text }).unwrap_err();
+        assert!(e.to_string().contains("trace:4: this sched_switch cannot be read"), "{e}");
+    }
+
+    #[test]
+    fn events_are_put_into_the_order_of_their_times() {
+        let text = "a 1 [000] 2.0: sched:sched_process_exit: comm=a pid=1 prio=120\n\
+                    b 2 [001] 1.0: sched:sched_process_exit: comm=b pid=2 prio=120\n";
+        let events = read(Place { path: "trace", text }).unwrap();
+        assert_eq!(events.iter().map(|event| event.cpu).collect::<Vec<_>>(), [1, 0]);
+    }
+}

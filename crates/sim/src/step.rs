@@ -1,0 +1,185 @@
+//! What a task can do, and how far it is in it.
+
+use crate::requests::Request;
+use crate::span::Span;
+use crate::task::{TaskId, TaskSpec};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The name of what tasks share: a pipe, a lock, a device. Each kind has names of its own.
+pub type Name = Arc<str>;
+
+/// One thing that a task does.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Uses a CPU for so long.
+    Run(Span),
+    /// Blocks, and is woken by a timer.
+    Sleep(Span),
+    /// Blocks until the next time of its own timer, of which it has as many as it uses.
+    Timer {
+        /// Which one.
+        timer: usize,
+        /// From one time to the next, ns.
+        period_ns: u64,
+        /// What becomes of times that the task missed: they are made up for at once, or
+        /// counting starts anew.
+        keeps_schedule: bool,
+    },
+    /// `sched_yield()`.
+    Yield,
+    /// Bears a task that goes its own way.
+    Fork(Arc<TaskSpec>),
+    /// Blocks until all tasks that it bore have exited.
+    Join,
+    /// Blocks on one operation of a device.
+    Io(Name),
+    /// Writes so many messages to a pipe, and blocks while it is full.
+    Write(Name, u64),
+    /// Reads so many messages from a pipe, and blocks while it is empty.
+    Read(Name, u64),
+    /// Takes a mutex, and blocks while another task has it.
+    Lock(Name),
+    /// Gives it back.
+    Unlock(Name),
+    /// Waits until all parties have come.
+    Barrier(Name),
+    /// Posts a semaphore so often.
+    Wake(Name, u64),
+    /// Takes one off a semaphore, and blocks while there is none.
+    Wait(Name),
+    /// Wakes who waits for a condition now: one, or all. Nobody else hears of it.
+    Signal {
+        /// The condition.
+        condition: Name,
+        /// Whether all are woken.
+        all: bool,
+    },
+    /// Waits for a condition, without a mutex that it has, which it takes again after.
+    Await {
+        /// The condition.
+        condition: Name,
+        /// The mutex.
+        lock: Option<Name>,
+    },
+    /// Takes a request that arrived, and blocks while there is none.
+    Accept(Name),
+    /// A request of its own arrives: when the task last woke, unless it has run since.
+    Begin,
+    /// The requests that it has are answered.
+    End,
+    /// So many units of work are done.
+    Done(u64),
+    /// The steps before, as many as `back`, are gone through so often in all. See
+    /// [`TaskSpec::repeat`].
+    Again {
+        /// How many steps belong to it.
+        back: usize,
+        /// How often.
+        times: u64,
+    },
+}
+
+/// How far a task is in a step that may block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It has not begun.
+    #[default]
+    Fresh,
+    /// It waits, and must see itself whether what it waits for is there.
+    Waits,
+    /// It waits for tasks that it bore.
+    Joins,
+    /// It burns CPU time until it is let go.
+    Spins,
+    /// It was let go.
+    Released,
+    /// So many messages are left to pass.
+    Left(u64),
+}
+
+/// How far a task is in what it does, beside the place in its list of steps.
+#[derive(Default)]
+pub(crate) struct Doing {
+    pub stage: Stage,
+    /// The loops that it is in, inner ones last: where each ends, and its how manieth pass.
+    loops: Vec<(usize, u64)>,
+    /// When it woke, if it has not run since.
+    woke: Option<u64>,
+    /// Times of its timers.
+    pub timers: Vec<Option<u64>>,
+    /// What it works on.
+    pub requests: VecDeque<Request>,
+    pub parent: Option<TaskId>,
+    /// Those of the tasks that it bore that live.
+    pub children: u64,
+    pub locks: u64,
+    /// How long its requests took, ns, in the order of their ends.
+    pub responses_ns: Vec<u64>,
+    /// Units of work, requests included.
+    pub done: u64,
+}
+
+impl Doing {
+    /// Whether the present step has begun and not ended.
+    pub fn begun(&self) -> bool {
+        self.stage != Stage::Fresh
+    }
+
+    pub fn wakes(&mut self, now: u64) {
+        self.woke = Some(now);
+    }
+
+    pub fn runs(&mut self) {
+        self.woke = None;
+    }
+
+    /// When a request of its own arrived that it begins now.
+    pub fn arrived(&mut self, now: u64) -> u64 {
+        self.woke.take().unwrap_or(now)
+    }
+
+    /// At the end of a loop: whether it has to be gone through again.
+    pub fn again(&mut self, end: usize, times: u64) -> bool {
+        if self.loops.last().is_none_or(|(there, _)| *there != end) {
+            self.loops.push((end, 1));
+        }
+        match self.loops.last_mut() {
+            Some((_, pass)) if *pass < times => {
+                *pass += 1;
+                true
+            }
+            _ => {
+                self.loops.pop();
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_within_loops_are_gone_through_as_often_as_they_say() {
+        // Two steps three times, within four passes: ends at 2 and 4.
+        let (mut doing, mut inner) = (Doing::default(), 0);
+        for _ in 0..2 {
+            let mut passes = 0;
+            loop {
+                passes += 1;
+                inner += 1;
+                while doing.again(2, 3) {
+                    inner += 1;
+                }
+                if !doing.again(4, 4) {
+                    break;
+                }
+            }
+            assert_eq!(passes, 4);
+        }
+        assert_eq!(inner, 2 * 4 * 3);
+        assert!(!doing.again(4, 1), "once is no loop");
+    }
+}

@@ -1,0 +1,265 @@
+//! CPUs that go and come: nobody is left behind, and policies hear of it in the kernel's
+//! order.
+
+use crate::level1::{any_policy, any_tasks_in, change_any_task, loaded};
+use metasched_sim::abi::CpuMask;
+use metasched_sim::kernel::Kernel;
+use metasched_sim::metasched::{POLICIES, reap, replace_root};
+use metasched_sim::random::Random;
+use metasched_sim::{Machine, Scenario, TaskSpec, exactly, ms, policy, seeds, us};
+
+static FAULTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfaults-native.so"));
+
+/// A condition of the scenario's own.
+fn expect(kernel: &mut Kernel, holds: bool, what: &str) {
+    if !holds {
+        kernel.fail("expectation", what);
+    }
+}
+
+pub(crate) fn off(kernel: &mut Kernel, cpu: usize) {
+    let done = kernel.cpu_off(cpu);
+    expect(kernel, done, &format!("CPU {cpu} cannot go off line"));
+}
+
+#[test]
+fn nothing_runs_on_a_cpu_that_is_off_line() {
+    for name in POLICIES {
+        let outcome = loaded(&format!("{name} loses a CPU"), name, 4)
+            .at(ms(100), |kernel| off(kernel, 2))
+            .traced()
+            .run_for(ms(400))
+            .pass();
+        // What is there when it goes comes to run once more, and is pushed away.
+        let late = |line: &&str| {
+            let at: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
+            at > ms(101) && line.contains("cpu2 ") && line.ends_with("start")
+        };
+        let ran = outcome.trace.lines().filter(late).count();
+        assert_eq!(ran, 0, "under {name}");
+        for (task, figures) in outcome.all() {
+            assert!(figures.ran_ns > ms(5), "{task} ran for {} ns under {name}", figures.ran_ns);
+        }
+    }
+}
+
+#[test]
+fn a_cpu_that_comes_back_is_used_again() {
+    for name in POLICIES {
+        let outcome = policy("two hogs", name)
+            .cpus(2)
+            .tasks(2, |i| TaskSpec::hog(format!("hog {i}")))
+            .at(ms(100), |kernel| off(kernel, 1))
+            .at(ms(500), |kernel| {
+                let done = kernel.cpu_on(1);
+                expect(kernel, done, "it does not come back");
+            })
+            .run_for(ms(1_000))
+            .pass();
+        let ran: u64 = outcome.all().map(|(_, figures)| figures.ran_ns).sum();
+        // One CPU for 400 ms, two for the rest; a task that waits is taken along by the
+        // next slice that ends.
+        assert!(ran.abs_diff(ms(1_600)) <= ms(30), "{} ms under {name}", ran / ms(1));
+    }
+}
+
+#[test]
+fn a_task_that_has_nowhere_else_to_run_may_run_anywhere() {
+    for name in POLICIES {
+        let outcome = policy("pinned where a CPU goes", name)
+            .cpus(2)
+            .task(TaskSpec::hog("running").only_on([1]))
+            .task(TaskSpec::hog("queued").only_on([1]))
+            .task(
+                TaskSpec::named("asleep")
+                    .only_on([1])
+                    .run(exactly(us(500)))
+                    .sleep(exactly(ms(30)))
+                    .for_ever(),
+            )
+            .at(ms(100), |kernel| off(kernel, 1))
+            .waits_at_most(ms(150))
+            .run_for(ms(1_000))
+            .pass();
+        for (task, figures) in outcome.all() {
+            let least = if task == "asleep" { ms(3) } else { ms(400) };
+            assert!(figures.ran_ns > least, "{task} ran for {} ns", figures.ran_ns);
+        }
+    }
+}
+
+#[test]
+fn a_policy_that_leaves_pinned_tasks_behind_is_caught() {
+    let run = |ops: &str| {
+        Scenario::of(format!("pinned under {ops}"), FAULTS, ops)
+            .cpus(2)
+            .tasks(2, |i| TaskSpec::hog(format!("pinned {i}")).only_on([1]))
+            .at(ms(100), |kernel| off(kernel, 1))
+            .run_for(ms(3_000))
+            .run()
+    };
+    run("hotplug_honest").unwrap();
+    let Err(failure) = run("leaves_tasks_behind") else { panic!("not caught") };
+    assert_eq!(failure.check, "waiting_bounded");
+}
+
+#[test]
+fn callbacks_keep_their_order_while_cpus_come_and_go() {
+    let mut run = Scenario::of("every callback under hotplug", FAULTS, "every_callback_hotplug")
+        .cpus(4)
+        .tasks(3, |i| TaskSpec::hog(format!("hog {i}")))
+        .tasks(3, |i| TaskSpec::hog(format!("pinned {i}")).only_on([i + 1]))
+        .tasks(6, |i| {
+            TaskSpec::named(format!("sleeper {i}"))
+                .run(exactly(us(700)))
+                .sleep(exactly(ms(2) + us(i as u64)))
+                .for_ever()
+        });
+    for i in 0..20 {
+        let cpu = 1 + i as usize % 3;
+        run = run.at(ms(20 * i + 10), move |kernel| off(kernel, cpu)).at(
+            ms(20 * i + 25),
+            move |kernel| {
+                kernel.cpu_on(cpu);
+            },
+        );
+    }
+    run.at(ms(900), |kernel| {
+        // Each pinned task has its affinity broken once, when its CPU first goes.
+        for (counter, expected) in [("offlines", 20), ("onlines", 20), ("cpumasks", 3)] {
+            let seen = unsafe { *kernel.image().required(counter).unwrap().cast::<u64>() };
+            expect(kernel, seen == expected, &format!("{seen} {counter}"));
+        }
+    })
+    .run_for(ms(901))
+    .pass();
+}
+
+#[test]
+fn a_policy_without_the_callbacks_leaves_and_asks_for_a_restart() {
+    let outcome = Scenario::of("no callbacks for it", FAULTS, "honest")
+        .cpus(2)
+        .tasks(4, |i| TaskSpec::hog(format!("hog {i}")))
+        .at(ms(100), |kernel| off(kernel, 1))
+        .at(ms(300), |kernel| {
+            let loaded = kernel.loaded();
+            expect(kernel, loaded.is_none(), "it is still there");
+        })
+        .run_for(ms(500))
+        .pass();
+    let exit = outcome.exit.as_ref().expect("it left");
+    assert_eq!(exit.message, "cpu 1 going offline, exiting scheduler");
+    assert_eq!((exit.kind, exit.code), (66, 1 << 48 | 1 << 32));
+    for (task, figures) in outcome.all() {
+        assert!(figures.ran_ns > ms(100), "{task} ran for {} ns", figures.ran_ns);
+    }
+}
+
+#[test]
+fn the_last_cpu_stays() {
+    policy("down to one", "fifo")
+        .cpus(3)
+        .tasks(5, |i| TaskSpec::hog(format!("hog {i}")))
+        .at(ms(10), |kernel| {
+            off(kernel, 0);
+            off(kernel, 2);
+            let refused = !kernel.cpu_off(1) && !kernel.cpu_off(0);
+            expect(kernel, refused, "the last one went");
+        })
+        .run_for(ms(300))
+        .pass();
+}
+
+#[test]
+fn an_affinity_without_a_cpu_on_line_is_refused() {
+    policy("an affinity to nothing", "fifo")
+        .cpus(2)
+        .task(TaskSpec::hog("hog").only_on([0]))
+        .at(ms(10), |kernel| {
+            off(kernel, 1);
+            let hog = kernel.task_named("hog");
+            kernel.set_affinity(hog, CpuMask::one(1));
+        })
+        .run_for(ms(200))
+        .pass();
+}
+
+#[test]
+fn a_kick_to_a_cpu_that_is_off_does_nothing() {
+    // Replacing the lane kicks every CPU, also the one that is gone.
+    let outcome = loaded("kicks into the void", "fifo", 3)
+        .at(ms(50), |kernel| off(kernel, 2))
+        .at(ms(100), |kernel| replace_root(kernel, "vtime"))
+        .traced()
+        .run_for(ms(300))
+        .pass();
+    let after = outcome.trace.lines().skip_while(|line| !line.contains("replace the root"));
+    assert!(after.clone().count() > 100);
+    let happens = |line: &&str| line.contains("cpu2 ") && !line.contains(" kick");
+    assert_eq!(after.filter(happens).count(), 0);
+}
+
+/// Until when anything changes.
+const CHANGES: u64 = ms(300);
+const LONGEST_WAIT: u64 = ms(1_500);
+
+/// Any machine, any tasks, and CPUs that go and come at any moment, beside lanes that are
+/// replaced and affinities that change. Then all are back, and everybody must come to run.
+fn anything(seed: u64) -> Scenario {
+    let mut random = Random::new(seed ^ 0x0ff);
+    let mut run = any_tasks_in(&["", "a"], "CPUs at random", 16, &mut random);
+    for _ in 0..random.within(1, 30) {
+        let (which, bits, policy) = (random.bits(), random.bits(), any_policy(&mut random));
+        run = run.at(random.within(0, CHANGES), move |kernel| {
+            let cpu = which as usize % kernel.nr_cpus();
+            match bits % 5 {
+                0 | 1 => {
+                    kernel.cpu_off(cpu);
+                }
+                2 => {
+                    kernel.cpu_on(cpu);
+                }
+                3 => change_any_task(kernel, which, bits, 100),
+                _ => {
+                    replace_root(kernel, policy);
+                    reap(kernel);
+                }
+            }
+        });
+    }
+    run.at(CHANGES, |kernel| {
+        for cpu in 0..kernel.nr_cpus() {
+            kernel.cpu_on(cpu);
+        }
+    })
+    .seed(seed)
+    // As in the kernel, a CPU that has gone may still be marked as idle. Who is sent there,
+    // once for each, ends up in the local queue of the lowest CPU, behind a slice or more.
+    .idle_at_most(ms(400))
+    .waits_at_most(LONGEST_WAIT)
+    .run_for(CHANGES + LONGEST_WAIT + ms(1))
+}
+
+#[test]
+fn cpus_may_go_and_come_at_any_moment() {
+    for seed in seeds(200) {
+        anything(seed).pass();
+    }
+}
+
+#[test]
+fn siblings_of_a_cpu_that_is_off_make_a_core() {
+    // CPU 1 is gone, so that CPU 0 is a whole core, and idle ones are found on 2 and 3.
+    let outcome = policy("half a core", "vtime")
+        .machine(Machine::new(4, 1, 1, true).unwrap())
+        .tasks(6, |i| {
+            TaskSpec::named(format!("sleeper {i}"))
+                .run(exactly(us(900)))
+                .sleep(exactly(ms(1)))
+                .for_ever()
+        })
+        .at(ms(20), |kernel| off(kernel, 1))
+        .run_for(ms(500))
+        .pass();
+    assert!(outcome.all().all(|(_, figures)| figures.ran_ns > ms(50)));
+}

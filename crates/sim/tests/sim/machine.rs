@@ -1,0 +1,214 @@
+//! The machine under the policies: where a task goes that wakes, and what it costs.
+
+use crate::level1::loaded;
+use metasched_sim::metasched::POLICIES;
+use metasched_sim::{
+    Costs, Machine, Outcome, Scenario, TaskSpec, between, exactly, ms, policy, us,
+};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// A task that last ran on CPU `last` wakes on this machine while those in `busy` run hogs:
+/// the CPU that it comes to.
+fn wakes_on(machine: &Machine, last: usize, busy: &[usize], seed: u64) -> usize {
+    let found = Rc::new(Cell::new(usize::MAX));
+    let seen = Rc::clone(&found);
+    let all = machine.all();
+    let mut run = policy("where it wakes", "fifo").machine(machine.clone()).seed(seed);
+    for cpu in busy {
+        run = run.task(TaskSpec::hog(format!("hog {cpu}")).only_on([*cpu]).arrives(ms(5)));
+    }
+    run.task(
+        TaskSpec::named("it")
+            .only_on([last])
+            .run(exactly(us(100)))
+            .sleep(exactly(ms(50)))
+            .run(exactly(ms(20))),
+    )
+    .at(ms(20), move |kernel| {
+        let it = kernel.task_named("it");
+        kernel.set_affinity(it, all);
+    })
+    .at(ms(51), move |kernel| {
+        let it = kernel.task_named("it");
+        seen.set(kernel.cpu_of(it));
+    })
+    .run_for(ms(60))
+    .pass();
+    found.get()
+}
+
+/// Whatever the seed, it wakes on one of these.
+fn wakes_within(machine: &Machine, last: usize, busy: &[usize], expected: &[usize]) {
+    for seed in 1..=8 {
+        let cpu = wakes_on(machine, last, busy, seed);
+        assert!(
+            expected.contains(&cpu),
+            "from CPU {last} beside {busy:?} it went to {cpu}, not to one of {expected:?}"
+        );
+    }
+}
+
+#[test]
+fn a_wholly_idle_core_comes_before_the_idle_sibling_of_a_busy_one() {
+    let machine = Machine::new(4, 1, 1, true).unwrap();
+    wakes_within(&machine, 1, &[], &[1]);
+    wakes_within(&machine, 1, &[0], &[2, 3]);
+    // No core is wholly idle: the CPU that it was on, then its sibling, then any.
+    wakes_within(&machine, 1, &[0, 2], &[1]);
+    wakes_within(&machine, 0, &[0, 2], &[1]);
+    wakes_within(&machine, 1, &[0, 1, 2], &[3]);
+    // Without SMT the CPU that it was on is as good as any.
+    wakes_within(&Machine::cpus(4), 1, &[0], &[1]);
+}
+
+#[test]
+fn its_cache_comes_before_its_node_and_its_node_before_the_rest() {
+    let machine = Machine::new(8, 4, 2, false).unwrap();
+    wakes_within(&machine, 0, &[0], &[1]);
+    wakes_within(&machine, 0, &[0, 1], &[2, 3]);
+    wakes_within(&machine, 5, &[4, 5], &[6, 7]);
+    wakes_within(&machine, 0, &[0, 1, 2, 3], &[4, 5, 6, 7]);
+}
+
+#[test]
+fn a_wholly_idle_core_far_away_comes_before_a_sibling_near_by() {
+    let machine = Machine::new(8, 2, 2, true).unwrap();
+    wakes_within(&machine, 0, &[0, 2], &[4, 5, 6, 7]);
+    wakes_within(&machine, 0, &[0], &[2, 3]);
+}
+
+/// Six hogs on two CPUs, and a task that is woken on the one where it did not run.
+fn priced(costs: Costs) -> Outcome {
+    policy("a machine with costs", "fifo")
+        .machine(Machine::new(2, 2, 2, false).unwrap().costs(costs))
+        .tasks(6, |i| TaskSpec::hog(format!("hog {i}")))
+        .tasks(2, |i| {
+            TaskSpec::named(format!("sleeper {i}"))
+                .run(between(us(50), us(500)))
+                .sleep(between(us(500), ms(3)))
+                .for_ever()
+        })
+        .run_for(ms(1_000))
+        .pass()
+}
+
+/// What tasks ran on a machine where each had nothing but them.
+fn ran(outcome: &Outcome) -> u64 {
+    outcome.all().map(|(_, figures)| figures.ran_ns).sum()
+}
+
+#[test]
+fn what_the_kernel_takes_is_nobodys_run_time() {
+    let free = priced(Costs::default());
+    assert_eq!(free.lost_ns, 0);
+    for (name, costs) in [
+        ("switches", Costs { switch_ns: us(20), ..Costs::default() }),
+        ("migrations", Costs { migration_across_ns: us(200), ..Costs::default() }),
+        ("callbacks", Costs { callback_ns: us(2), ..Costs::default() }),
+    ] {
+        let outcome = priced(costs);
+        assert!(outcome.lost_ns > ms(1), "{name} cost {} us", outcome.lost_ns / 1_000);
+        // Both CPUs are always busy: what is not lost is run, but for the first interrupts.
+        let whole = ran(&outcome) + outcome.lost_ns;
+        assert!(whole.abs_diff(2 * ms(1_000)) < us(100), "{name}: {whole} ns in all");
+    }
+}
+
+#[test]
+fn a_switch_costs_what_it_is_said_to() {
+    let outcome = priced(Costs { switch_ns: us(20), ..Costs::default() });
+    let per_switch = outcome.lost_ns / outcome.switches;
+    assert!((us(19)..=us(20)).contains(&per_switch), "{per_switch} ns each");
+}
+
+#[test]
+fn a_move_within_a_cache_is_not_charged_as_one_across_nodes() {
+    let migrations = |llcs, nodes| {
+        let costs = Costs { migration_across_ns: us(100), ..Costs::default() };
+        let machine = Machine::new(2, llcs, nodes, false).unwrap().costs(costs);
+        let run = policy("two CPUs", "fifo").machine(machine);
+        run.tasks(5, |i| TaskSpec::hog(format!("hog {i}"))).run_for(ms(1_000)).pass().lost_ns
+    };
+    assert!(migrations(2, 2) > ms(1));
+    assert_eq!(migrations(2, 1), 0);
+    assert_eq!(migrations(1, 1), 0);
+}
+
+#[test]
+fn ticks_come_as_often_as_the_machine_says() {
+    for hz in [100, 250, 1_000] {
+        let machine = Machine::cpus(1).hz(hz).unwrap();
+        let tick = machine.tick_ns();
+        let outcome = policy("slices end at ticks", "fifo")
+            .machine(machine)
+            .tasks(2, |i| TaskSpec::hog(format!("hog {i}")))
+            .run_for(ms(2_000))
+            .pass();
+        // The default slice of 20 ms, and the rest of the tick in which it ends.
+        let longest = outcome.task("hog 1").longest_wait_ns;
+        assert!(longest <= ms(20) + tick + us(10), "{hz} Hz: {longest} ns");
+        assert!(hz != 100 || longest > ms(24), "{hz} Hz: {longest} ns");
+    }
+}
+
+/// A machine of each kind.
+fn machines() -> Vec<Machine> {
+    [(2, 1, 1, true), (16, 4, 2, true), (12, 4, 4, false), (64, 8, 2, true)]
+        .map(|(cpus, llcs, nodes, smt)| Machine::new(cpus, llcs, nodes, smt).unwrap())
+        .into()
+}
+
+#[test]
+fn every_policy_keeps_its_promises_on_every_machine() {
+    for machine in machines() {
+        for name in POLICIES {
+            let costs = Costs {
+                switch_ns: 1_500,
+                migration_core_ns: 500,
+                migration_llc_ns: us(3),
+                migration_node_ns: us(8),
+                migration_across_ns: us(25),
+                callback_ns: 200,
+            };
+            let run = loaded(&format!("{name} on {machine}"), name, machine.nr_cpus())
+                .machine(machine.clone().costs(costs))
+                .run_for(ms(400));
+            let outcome = run.pass();
+            for (task, figures) in outcome.all() {
+                assert!(figures.ran_ns > 0, "{task} never ran under {name} on {machine}");
+            }
+        }
+    }
+}
+
+#[test]
+fn five_hundred_cpus_run() {
+    let machine = Machine::new(512, 32, 4, true).unwrap();
+    let outcome = policy("a large machine", "vtime")
+        .machine(machine)
+        .tasks(600, |i| TaskSpec::hog(format!("hog {i}")))
+        .tasks(600, |i| {
+            TaskSpec::named(format!("sleeper {i}"))
+                .run(between(us(50), ms(2)))
+                .sleep(between(us(100), ms(10)))
+                .for_ever()
+        })
+        .run_for(ms(50))
+        .pass();
+    assert!(outcome.all().all(|(_, figures)| figures.ran_ns > 0), "somebody never ran");
+}
+
+#[test]
+fn a_flag_that_is_not_modelled_is_refused_by_name() {
+    static FAULTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfaults-native.so"));
+    for (ops, name) in [
+        ("idle_per_node", "SCX_OPS_BUILTIN_IDLE_PER_NODE"),
+        ("switch_partial", "SCX_OPS_SWITCH_PARTIAL"),
+        ("long_patience", "31000 ms is longer than the kernel takes"),
+    ] {
+        let Err(failure) = Scenario::of(ops, FAULTS, ops).run() else { panic!("{ops} runs") };
+        assert_eq!(failure.check, "load");
+        assert!(failure.message.contains(name), "{}", failure.message);
+    }
+}
