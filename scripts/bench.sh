@@ -9,6 +9,8 @@
 # (METASCHED_OUT in the bench's environment).
 #
 # Environment: BENCH_TIMEOUT   time for the guest (default 3600s)
+#              BENCH_COUNTED   1: one CPU, and a clock that counts instructions; slow, and what
+#                              else the machine does has no part in the figures
 #              GUEST_KERNEL    a kernel version for the guest (default: the newest sound one)
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
@@ -37,7 +39,9 @@ bench() {
 		"target/release/bench-$name" "$@"
 	else
 		# In parallel: figures of throughput and latency.
-		target/release/metasched vm --cpus 2 --memory 4G --thread multi \
+		local machine=(--cpus 2 --thread multi)
+		[ -z "${BENCH_COUNTED:-}" ] || machine=(--cpus 1 --thread counted)
+		target/release/metasched vm "${machine[@]}" --memory 4G \
 			--timeout "${BENCH_TIMEOUT:-3600s}" ${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} \
 			--rw "$METASCHED_OUT" --env METASCHED_OUT="$METASCHED_OUT" -- \
 			"$PWD/target/release/bench-$name" "$@"
