@@ -287,6 +287,6 @@ mod tests {
     #[test]
     fn a_wrong_word_is_answered_with_the_right_ones() {
         let e = "both".parse::<Thread>().unwrap_err();
-        assert!(e.to_string().contains("none of multi, single, auto"), "{e}");
+        assert!(e.to_string().contains("none of multi, single, counted, auto"), "{e}");
     }
 }
