@@ -20,6 +20,7 @@ fn main() {
     let policies = read_policies(&root.join("policies/policies.def"));
     write_policy_sources(&root, &policies, &out);
     write_policy_modules(&root, &policies, &out);
+    write_options(&root, &policies, &out);
 
     let native = Native { compiler: find_compiler(), root: root.clone(), out: out.clone() };
     let seam = native.object(&here.join("seam/seam.c"), false);
@@ -70,6 +71,32 @@ fn write_policy_sources(root: &Path, policies: &[String], out: &Path) {
     }
     fs::write(out.join("policies.gen.h"), includes).expect("OUT_DIR is writable");
     fs::write(out.join("policies.rs"), format!("&{policies:?}")).expect("OUT_DIR is writable");
+}
+
+/// Every policy's options with their ranges, for Rust. `policies/*/options.h` declares each
+/// in a line `OPTION(policy, name, unit, default, min, max,`.
+fn write_options(root: &Path, policies: &[String], out: &Path) {
+    let mut rows = String::new();
+    for policy in policies {
+        let path = root.join(format!("policies/{policy}/options.h"));
+        let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let declared = text.lines().filter_map(|line| line.trim_start().strip_prefix("OPTION("));
+        for (index, row) in declared.enumerate() {
+            let fields: Vec<&str> = row.split(',').map(str::trim).collect();
+            let number = |place: usize| -> u64 {
+                let field = fields.get(place).and_then(|field| field.parse().ok());
+                field.unwrap_or_else(|| panic!("{}: '{row}' is no option", path.display()))
+            };
+            let (name, default, min, max) = (fields[1], number(3), number(4), number(5));
+            writeln!(
+                rows,
+                "OptionRange {{ policy: {policy:?}, name: {name:?}, index: {index}, \
+                 default: {default}, min: {min}, max: {max} }},"
+            )
+            .expect("a String");
+        }
+    }
+    fs::write(out.join("options.rs"), format!("&[{rows}]")).expect("OUT_DIR is writable");
 }
 
 /// A module for each policy's `tests.rs`, so that a new policy needs no edit here.

@@ -19,6 +19,7 @@ int start_turns(struct cycle_args *args);
 int stop_turns(void *unused);
 extern struct cycle cycle;
 extern u64 quarantined;
+extern u64 served;
 
 /* One lane, for src/metasched.rs. */
 struct sim_lane {
@@ -31,11 +32,13 @@ struct sim_lane {
 	u32 app;
 	u32 weight;
 	u32 quarantined;
+	u32 served;
+	u32 pad;
 };
 
 const u32 sim_lanes_max = LANES_MAX;
 
-void sim_read_lane(u32 slot, struct sim_lane *out)
+static void sim_read_lane(u32 slot, struct sim_lane *out)
 {
 	const struct meta_lane *l = &lanes[slot];
 
@@ -48,6 +51,16 @@ void sim_read_lane(u32 slot, struct sim_lane *out)
 	out->app = l->app;
 	out->weight = l->weight;
 	out->quarantined = l->quarantined;
+	out->served = served >> slot & 1;
+}
+
+/* All of them at once. */
+void sim_read_lanes(struct sim_lane *out)
+{
+	u32 slot;
+
+	for (slot = 0; slot < LANES_MAX; slot++)
+		sim_read_lane(slot, &out[slot]);
 }
 
 int sim_replace_root(u32 policy, u32 weight)
@@ -57,18 +70,21 @@ int sim_replace_root(u32 policy, u32 weight)
 	return replace_root(&args);
 }
 
-int sim_set_app(u32 app, u64 policy_and_weight)
+int sim_set_app(struct app_args *args)
 {
-	struct app_args args = {
-		.app = app,
-		.policy = policy_and_weight >> 32,
-		.weight = (u32)policy_and_weight,
-	};
-	u32 i;
+	return set_app(args);
+}
 
-	for (i = 0; i < LANE_OPTIONS_MAX; i++)
-		args.options[i] = ~0ULL;
-	return set_app(&args);
+/* An option of the lane in force of an application, or of the root's. */
+int sim_set_option(u64 app_and_option, u64 value)
+{
+	struct lane_args args = {
+		.app = app_and_option >> 32,
+		.option = (u32)app_and_option,
+		.value = value,
+	};
+
+	return set_lane(&args);
 }
 
 int sim_drop_app(u32 app)

@@ -11,7 +11,7 @@ use crate::kfuncs::Host;
 use crate::maps::Maps;
 use crate::random::Random;
 use crate::task::{Next, Raw, Task, TaskId, TaskSpec};
-use crate::trace::{Observed, Trace, What};
+use crate::trace::{Observed, Quota, Trace, What};
 use metasched_base::Result;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -38,6 +38,10 @@ pub struct Fault {
     /// When, ns since the start.
     pub at: u64,
 }
+
+/// In place of a callback's name: what user space calls, and what a timer does.
+pub(crate) const PROGRAM: &str = "a system-call program";
+pub(crate) const TIMER: &str = "a timer's callback";
 
 /// What a program does at a given time, given the kernel.
 pub type Act = Arc<dyn Fn(&mut Kernel)>;
@@ -146,6 +150,33 @@ pub struct Kernel {
     checkers: Vec<Box<dyn Checker>>,
     trace: Trace,
     fault: Option<Fault>,
+    /// What happens between two events, by how many were handled before.
+    between: BTreeMap<u64, Vec<Act>>,
+    /// The policy has been taken away, see `detach.rs`.
+    pub(crate) detached: bool,
+}
+
+/// The task that a callback is about, by its first argument.
+fn task_of_callback(name: &str, arg: u64) -> Option<TaskId> {
+    const OF_TASKS: [&str; 15] = [
+        "select_cpu",
+        "enqueue",
+        "dequeue",
+        "tick",
+        "runnable",
+        "running",
+        "stopping",
+        "quiescent",
+        "yield",
+        "set_weight",
+        "set_cpumask",
+        "init_task",
+        "exit_task",
+        "enable",
+        "disable",
+    ];
+    let task = arg as *const crate::abi::TaskStruct;
+    OF_TASKS.contains(&name).then(|| TaskId(unsafe { (*task).pid } as usize - 1))
 }
 
 impl Kernel {
@@ -194,6 +225,8 @@ impl Kernel {
             checkers: Vec::new(),
             trace: Trace::new(whole_trace),
             fault: None,
+            between: BTreeMap::new(),
+            detached: false,
         };
         kernel.refuse_unmodelled_callbacks()?;
         let result = kernel.call(kernel.ops.init, "init", 0, May::Sleep, [0; 3]) as i32;
@@ -221,9 +254,15 @@ impl Kernel {
     }
 
     /// Tells the checkers how the machine stands before anything happens.
-    pub fn observe_all_idle(&mut self) {
+    pub fn observe_start(&mut self) {
         for cpu in 0..self.cpus.len() {
             self.observe(cpu, None, What::Idle);
+        }
+        for (id, above) in self.cgroups.all() {
+            self.observe(0, None, What::Cgroup { id, above });
+        }
+        for id in self.user.keys().copied().collect::<Vec<_>>() {
+            self.observe(0, None, What::MakeQueue(id));
         }
     }
 
@@ -284,6 +323,18 @@ impl Kernel {
     ) -> u64 {
         // No callback has more than four; those that it has not are not looked at.
         let arg = |place: usize| args.get(place).copied().unwrap_or(0);
+        if self.fault.is_some() {
+            return 0;
+        }
+        // Programs and timers are the scheduler's own: the kernel has no order for them.
+        if !self.detached && ![PROGRAM, TIMER].contains(&name) {
+            let within = self.context.callback;
+            self.observe(
+                cpu,
+                task_of_callback(name, arg(0)),
+                What::Call { callback: name, within },
+            );
+        }
         if callback.is_null() || self.fault.is_some() {
             return 0;
         }
@@ -305,7 +356,7 @@ impl Kernel {
     /// When the image has no such function.
     pub fn program(&mut self, name: &str, [a, b]: [u64; 2]) -> Result<i32> {
         let program = self.image.required(name)?;
-        Ok(self.call(program, "a system-call program", 0, May::Sleep, [a, b, 0]) as i32)
+        Ok(self.call(program, PROGRAM, 0, May::Sleep, [a, b, 0]) as i32)
     }
 
     /// Runs a function of the image as the callback of a timer, which may not sleep, and
@@ -315,7 +366,7 @@ impl Kernel {
     /// When the image has no such function.
     pub fn timer(&mut self, name: &str) -> Result<i32> {
         let callback = self.image.required(name)?;
-        Ok(self.call(callback, "a timer's callback", 0, May::Look, [0; 3]) as i32)
+        Ok(self.call(callback, TIMER, 0, May::Look, [0; 3]) as i32)
     }
 
     /// The image, to look at the program's globals.
@@ -345,6 +396,17 @@ impl Kernel {
     /// Does something at a given time.
     pub fn act_at(&mut self, at: u64, act: Act) {
         self.schedule_at(at, Event::Act(act));
+    }
+
+    /// Does something right after the `handled`-th event of the run, before anything else
+    /// can happen.
+    pub fn act_after(&mut self, handled: u64, act: Act) {
+        self.between.entry(handled).or_default().push(act);
+    }
+
+    /// How many events the engine has handled.
+    pub fn handled(&self) -> u64 {
+        self.handled
     }
 
     /// Leaves a mark in the trace.
@@ -381,6 +443,10 @@ impl Kernel {
                 self.fail("livelock", "time does not advance any more");
             }
             self.handle(event);
+            for act in self.between.remove(&self.handled).unwrap_or_default() {
+                act(self);
+                self.run_deferred();
+            }
         }
         if self.fault.is_none() {
             self.now = end;
@@ -435,7 +501,9 @@ impl Kernel {
         if self.tasks[id.0].c().scx.disallow {
             self.fail("refused", "ops.init_task set disallow, which is not modelled");
         }
+        let cgroup = unsafe { (*(*(*css_set).dfl_cgrp).kn).id };
         self.observe(cpu, Some(id), What::Arrive { weight, allowed: Rc::new(allowed) });
+        self.observe(cpu, Some(id), What::Member(cgroup));
         self.call(self.ops.enable, "enable", cpu, May::Look, [p, 0, 0]);
         self.call(self.ops.set_weight, "set_weight", cpu, May::Look, [p, weight.into(), 0]);
         id
@@ -494,6 +562,11 @@ impl Kernel {
                 self.retire(id);
             }
         }
+        self.tell_exit();
+    }
+
+    /// ops.exit: nothing is asked of the policy any more.
+    pub(crate) fn tell_exit(&mut self) {
         let mut info = ExitInfo {
             kind: scx::EXIT_UNREG,
             exit_code: 0,
@@ -529,6 +602,8 @@ impl Kernel {
 
     fn tell_of_cgroups(&mut self) {
         for cgroup in self.cgroups.take_new() {
+            let (id, above) = unsafe { (*cgroup).id_and_above() };
+            self.observe(0, None, What::Cgroup { id, above });
             let mut args = CgroupInitArgs {
                 weight: 100,
                 bw_period_us: 100_000,
@@ -545,6 +620,13 @@ impl Kernel {
 
     /// Writes `cpu.max` of a cgroup, and `cpu.max.burst`; no quota means "max".
     pub fn set_cgroup_max(&mut self, path: &str, period_us: u64, quota_us: u64, burst_us: u64) {
+        let id = self.cgroup_id(path);
+        let quota = (quota_us != NO_QUOTA).then_some(Quota {
+            quota_ns: quota_us * 1_000,
+            period_ns: period_us * 1_000,
+            burst_ns: burst_us * 1_000,
+        });
+        self.observe(0, None, What::Limit { cgroup: id, quota });
         let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
         let callback = self.ops.cgroup_set_bandwidth;
         let args = [cgroup, period_us, quota_us, burst_us];
@@ -555,8 +637,29 @@ impl Kernel {
     /// controller is not enabled.
     pub fn move_to_cgroup(&mut self, task: TaskId, path: &str) {
         self.note(&format!("task {} moves to cgroup '{path}'", task.0));
-        let css_set = self.css_set(path);
+        let (id, css_set) = (self.cgroup_id(path), self.css_set(path));
+        self.observe(self.tasks[task.0].cpu, Some(task), What::Member(id));
         self.tasks[task.0].c_mut().cgroups = css_set;
+    }
+
+    /// Removes a cgroup; false where rmdir() refuses: a task is in it, or a cgroup below it,
+    /// or it is not there.
+    pub fn remove_cgroup(&mut self, path: &str) -> bool {
+        let Some(css_set) = self.cgroups.existing(path) else { return false };
+        if self.tasks.iter().any(|task| !task.dead && task.c().cgroups == css_set) {
+            return false;
+        }
+        let Some(cgroup) = self.cgroups.remove(path) else { return false };
+        let (id, _) = unsafe { (*cgroup).id_and_above() };
+        self.observe(0, None, What::Limit { cgroup: id, quota: None });
+        let args = [cgroup as u64, 0, 0];
+        self.call(self.ops.cgroup_exit, "cgroup_exit", 0, May::Sleep, args);
+        true
+    }
+
+    /// Faults stop: checkers demand progress from now on.
+    pub fn calm(&mut self) {
+        self.observe(0, None, What::Calm);
     }
 
     /// Writes `cpu.idle` of a cgroup.

@@ -8,8 +8,10 @@
 pub mod abi;
 mod cgroups;
 pub mod checkers;
+mod detach;
 pub mod dsq;
 mod enqueue;
+pub mod fuzz;
 mod idle;
 pub mod image;
 pub mod kernel;

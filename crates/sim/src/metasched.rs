@@ -6,11 +6,12 @@ mod turns;
 use crate::image;
 use crate::kernel::Kernel;
 use crate::scenario::Scenario;
+use crate::trace::What;
 use metasched_base::{Error, Kind, Result};
 use metasched_stats::WaitHistogram;
 use std::sync::Arc;
 
-pub use turns::{Cycle, cycle, start_turns, stop_turns};
+pub use turns::{Cycle, cycle, start_turns, stop_turns, try_start_turns, try_stop_turns};
 
 /// Every policy of `policies.def`, in its order: a policy's number is its index.
 pub const POLICIES: &[&str] = include!(concat!(env!("OUT_DIR"), "/policies.rs"));
@@ -47,6 +48,16 @@ pub struct LaneInfo {
     pub weight: u32,
     /// Whether its policy is not asked any more.
     pub quarantined: bool,
+    /// Whether CPUs ask it for tasks.
+    pub served: bool,
+}
+
+impl LaneInfo {
+    fn seen(&self) -> LaneSeen {
+        let LaneInfo { slot, policy, generation, state, app, weight, quarantined, served, .. } =
+            *self;
+        LaneSeen { slot, generation, policy, state, app, weight, quarantined, served }
+    }
 }
 
 /// `struct sim_lane` of `seam/metasched.c`.
@@ -62,7 +73,67 @@ struct RawLane {
     app: u32,
     weight: u32,
     quarantined: u32,
+    served: u32,
+    pad: u32,
 }
+
+/// `LANE_OPTIONS_MAX` of `bpf/lane.h`.
+pub const OPTIONS_MAX: usize = 5;
+/// In place of an option's value: the policy's default.
+pub const DEFAULT_OPTION: u64 = u64::MAX;
+
+/// `struct app_args` of `meta/types.h`.
+#[repr(C)]
+struct AppArgs {
+    app: u32,
+    policy: u32,
+    weight: u32,
+    weight_fixed: u32,
+    options: [u64; OPTIONS_MAX],
+}
+
+const _: () = assert!(size_of::<AppArgs>() == 56, "as meta/types.h asserts");
+
+/// What stays the same of a lane from one change to the next: what checkers look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneSeen {
+    /// Its index.
+    pub slot: u32,
+    /// Never used twice.
+    pub generation: u64,
+    /// Its policy's number.
+    pub policy: u32,
+    /// Where it is in its life.
+    pub state: LaneState,
+    /// Its application; 0 for the root lane.
+    pub app: u32,
+    /// Its weight.
+    pub weight: u32,
+    /// Whether its policy is not asked any more.
+    pub quarantined: bool,
+    /// Whether CPUs ask it for tasks.
+    pub served: bool,
+}
+
+/// An option of a policy, as its `options.h` declares it.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionRange {
+    /// Its policy.
+    pub policy: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Its index among those of the policy.
+    pub index: usize,
+    /// What a lane has unless told otherwise.
+    pub default: u64,
+    /// The least value.
+    pub min: u64,
+    /// The greatest.
+    pub max: u64,
+}
+
+/// Every option of every policy.
+pub const OPTIONS: &[OptionRange] = include!(concat!(env!("OUT_DIR"), "/options.rs"));
 
 /// Weight of a lane whose weight nobody has touched.
 const WEIGHT: u64 = 100;
@@ -79,6 +150,7 @@ fn of_image(image: &'static [u8], name: impl Into<String>, policy: &str) -> Scen
     let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
     Scenario::of(name, image, "metasched_ops")
         .setup(Arc::new(move |image| unsafe { image.set("initial_policy", number) }))
+        .of_level1(tell_lanes)
         .at(0, sweep_later)
 }
 
@@ -93,6 +165,14 @@ pub fn faulty_scenario(name: impl Into<String>, policy: &str) -> Scenario {
     of_image(image::faulty(), name, policy)
 }
 
+/// The same of any image of level 1: one with a planted fault, for tests.
+///
+/// # Panics
+/// When there is no such policy.
+pub fn scenario_of(image: &'static [u8], name: impl Into<String>, policy: &str) -> Scenario {
+    of_image(image, name, policy)
+}
+
 fn number_of(policy: &str) -> Result<u32> {
     POLICIES.iter().chain([&LAZY]).position(|p| *p == policy).map(|i| i as u32).ok_or_else(|| {
         Error::new(Kind::BadInput, format!("simulate '{policy}'"), "there is no such policy")
@@ -102,42 +182,107 @@ fn number_of(policy: &str) -> Result<u32> {
 
 /// Puts a new root lane in force; fails the run if the program refuses.
 pub fn replace_root(kernel: &mut Kernel, policy: &str) {
+    let said = try_replace_root(kernel, policy);
+    succeeded(kernel, "sim_replace_root", Ok(said));
+}
+
+/// The same; gives what the program returns.
+///
+/// # Panics
+/// When there is no such policy.
+pub fn try_replace_root(kernel: &mut Kernel, policy: &str) -> i32 {
     kernel.note(&format!("replace the root lane: {policy}"));
     let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
-    must(kernel, "sim_replace_root", [number.into(), WEIGHT]);
+    attempt(kernel, "sim_replace_root", [number.into(), WEIGHT])
 }
 
 /// Puts a lane in force for an application, its first or another one; fails the run
 /// if the program refuses.
 pub fn set_app(kernel: &mut Kernel, app: u32, policy: &str, weight: u32) {
+    let said = try_set_app(kernel, app, policy, weight, [DEFAULT_OPTION; OPTIONS_MAX]);
+    succeeded(kernel, "sim_set_app", Ok(said));
+}
+
+/// The same with options of the policy's; gives what the program returns: 0, or a negative
+/// error number.
+///
+/// # Panics
+/// When there is no such policy.
+pub fn try_set_app(
+    kernel: &mut Kernel,
+    app: u32,
+    policy: &str,
+    weight: u32,
+    options: [u64; OPTIONS_MAX],
+) -> i32 {
     kernel.note(&format!("application {app} on {policy}, weight {weight}"));
-    let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
-    must(kernel, "sim_set_app", [app.into(), u64::from(number) << 32 | u64::from(weight)]);
+    let policy = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
+    let mut args = AppArgs { app, policy, weight, weight_fixed: 0, options };
+    attempt(kernel, "sim_set_app", [std::ptr::from_mut(&mut args) as u64, 0])
+}
+
+/// Changes an option of the lane in force of an application, or of the root's (0); gives
+/// what the program returns.
+pub fn try_set_option(kernel: &mut Kernel, app: u32, option: usize, value: u64) -> i32 {
+    kernel.note(&format!("option {option} of application {app} is {value}"));
+    attempt(kernel, "sim_set_option", [u64::from(app) << 32 | option as u64, value])
 }
 
 /// Takes an application's lane away; its tasks go to the root lane.
 pub fn drop_app(kernel: &mut Kernel, app: u32) {
+    let said = try_drop_app(kernel, app);
+    succeeded(kernel, "sim_drop_app", Ok(said));
+}
+
+/// The same; gives what the program returns.
+pub fn try_drop_app(kernel: &mut Kernel, app: u32) -> i32 {
     kernel.note(&format!("application {app} has no lane any more"));
-    must(kernel, "sim_drop_app", [app.into(), 0]);
+    attempt(kernel, "sim_drop_app", [app.into(), 0])
 }
 
 /// Assigns a cgroup to an application that has a lane.
 pub fn assign(kernel: &mut Kernel, path: &str, app: u32) {
+    let said = try_assign(kernel, path, app);
+    succeeded(kernel, "sim_assign", Ok(said));
+}
+
+/// The same; gives what the program returns.
+pub fn try_assign(kernel: &mut Kernel, path: &str, app: u32) -> i32 {
     kernel.note(&format!("'{path}' is assigned to application {app}"));
     let cgroup = kernel.cgroup_id(path);
-    must(kernel, "sim_assign", [cgroup, app.into()]);
+    let said = attempt(kernel, "sim_assign", [cgroup, app.into()]);
+    if said == 0 {
+        kernel.observe(0, None, What::Assign { cgroup, app });
+    }
+    said
 }
 
 /// Undoes an assignment.
 pub fn unassign(kernel: &mut Kernel, path: &str) {
+    let said = try_unassign(kernel, path);
+    succeeded(kernel, "sim_unassign", Ok(said));
+}
+
+/// The same; gives what the program returns.
+pub fn try_unassign(kernel: &mut Kernel, path: &str) -> i32 {
     kernel.note(&format!("'{path}' is not assigned any more"));
     let cgroup = kernel.cgroup_id(path);
-    must(kernel, "sim_unassign", [cgroup, 0]);
+    let said = attempt(kernel, "sim_unassign", [cgroup, 0]);
+    if said == 0 {
+        kernel.observe(0, None, What::Assign { cgroup, app: 0 });
+    }
+    said
 }
 
 /// Changes the weight of an application's lane in force.
 pub fn set_weight(kernel: &mut Kernel, app: u32, weight: u32) {
-    must(kernel, "sim_set_weight", [app.into(), weight.into()]);
+    let said = try_set_weight(kernel, app, weight);
+    succeeded(kernel, "sim_set_weight", Ok(said));
+}
+
+/// The same; gives what the program returns.
+pub fn try_set_weight(kernel: &mut Kernel, app: u32, weight: u32) -> i32 {
+    attempt(kernel, "sim_set_weight", [app.into(), weight.into()])
 }
 
 /// How many lanes were put in quarantine.
@@ -148,9 +293,22 @@ pub fn quarantined(kernel: &mut Kernel) -> i32 {
     })
 }
 
-fn must(kernel: &mut Kernel, program: &str, args: [u64; 2]) {
-    let result = kernel.program(program, args);
-    succeeded(kernel, program, result);
+/// Calls a program that may change lanes, and tells the checkers of them.
+pub(crate) fn attempt(kernel: &mut Kernel, program: &str, args: [u64; 2]) -> i32 {
+    let said = kernel.program(program, args).unwrap_or_else(|error| {
+        kernel.fail(program, error.to_string());
+        0
+    });
+    tell_lanes(kernel);
+    said
+}
+
+/// Tells the checkers how lanes stand.
+pub fn tell_lanes(kernel: &mut Kernel) {
+    let seen: Vec<LaneSeen> = lanes(kernel).iter().map(LaneInfo::seen).collect();
+    if !kernel.is_detached() {
+        kernel.observe(0, None, What::Lanes(seen.into()));
+    }
 }
 
 fn succeeded(kernel: &mut Kernel, program: &str, result: Result<i32>) {
@@ -163,8 +321,16 @@ fn succeeded(kernel: &mut Kernel, program: &str, result: Result<i32>) {
 
 /// The timer of the sweep expires, and is set again.
 fn sweep(kernel: &mut Kernel) {
+    // A program's timers end with it.
+    if kernel.is_detached() {
+        return;
+    }
+    let before = quarantined(kernel);
     let result = kernel.timer("sim_sweep");
     succeeded(kernel, "sim_sweep", result);
+    if quarantined(kernel) != before {
+        tell_lanes(kernel);
+    }
     sweep_later(kernel);
 }
 
@@ -186,6 +352,7 @@ pub fn reap(kernel: &mut Kernel) -> i32 {
         kernel.fail("reap", error.to_string());
         -1
     });
+    tell_lanes(kernel);
     let after = lanes(kernel);
     for freed in before.iter().filter(|b| after.iter().all(|a| a.slot != b.slot)) {
         if let Some(words) = kernel.map_words("lane_waits", freed.slot) {
@@ -222,11 +389,10 @@ pub fn lanes(kernel: &mut Kernel) -> Vec<LaneInfo> {
 
 fn read_lanes(kernel: &mut Kernel) -> Result<Vec<LaneInfo>> {
     let max = unsafe { *kernel.image().required("sim_lanes_max")?.cast::<u32>() };
+    let mut raw: Vec<RawLane> = (0..max).map(|_| RawLane::default()).collect();
+    kernel.program("sim_read_lanes", [raw.as_mut_ptr() as u64, 0])?;
     let mut lanes = Vec::new();
-    for slot in 0..max {
-        let mut lane = RawLane::default();
-        let at = std::ptr::from_mut(&mut lane) as u64;
-        kernel.program("sim_read_lane", [slot.into(), at])?;
+    for lane in raw {
         let state = match lane.state {
             0 => continue,
             1 => LaneState::Root,
@@ -245,6 +411,7 @@ fn read_lanes(kernel: &mut Kernel) -> Result<Vec<LaneInfo>> {
             app: lane.app,
             weight: lane.weight,
             quarantined: lane.quarantined != 0,
+            served: lane.served != 0,
         });
     }
     Ok(lanes)

@@ -1,8 +1,9 @@
 //! A machine, a program, tasks, and what happens to them: one run.
 
 use crate::checkers::{
-    AffinityKept, CallbacksInOrder, NoTaskLost, OneCpuPerTask, Shares, SharesNearWeights,
-    WaitingBounded, WorkConserved,
+    AffinityKept, CallbacksInOrder, DeadLanesEmpty, LaneShares, LanesDrained, LanesServed,
+    NoTaskLost, OneCpuPerTask, OneLanePerTask, PARKED, Quarantined, QuotaKept, Shares,
+    SharesNearWeights, WaitingBounded, WorkConserved,
 };
 use crate::image::Image;
 use crate::kernel::{Act, Kernel};
@@ -36,11 +37,17 @@ pub struct Scenario {
     seed: u64,
     tasks: Vec<TaskSpec>,
     acts: Vec<(u64, Act)>,
+    /// The same, by how many events were handled before.
+    between: Vec<(u64, Act)>,
+    begin: Option<Act>,
+    level1: bool,
     wait_bound_ns: u64,
     shares: Option<Shares>,
+    lane_shares: Option<f64>,
     idle_window_ns: u64,
     whole_trace: bool,
     duration_ns: u64,
+    replay: Option<String>,
 }
 
 impl Scenario {
@@ -55,11 +62,16 @@ impl Scenario {
             seed: seed_of_environment().unwrap_or(1),
             tasks: Vec::new(),
             acts: Vec::new(),
+            between: Vec::new(),
+            begin: None,
+            level1: false,
             wait_bound_ns: WAIT_BOUND_NS,
             shares: None,
+            lane_shares: None,
             idle_window_ns: IDLE_WINDOW_NS,
             whole_trace: false,
             duration_ns: 1_000_000_000,
+            replay: None,
         }
     }
 
@@ -99,6 +111,19 @@ impl Scenario {
         self
     }
 
+    /// Does something right after the `handled`-th event, before anything else can happen.
+    pub fn after(mut self, handled: u64, act: impl Fn(&mut Kernel) + 'static) -> Self {
+        self.between.push((handled, Arc::new(act)));
+        self
+    }
+
+    /// The program is level 1: its invariants are checked, and `begin` is done first.
+    pub(crate) fn of_level1(mut self, begin: impl Fn(&mut Kernel) + 'static) -> Self {
+        self.level1 = true;
+        self.begin = Some(Arc::new(begin));
+        self
+    }
+
     /// No task may wait longer.
     pub fn waits_at_most(mut self, ns: u64) -> Self {
         self.wait_bound_ns = ns;
@@ -111,9 +136,21 @@ impl Scenario {
         self
     }
 
+    /// Lanes that always have work for every CPU must get time by their weights.
+    pub fn lane_shares(mut self, tolerance: f64) -> Self {
+        self.lane_shares = Some(tolerance);
+        self
+    }
+
     /// No CPU may be idle for longer beside a task that it could run.
     pub fn idle_at_most(mut self, ns: u64) -> Self {
         self.idle_window_ns = ns;
+        self
+    }
+
+    /// The command that runs this again, where it is not the test that runs.
+    pub fn replayed_by(mut self, command: impl Into<String>) -> Self {
+        self.replay = Some(command.into());
         self
     }
 
@@ -146,6 +183,12 @@ impl Scenario {
         )
         .map_err(|e| self.failure("load", &e.to_string(), 0, Vec::new()))?;
         self.add_checkers(&mut kernel);
+        if let Some(begin) = &self.begin {
+            begin(&mut kernel);
+        }
+        for (handled, act) in &self.between {
+            kernel.act_after(*handled, act.clone());
+        }
         for task in &self.tasks {
             kernel.spawn(task.clone());
         }
@@ -162,7 +205,10 @@ impl Scenario {
         let switches = kernel.cpus.iter().map(|cpu| cpu.switches).sum();
         let (recent, trace) = kernel.into_trace();
         match fault {
-            Some(fault) => Err(self.failure(&fault.check, &fault.message, fault.at, recent)),
+            Some(fault) => {
+                let failure = self.failure(&fault.check, &fault.message, fault.at, recent);
+                Err(Failure { trace, ..failure })
+            }
             None => {
                 Ok(Outcome { tasks, waits_ns, trace, simulated_ns: now, events, switches, wall })
             }
@@ -175,14 +221,35 @@ impl Scenario {
         kernel.check(Box::<AffinityKept>::default());
         kernel.check(Box::<CallbacksInOrder>::default());
         kernel.check(Box::new(WaitingBounded::new(self.wait_bound_ns)));
-        kernel.check(Box::new(WorkConserved::new(self.idle_window_ns)));
+        let work_conserved = WorkConserved::new(self.idle_window_ns);
+        kernel.check(Box::new(match self.level1 {
+            true => work_conserved.except_in(PARKED),
+            false => work_conserved,
+        }));
+        if self.level1 {
+            kernel.check(Box::<OneLanePerTask>::default());
+            kernel.check(Box::<DeadLanesEmpty>::default());
+            kernel.check(Box::<LanesDrained>::default());
+            kernel.check(Box::<LanesServed>::default());
+            kernel.check(Box::<Quarantined>::default());
+            kernel.check(Box::<QuotaKept>::default());
+        }
+        if let Some(tolerance) = self.lane_shares {
+            kernel.check(Box::new(LaneShares::new(self.cpus, tolerance)));
+        }
         if let Some(shares) = self.shares {
             kernel.check(Box::new(SharesNearWeights::new(shares)));
         }
-        kernel.observe_all_idle();
+        kernel.observe_start();
     }
 
-    fn failure(&self, check: &str, message: &str, at: u64, recent: Vec<String>) -> Failure {
+    pub(crate) fn failure(
+        &self,
+        check: &str,
+        message: &str,
+        at: u64,
+        recent: Vec<String>,
+    ) -> Failure {
         Failure {
             check: check.to_owned(),
             message: message.to_owned(),
@@ -191,6 +258,8 @@ impl Scenario {
             seed: self.seed,
             cpus: self.cpus,
             recent,
+            trace: String::new(),
+            replay: self.replay.clone(),
         }
     }
 
@@ -224,6 +293,15 @@ pub struct Failure {
     seed: u64,
     cpus: usize,
     recent: Vec<String>,
+    trace: String,
+    replay: Option<String>,
+}
+
+impl Failure {
+    /// The text of the whole run, where it was asked for.
+    pub fn trace(&self) -> &str {
+        &self.trace
+    }
 }
 
 impl fmt::Display for Failure {
@@ -233,6 +311,9 @@ impl fmt::Display for Failure {
         writeln!(f, "scenario '{scenario}', seed {seed}, {cpus} CPUs, at {at} ns; before that:")?;
         for line in &self.recent {
             writeln!(f, "  {line}")?;
+        }
+        if let Some(command) = &self.replay {
+            return write!(f, "replay: {command}");
         }
         let thread = std::thread::current();
         let test = thread.name().filter(|name| *name != "main").unwrap_or("");

@@ -100,15 +100,21 @@ impl Kernel {
         let (cpu, p) = (self.tasks[id.0].cpu, self.pointer(id));
         self.tasks[id.0].dead = true;
         self.call(self.ops.disable, "disable", cpu, May::Look, [p, 0, 0]);
-        // struct scx_exit_task_args { bool cancelled; }
-        let mut cancelled = false;
-        let args_at = std::ptr::from_mut(&mut cancelled) as u64;
-        self.call(self.ops.exit_task, "exit_task", cpu, May::Look, [p, args_at, 0]);
+        self.tell_exit_task(id);
         // The memory stays for the rest of the run, as in the kernel until the
         // last RCU reader has gone, but it holds nothing of use any more.
         for (_, value) in &mut self.tasks[id.0].storage {
             value.fill(0x6b6b_6b6b_6b6b_6b6b);
         }
+    }
+
+    /// exit_task: the policy forgets the task.
+    pub(crate) fn tell_exit_task(&mut self, id: TaskId) {
+        let (cpu, p) = (self.tasks[id.0].cpu, self.pointer(id));
+        // struct scx_exit_task_args { bool cancelled; }
+        let mut cancelled = false;
+        let args_at = std::ptr::from_mut(&mut cancelled) as u64;
+        self.call(self.ops.exit_task, "exit_task", cpu, May::Look, [p, args_at, 0]);
     }
 
     /// sched_yield() by the current task of `cpu`.

@@ -1,5 +1,6 @@
 use super::{Checker, ms};
 use crate::abi::CpuMask;
+use crate::dsq::DsqRef;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,6 +53,12 @@ impl Checker for WaitingBounded {
                 _ => {}
             }
         }
+        if matches!(event.what, What::Calm) {
+            // What faults kept waiting waits from now on.
+            self.since.values_mut().for_each(|since| *since = event.at);
+            self.waiting = self.since.keys().map(|task| (event.at, *task)).collect();
+            return Ok(());
+        }
         overdue
     }
 
@@ -67,6 +74,9 @@ pub struct WorkConserved {
     waiting: BTreeMap<TaskId, u64>,
     allowed: BTreeMap<TaskId, Rc<CpuMask>>,
     looked_at: u64,
+    /// Tasks in this queue wait for something else.
+    parked: Option<DsqRef>,
+    detached: bool,
 }
 
 impl WorkConserved {
@@ -78,10 +88,22 @@ impl WorkConserved {
             waiting: BTreeMap::new(),
             allowed: BTreeMap::new(),
             looked_at: 0,
+            parked: None,
+            detached: false,
         }
     }
 
+    /// Tasks in that queue wait for something else than a CPU.
+    pub fn except_in(mut self, queue: u64) -> Self {
+        self.parked = Some(DsqRef::User(queue));
+        self
+    }
+
     fn idle_beside_work(&self, now: u64) -> Result<(), String> {
+        // Without a policy nobody has promised anything.
+        if self.detached {
+            return Ok(());
+        }
         for (task, since) in &self.waiting {
             for (cpu, idle_since) in &self.idle {
                 let both = now - (*since).max(*idle_since);
@@ -131,6 +153,16 @@ impl Checker for WorkConserved {
                 self.waiting.remove(&task);
                 self.idle.remove(&event.cpu);
             }
+            (What::Insert(queue), Some(task)) if Some(*queue) == self.parked => {
+                self.waiting.remove(&task);
+            }
+            (What::Remove(queue), Some(task)) if Some(*queue) == self.parked => {
+                self.waiting.insert(task, event.at);
+            }
+            (What::Sleep, Some(task)) => {
+                self.waiting.remove(&task);
+            }
+            (What::Detached, _) => self.detached = true,
             _ => {}
         }
         said

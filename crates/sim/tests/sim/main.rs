@@ -2,6 +2,7 @@
 //! what every run promises.
 
 mod faults;
+mod fuzz;
 mod lanes;
 mod level1;
 mod limits;
