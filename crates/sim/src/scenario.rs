@@ -206,8 +206,9 @@ impl Scenario {
         let (recent, trace) = kernel.into_trace();
         match fault {
             Some(fault) => {
-                let failure = self.failure(&fault.check, &fault.message, fault.at, recent);
-                Err(Failure { trace, ..failure })
+                let mut failure = self.failure(&fault.check, &fault.message, fault.at, recent);
+                failure.seen.trace = trace;
+                Err(failure)
             }
             None => {
                 Ok(Outcome { tasks, waits_ns, trace, simulated_ns: now, events, switches, wall })
@@ -257,9 +258,7 @@ impl Scenario {
             scenario: self.name.clone(),
             seed: self.seed,
             cpus: self.cpus,
-            recent,
-            trace: String::new(),
-            replay: self.replay.clone(),
+            seen: Box::new(Seen { recent, trace: String::new(), replay: self.replay.clone() }),
         }
     }
 
@@ -292,6 +291,12 @@ pub struct Failure {
     scenario: String,
     seed: u64,
     cpus: usize,
+    seen: Box<Seen>,
+}
+
+/// What a failure shows besides.
+#[derive(Clone)]
+struct Seen {
     recent: Vec<String>,
     trace: String,
     replay: Option<String>,
@@ -300,7 +305,7 @@ pub struct Failure {
 impl Failure {
     /// The text of the whole run, where it was asked for.
     pub fn trace(&self) -> &str {
-        &self.trace
+        &self.seen.trace
     }
 }
 
@@ -309,10 +314,10 @@ impl fmt::Display for Failure {
         let Failure { check, message, at, scenario, seed, cpus, .. } = self;
         writeln!(f, "{check}: {message}")?;
         writeln!(f, "scenario '{scenario}', seed {seed}, {cpus} CPUs, at {at} ns; before that:")?;
-        for line in &self.recent {
+        for line in &self.seen.recent {
             writeln!(f, "  {line}")?;
         }
-        if let Some(command) = &self.replay {
+        if let Some(command) = &self.seen.replay {
             return write!(f, "replay: {command}");
         }
         let thread = std::thread::current();

@@ -126,18 +126,32 @@ impl Checker for DeadLanesEmpty {
     }
 }
 
-/// For each task that stands in lanes that drain, a lane that was replaced may take so long
-/// to get empty: such a lane is served at least once in the time that [`super::LanesServed`]
-/// allows, on a machine with few lanes.
+/// For each task that stands in lanes that drain, and each lane there is, a lane that was
+/// replaced may take so long to get empty: such a lane is served at least once in the time that
+/// [`super::LanesServed`] allows, on a machine with few lanes.
 const DRAIN_TASK_NS: u64 = 100_000_000;
+/// The same while no application has a lane: eight of nine choices go to lanes that drain, each
+/// for 2 ms, which ends at a tick or the one after.
+const DRAIN_TASK_ALONE_NS: u64 = 15_000_000;
 
 /// A lane that was replaced is empty soon: reassignment delays nobody by more than level 1
 /// lets any task wait.
 #[derive(Default)]
 pub struct LanesDrained {
     picture: Picture,
-    /// Lanes that drain, by generation: since when, and until when they have to be empty.
-    drains: BTreeMap<u64, (u64, u64)>,
+    /// Lanes that drain, by generation.
+    drains: BTreeMap<u64, Drain>,
+    /// The newest generation.
+    newest: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Drain {
+    since: u64,
+    /// How many tasks and lanes were there before.
+    before: u64,
+    newest: u64,
+    alone: bool,
 }
 
 impl Checker for LanesDrained {
@@ -149,12 +163,15 @@ impl Checker for LanesDrained {
         self.picture.take(event);
         if let What::Lanes(lanes) = &event.what {
             let drain = || lanes.iter().filter(|lane| lane.state == LaneState::Draining);
-            let all: u64 = drain().map(|lane| self.picture.queued(lane.generation) as u64).sum();
-            // Lanes are made and put before the others meanwhile, so one more for each.
-            let until = event.at + (all + lanes.len() as u64) * DRAIN_TASK_NS;
+            let tasks: u64 = drain().map(|lane| self.picture.queued(lane.generation) as u64).sum();
+            let newest = lanes.iter().map(|lane| lane.generation).max().unwrap_or(0);
+            self.newest = self.newest.max(newest);
+            let (before, newest) = (tasks + lanes.len() as u64, self.newest);
+            let alone = !self.picture.has_apps();
             for lane in drain() {
-                let (_, latest) = self.drains.entry(lane.generation).or_insert((event.at, until));
-                *latest = (*latest).max(until);
+                let drain = Drain { since: event.at, before, newest, alone };
+                let drain = self.drains.entry(lane.generation).or_insert(drain);
+                drain.alone &= alone;
             }
             self.drains.retain(|of, _| drain().any(|lane| lane.generation == *of));
         }
@@ -162,9 +179,13 @@ impl Checker for LanesDrained {
     }
 
     fn finish(&mut self, now: u64) -> Result<(), String> {
-        for (generation, (since, until)) in &self.drains {
+        for (generation, drain) in &self.drains {
             let left = self.picture.queued(*generation);
-            if left > 0 && now > *until && self.picture.lane(*generation).is_some() {
+            let each = if drain.alone { DRAIN_TASK_ALONE_NS } else { DRAIN_TASK_NS };
+            // A lane that is made meanwhile comes first once.
+            let before = drain.before + self.newest - drain.newest;
+            let since = drain.since;
+            if left > 0 && now > since + before * each && self.picture.lane(*generation).is_some() {
                 return Err(format!(
                     "lane {generation} drains for {}, and {left} tasks stand in it still",
                     ms(now - since)
@@ -244,9 +265,10 @@ mod tests {
         feed(&mut checker, [(1, 0, 0, What::Insert(queue_of(2)))]).unwrap();
         let after = What::Lanes([lane(1, Root, 0), lane(2, Draining, 5)].into());
         feed(&mut checker, [(2, 0, 0, after)]).unwrap();
-        checker.finish(3 * DRAIN_TASK_NS).unwrap();
-        assert!(checker.finish(3 * DRAIN_TASK_NS + 3).unwrap_err().contains("lane 2 drains"));
+        let until = 2 + 3 * DRAIN_TASK_ALONE_NS;
+        checker.finish(until).unwrap();
+        assert!(checker.finish(until + 1).unwrap_err().contains("lane 2 drains"));
         feed(&mut checker, [(9, 0, 0, What::Remove(queue_of(2)))]).unwrap();
-        checker.finish(4 * DRAIN_TASK_NS).unwrap();
+        checker.finish(until + 1).unwrap();
     }
 }

@@ -123,8 +123,11 @@ const QUARANTINE_NS: u64 = QUARANTINE_SWEEPS * SWEEP_NS + 2 * URGENT_NS;
 pub struct Quarantined {
     picture: Picture,
     apps_since: Option<u64>,
-    /// Lanes of such a policy, by generation: since when they have had work throughout.
+    /// Since when lanes, by generation, have had work throughout.
     busy_since: BTreeMap<u64, u64>,
+    /// Those that have none, and since when: one whose last task takes the place of another
+    /// has work again at the same moment.
+    empty_since: BTreeMap<u64, u64>,
 }
 
 impl Checker for Quarantined {
@@ -141,15 +144,20 @@ impl Checker for Quarantined {
                 self.apps_since = since.map(|at| self.apps_since.unwrap_or(at));
             }
             What::Insert(DsqRef::User(queue)) => {
-                if let Some(generation) = generation_of(queue) {
-                    self.busy_since.entry(generation).or_insert(event.at);
+                let Some(generation) = generation_of(queue) else { return said };
+                let emptied = self.empty_since.remove(&generation);
+                if emptied.is_none_or(|at| at < event.at) {
+                    let since = self.busy_since.entry(generation).or_insert(event.at);
+                    if emptied.is_some() {
+                        *since = event.at;
+                    }
                 }
             }
             What::Remove(DsqRef::User(queue)) => {
                 if let Some(generation) = generation_of(queue)
                     && self.picture.queued(generation) == 0
                 {
-                    self.busy_since.remove(&generation);
+                    self.empty_since.insert(generation, event.at);
                 }
             }
             _ => {}
@@ -164,7 +172,8 @@ impl Checker for Quarantined {
             let Some(since) = self.busy_since.get(&lane.generation) else { continue };
             let asked = matches!(lane.state, LaneState::App | LaneState::Root);
             let busy = now - (*since).max(apps_since);
-            if lane.policy == lazy && asked && !lane.quarantined && busy > QUARANTINE_NS {
+            let queued = !self.empty_since.contains_key(&lane.generation);
+            if lane.policy == lazy && asked && !lane.quarantined && queued && busy > QUARANTINE_NS {
                 return Err(format!(
                     "lane {} has the policy '{LAZY}', and work for {}; it is not in quarantine",
                     lane.generation,

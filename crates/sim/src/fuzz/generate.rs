@@ -13,6 +13,8 @@ const APPS: u64 = 5;
 const CGROUPS: u64 = 8;
 /// The most tasks to a CPU.
 const CROWD: u64 = 4;
+/// The most tasks where slices may be as long as options allow.
+const LONG_CROWD: u64 = 5;
 /// The most acts of one case.
 const ACTS: u64 = 60;
 /// Acts between two events fall among so many: what some hundred milliseconds have.
@@ -91,7 +93,9 @@ fn log_within(random: &mut Random, low: u64, high: u64) -> u64 {
 impl Generator {
     fn case(&mut self, seed: u64) -> Case {
         self.make_cgroups();
-        let crowd = self.random.within(1, CROWD * self.cpus as u64);
+        // Waiting behind whole seconds takes long, also here.
+        let most = if self.longest_slice_ns == u64::MAX { LONG_CROWD } else { u64::MAX };
+        let crowd = self.random.within(1, most.min(CROWD * self.cpus as u64));
         let tasks: Vec<Task> = (0..crowd).map(|_| self.task(true)).collect();
         let mut acts: Vec<Timed> = Vec::new();
         if self.random.once_in(2) {
@@ -106,16 +110,15 @@ impl Generator {
             let when = self.moment();
             let act = self.act();
             // Where several are done at once a task often changes hands in between.
-            if let Act::SetApp { app, .. } = act {
-                if self.random.once_in(2) {
-                    let cgroup = self.cgroup();
-                    let assign = Act::Assign { cgroup, app };
-                    acts.push(Timed { when, act });
-                    acts.push(Timed { when: self.moment(), act: assign });
-                    continue;
-                }
-            }
+            let assigned = match act {
+                Act::SetApp { app, .. } if self.random.once_in(2) => Some(app),
+                _ => None,
+            };
             acts.push(Timed { when, act });
+            if let Some(app) = assigned {
+                let cgroup = self.cgroup();
+                acts.push(Timed { when: self.moment(), act: Act::Assign { cgroup, app } });
+            }
         }
         // Late, early, often or never.
         for _ in 0..self.random.within(0, acts.len() as u64) {

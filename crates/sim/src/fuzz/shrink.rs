@@ -143,7 +143,7 @@ impl Shrinker<'_> {
             for ns in [0, 100_000_000, 10_000_000, 1_000_000] {
                 self.attempt(|case| {
                     if let When::At(at) = &mut case.acts[i].when {
-                        *at = if ns == 0 { 0 } else { *at / ns * ns };
+                        *at = at.checked_div(ns).map_or(0, |whole| whole * ns);
                     }
                 });
             }

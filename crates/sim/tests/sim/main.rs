@@ -7,6 +7,7 @@ mod lanes;
 mod level1;
 mod limits;
 mod model;
+mod mutants;
 mod runs;
 mod turns;
 mod waits;
