@@ -97,14 +97,15 @@ static __noinline bool lane_serve(struct meta_lane *l, s32 cpu, struct task_stru
 {
 	u64 bit = slot_bit(l->lane.slot);
 
-	if (!lane_dispatch(l, cpu, prev, here)) {
+	if (lane_dispatch(l, cpu, prev, here)) {
+		l->serves++;
+	} else {
 		/* What the policy leaves though it could run here speaks against it. */
 		if (likely(!(READ_ONCE(busy.urgent) & bit)) || !lane_move_any(l))
 			return false;
 		l->rescues++;
-		return true;
 	}
-	l->serves++;
+	/* Either way: one whose policy does not dispatch must not have every choice. */
 	if (unlikely(READ_ONCE(busy.urgent) & bit))
 		__sync_fetch_and_and(&busy.urgent, ~bit);
 	return true;
@@ -134,6 +135,30 @@ static __noinline u32 oldest_lane(u64 set)
 		}
 	}
 	return oldest;
+}
+
+/*
+ * Of lanes that are urgent, the one that has waited longest. With more than a CPU has time
+ * for in URGENT_SWEEPS all of them are urgent always, and in the order of slots the last
+ * ones would be served out of their turn only.
+ */
+static __noinline u32 longest_unserved(u64 set)
+{
+	u32 i, slot, best = LANES_MAX;
+	u64 sweeps, most = 0;
+
+	bpf_for(i, 0, LANES_MAX) {
+		if (!set)
+			break;
+		slot = lowest_slot(set);
+		set &= set - 1;
+		sweeps = lane_at(slot)->unserved_sweeps;
+		if (best == LANES_MAX || sweeps > most) {
+			best = slot;
+			most = sweeps;
+		}
+	}
+	return best;
 }
 
 /*
@@ -173,7 +198,7 @@ static __noinline u32 first_lane(u64 set, u32 root)
 	u32 i, slot, best = LANES_MAX;
 
 	if (unlikely(urgent))
-		return lowest_slot(urgent);
+		return longest_unserved(urgent);
 	set &= ~(drains | rests);
 	bpf_for(i, 0, LANES_MAX) {
 		if (!set)

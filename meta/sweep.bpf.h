@@ -47,7 +47,20 @@ static __noinline void quarantine_lane(struct meta_lane *l, u64 now)
 	WRITE_ONCE(quarantined, quarantined + 1);
 }
 
-static __always_inline void sweep_lane(struct meta_lane *l, u64 now, u64 *cleared)
+/*
+ * Has idle CPUs choose: only who is told looks for work, and the policy that has left it
+ * may have told nobody.
+ */
+static __noinline void kick_idle_cpus(void)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
+}
+
+static __always_inline void sweep_lane(struct meta_lane *l, u64 now, u64 *cleared, bool *urgent)
 {
 	u64 bit = slot_bit(l->lane.slot);
 
@@ -62,7 +75,7 @@ static __always_inline void sweep_lane(struct meta_lane *l, u64 now, u64 *cleare
 		return;
 	}
 	lane_set_busy(l);
-	if (l->serves != l->serves_seen || l->quarantined) {
+	if (l->serves != l->serves_seen) {
 		l->serves_seen = l->serves;
 		l->unserved_sweeps = 0;
 		return;
@@ -70,9 +83,12 @@ static __always_inline void sweep_lane(struct meta_lane *l, u64 now, u64 *cleare
 	l->unserved_sweeps++;
 	if (l->unserved_sweeps * SWEEP_NS > l->longest_unserved_ns)
 		l->longest_unserved_ns = l->unserved_sweeps * SWEEP_NS;
-	if (l->unserved_sweeps >= URGENT_SWEEPS)
+	/* Again each time: level 1 may have served it without its policy meanwhile. */
+	if (l->unserved_sweeps % URGENT_SWEEPS == 0) {
 		__sync_fetch_and_or(&busy.urgent, bit);
-	if (l->unserved_sweeps >= QUARANTINE_SWEEPS && l->rescues)
+		*urgent = true;
+	}
+	if (l->unserved_sweeps >= QUARANTINE_SWEEPS && l->rescues && !l->quarantined)
 		quarantine_lane(l, now);
 }
 
@@ -82,6 +98,7 @@ static __noinline void sweep_lanes(void)
 	u64 now = bpf_ktime_get_ns();
 	u64 left = READ_ONCE(served);
 	struct meta_lane *l;
+	bool urgent = false;
 	u64 cleared = 0;
 	u32 i;
 
@@ -89,9 +106,11 @@ static __noinline void sweep_lanes(void)
 		if (!(left & slot_bit(i)))
 			continue;
 		l = lane_at(i);
-		sweep_lane(l, now, &cleared);
+		sweep_lane(l, now, &cleared, &urgent);
 	}
 	WRITE_ONCE(busy.lingering, cleared);
+	if (urgent)
+		kick_idle_cpus();
 }
 
 /* By one caller at a time: the timer. */
