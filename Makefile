@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help install build test test-unit test-guest test-image demo peers report \
-        bench-app bench-switch bench-cost bench-neighbour bench-turns soak clean uninstall
+        fuzz-sim bench-app bench-switch bench-cost bench-neighbour bench-turns soak clean uninstall
 .DELETE_ON_ERROR:
 
 CARGO ?= cargo
@@ -52,6 +52,9 @@ bench-cost: install ## Measure what the lane layer costs
 
 bench-neighbour: install ## Measure a service beside a neighbour that wants all
 	@scripts/bench.sh neighbour $(ARGS)
+
+fuzz-sim: install ## Run level 1 at random in the simulator, with faults; see crates/sim/README.md
+	@nice $(CARGO) run --release --locked -q -p metasched-sim --example fuzz-sim -- $(ARGS)
 
 bench-turns: install ## Measure what turns cost, by their length
 	@scripts/bench.sh turns $(ARGS)

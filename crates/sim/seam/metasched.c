@@ -9,7 +9,6 @@
 
 extern struct meta_lane lanes[LANES_MAX];
 int replace_root(struct replace_args *args);
-int set_app(struct app_args *args);
 int drop_app(struct assign_args *args);
 int assign(struct assign_args *args);
 int unassign(struct assign_args *args);
@@ -18,7 +17,7 @@ int reap(struct reap_set *ready);
 int start_turns(struct cycle_args *args);
 int stop_turns(void *unused);
 extern struct cycle cycle;
-extern u64 quarantined;
+extern u64 served;
 
 /* One lane, for src/metasched.rs. */
 struct sim_lane {
@@ -31,11 +30,13 @@ struct sim_lane {
 	u32 app;
 	u32 weight;
 	u32 quarantined;
+	u32 served;
+	u32 pad;
 };
 
 const u32 sim_lanes_max = LANES_MAX;
 
-void sim_read_lane(u32 slot, struct sim_lane *out)
+static void sim_read_lane(u32 slot, struct sim_lane *out)
 {
 	const struct meta_lane *l = &lanes[slot];
 
@@ -48,6 +49,16 @@ void sim_read_lane(u32 slot, struct sim_lane *out)
 	out->app = l->app;
 	out->weight = l->weight;
 	out->quarantined = l->quarantined;
+	out->served = served >> slot & 1;
+}
+
+/* All of them at once. */
+void sim_read_lanes(struct sim_lane *out)
+{
+	u32 slot;
+
+	for (slot = 0; slot < LANES_MAX; slot++)
+		sim_read_lane(slot, &out[slot]);
 }
 
 int sim_replace_root(u32 policy, u32 weight)
@@ -55,20 +66,6 @@ int sim_replace_root(u32 policy, u32 weight)
 	struct replace_args args = { .policy = policy, .weight = weight };
 
 	return replace_root(&args);
-}
-
-int sim_set_app(u32 app, u64 policy_and_weight)
-{
-	struct app_args args = {
-		.app = app,
-		.policy = policy_and_weight >> 32,
-		.weight = (u32)policy_and_weight,
-	};
-	u32 i;
-
-	for (i = 0; i < LANE_OPTIONS_MAX; i++)
-		args.options[i] = ~0ULL;
-	return set_app(&args);
 }
 
 int sim_drop_app(u32 app)
@@ -153,11 +150,6 @@ void sim_read_cycle(struct sim_cycle *out)
 	out->late_max_ns = cycle.late_max_ns;
 	for (i = 0; i < TURNS_MAX; i++)
 		out->in_force_ns[i] = cycle.turn[i].in_force_ns;
-}
-
-int sim_quarantined(void)
-{
-	return quarantined;
 }
 
 int sim_wait_bucket(u64 wait_ns)

@@ -8,11 +8,12 @@ struct sim_option {
 	const char *policy;
 	const char *name;
 	const char *unit;
+	u64 dfl;
 	u64 least;
 	u64 most;
 };
 
-#define ENTRY(policy, name, unit, dfl, least, most, help) { #policy, #name, unit, least, most },
+#define ENTRY(policy, name, unit, dfl, least, most, help) { #policy, #name, unit, dfl, least, most },
 #define POLICY(name, queues, summary) name##_options(ENTRY)
 #define TASK_POLICY POLICY
 

@@ -149,6 +149,15 @@ pub struct Cgroup {
     pub ancestors: [*mut Cgroup; MAX_CGROUP_DEPTH],
 }
 
+impl Cgroup {
+    /// Its id, and that of the cgroup above it.
+    pub fn id_and_above(&self) -> (u64, Option<u64>) {
+        let id = |level: usize| unsafe { (*(*self.ancestors[level]).kn).id };
+        let level = self.level as usize;
+        (id(level), level.checked_sub(1).map(id))
+    }
+}
+
 /// `struct css_set`.
 #[repr(C)]
 pub struct CssSet {
@@ -320,6 +329,14 @@ pub struct Ops {
     pub name: [u8; 128],
     pub private: *mut c_void,
     pub cpu_ownership: [Callback; 2],
+}
+
+impl Ops {
+    /// A table without any callback or flag.
+    pub fn none() -> Ops {
+        // Null is what a callback is that is not there, and 0 every other default.
+        unsafe { std::mem::zeroed() }
+    }
 }
 
 /// What `seam_layout` in `seam.c` must say, in its order.

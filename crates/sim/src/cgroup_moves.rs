@@ -4,13 +4,14 @@
 
 use crate::kernel::{Kernel, May};
 use crate::task::TaskId;
+use crate::trace::What;
 
 impl Kernel {
     /// Moves tasks to the cgroup of that path, all of them or none; false where the program
     /// refuses one.
     pub fn attach_to_cgroup(&mut self, tasks: &[TaskId], path: &str) -> bool {
         self.note(&format!("{} tasks move to cgroup '{path}'", tasks.len()));
-        let css_set = self.css_set(path);
+        let (cgroup, css_set) = (self.cgroup_id(path), self.css_set(path));
         let to = unsafe { (*css_set).dfl_cgrp } as u64;
         let [prepare, moves, cancel] = self.ops.cgroup_moves;
         let mut prepared = Vec::new();
@@ -32,6 +33,7 @@ impl Kernel {
         }
         for (id, cpu, args) in prepared {
             self.changing(id, |kernel| {
+                kernel.observe(cpu, Some(id), What::Member(cgroup));
                 kernel.tasks[id.0].c_mut().cgroups = css_set;
                 kernel.call(moves, "cgroup_move", cpu, May::Look, args);
             });

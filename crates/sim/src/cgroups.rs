@@ -14,11 +14,14 @@ pub(crate) struct Cgroups {
     ids: u64,
     /// Those that the program has not heard of yet.
     new: Vec<*mut Cgroup>,
+    /// Those that were removed.
+    gone: Vec<*mut CssSet>,
 }
 
 impl Cgroups {
     pub(crate) fn new() -> Self {
-        let mut cgroups = Cgroups { by_path: BTreeMap::new(), ids: ROOT_ID, new: Vec::new() };
+        let mut cgroups =
+            Cgroups { by_path: BTreeMap::new(), ids: ROOT_ID, new: Vec::new(), gone: Vec::new() };
         cgroups.make("", ptr::null_mut());
         cgroups
     }
@@ -69,6 +72,26 @@ impl Cgroups {
         self.new.reverse();
     }
 
+    /// The cgroup of that path, if it is there.
+    pub(crate) fn existing(&self, path: &str) -> Option<*mut CssSet> {
+        self.by_path.get(path).copied()
+    }
+
+    /// Takes a cgroup out that has none below it, and gives it; none if there is no such
+    /// cgroup, as with rmdir(). The caller has seen to it that no task is in it.
+    pub(crate) fn remove(&mut self, path: &str) -> Option<*mut Cgroup> {
+        let below = format!("{path}/");
+        if path.is_empty() || self.by_path.keys().any(|other| other.starts_with(&below)) {
+            return None;
+        }
+        let css_set = self.by_path.remove(path)?;
+        self.gone.push(css_set);
+        let cgroup = unsafe { (*css_set).dfl_cgrp };
+        // While no program is loaded nobody has heard of it.
+        self.new.retain(|new| *new != cgroup);
+        Some(cgroup)
+    }
+
     /// Those that were made since this was asked last.
     pub(crate) fn take_new(&mut self) -> Vec<*mut Cgroup> {
         std::mem::take(&mut self.new)
@@ -77,7 +100,7 @@ impl Cgroups {
 
 impl Drop for Cgroups {
     fn drop(&mut self) {
-        for css_set in self.by_path.values() {
+        for css_set in self.by_path.values().chain(&self.gone) {
             unsafe {
                 let css_set = Box::from_raw(*css_set);
                 let cgroup = Box::from_raw(css_set.dfl_cgrp);

@@ -20,7 +20,7 @@ use crate::operate::FOR_EVER_NS;
 use crate::random::Random;
 use crate::step::Name;
 use crate::task::{Next, Raw, Task, TaskFigures, TaskId, TaskSpec};
-use crate::trace::{Observed, Trace, What};
+use crate::trace::{Observed, Quota, Trace, What};
 use crate::world::World;
 use metasched_base::Result;
 use std::cmp::Reverse;
@@ -46,6 +46,10 @@ pub struct Fault {
     /// When, ns since the start.
     pub at: u64,
 }
+
+/// In place of a callback's name: what user space calls, and what a timer does.
+pub(crate) const PROGRAM: &str = "a system-call program";
+pub(crate) const TIMER: &str = "a timer's callback";
 
 /// What a program does at a given time, given the kernel.
 pub type Act = Arc<dyn Fn(&mut Kernel)>;
@@ -188,6 +192,31 @@ pub struct Kernel {
     observers: Vec<Shared>,
     trace: Trace,
     fault: Option<Fault>,
+    /// What happens between two events, by how many were handled before.
+    between: BTreeMap<u64, Vec<Act>>,
+}
+
+/// The task that a callback is about, by its first argument.
+fn task_of_callback(name: &str, arg: u64) -> Option<TaskId> {
+    const OF_TASKS: [&str; 15] = [
+        "select_cpu",
+        "enqueue",
+        "dequeue",
+        "tick",
+        "runnable",
+        "running",
+        "stopping",
+        "quiescent",
+        "yield",
+        "set_weight",
+        "set_cpumask",
+        "init_task",
+        "exit_task",
+        "enable",
+        "disable",
+    ];
+    let task = arg as *const crate::abi::TaskStruct;
+    OF_TASKS.contains(&name).then(|| TaskId(unsafe { (*task).pid } as usize - 1))
 }
 
 impl Kernel {
@@ -226,7 +255,7 @@ impl Kernel {
             loads: 0,
             exit: None,
             fair_waiting: 0,
-            ops: unsafe { std::mem::zeroed() },
+            ops: Ops::none(),
             image: None,
             host: std::ptr::null_mut(),
             context: Context { callback: "nothing", cpu: 0, may: May::Look },
@@ -242,6 +271,7 @@ impl Kernel {
             observers: Vec::new(),
             trace: Trace::new(whole_trace),
             fault: None,
+            between: BTreeMap::new(),
         };
         if let Some(program) = program {
             kernel.start(program)?;
@@ -261,9 +291,16 @@ impl Kernel {
     }
 
     /// Tells checkers and readers how the machine stands before anything happens.
-    pub fn observe_all_idle(&mut self) {
+    pub fn observe_start(&mut self) {
         for cpu in 0..self.cpus.len() {
             self.observe(cpu, None, What::Idle);
+        }
+        for cgroup in self.cgroups.bottom_up() {
+            let (id, above) = unsafe { (*cgroup).id_and_above() };
+            self.observe(0, None, What::Cgroup { id, above });
+        }
+        for id in self.user.keys().copied().collect::<Vec<_>>() {
+            self.observe(0, None, What::MakeQueue(id));
         }
     }
 
@@ -343,6 +380,18 @@ impl Kernel {
     ) -> u64 {
         // No callback has more than four; those that it has not are not looked at.
         let arg = |place: usize| args.get(place).copied().unwrap_or(0);
+        if self.fault.is_some() {
+            return 0;
+        }
+        // Programs and timers are the scheduler's own: the kernel has no order for them.
+        if self.class == Class::Ext && ![PROGRAM, TIMER].contains(&name) {
+            let within = self.context.callback;
+            self.observe(
+                cpu,
+                task_of_callback(name, arg(0)),
+                What::Call { callback: name, within },
+            );
+        }
         if callback.is_null() || self.fault.is_some() {
             return 0;
         }
@@ -367,7 +416,7 @@ impl Kernel {
     pub fn program(&mut self, name: &str, [a, b]: [u64; 2]) -> Result<i32> {
         let program = self.image().required(name)?;
         let cpu = self.first_active();
-        Ok(self.call(program, "a system-call program", cpu, May::Sleep, [a, b, 0]) as i32)
+        Ok(self.call(program, PROGRAM, cpu, May::Sleep, [a, b, 0]) as i32)
     }
 
     /// Runs a function of the image as the callback of a timer, which may not sleep, and
@@ -378,7 +427,7 @@ impl Kernel {
     pub fn timer(&mut self, name: &str) -> Result<i32> {
         let callback = self.image().required(name)?;
         let cpu = self.first_active();
-        Ok(self.call(callback, "a timer's callback", cpu, May::Unlocked, [0; 3]) as i32)
+        Ok(self.call(callback, TIMER, cpu, May::Unlocked, [0; 3]) as i32)
     }
 
     /// The image, to look at the program's globals.
@@ -411,6 +460,17 @@ impl Kernel {
     /// Does something at a given time.
     pub fn act_at(&mut self, at: u64, act: Act) {
         self.schedule_at(at, Event::Act(act));
+    }
+
+    /// Does something right after the `handled`-th event of the run, before anything else
+    /// can happen.
+    pub fn act_after(&mut self, handled: u64, act: Act) {
+        self.between.entry(handled).or_default().push(act);
+    }
+
+    /// How many events the engine has handled.
+    pub fn handled(&self) -> u64 {
+        self.handled
     }
 
     /// Leaves a mark in the trace.
@@ -447,6 +507,10 @@ impl Kernel {
                 self.fail("livelock", "time does not advance any more");
             }
             self.handle(event);
+            for act in self.between.remove(&self.handled).unwrap_or_default() {
+                act(self);
+                self.run_deferred();
+            }
         }
         if self.fault.is_none() {
             self.now = end;
@@ -499,12 +563,14 @@ impl Kernel {
         let css_set = self.css_set(&spec.cgroup);
         self.tasks.push(Task::new(id, spec, allowed, now, css_set));
         self.tasks[id.0].cpu = cpu;
-        self.init_task(id, fork);
         for observer in &self.observers {
             let task = &self.tasks[id.0];
             observer.borrow_mut().born(id, &task.name, &task.spec.cgroup);
         }
+        self.init_task(id, fork);
+        let (cgroup, _) = unsafe { (*(*css_set).dfl_cgrp).id_and_above() };
         self.observe(cpu, Some(id), What::Arrive { weight, allowed: Rc::new(allowed) });
+        self.observe(cpu, Some(id), What::Member(cgroup));
         self.enable_task(id);
         id
     }
@@ -635,6 +701,8 @@ impl Kernel {
             return;
         }
         for cgroup in self.cgroups.take_new() {
+            let (id, above) = unsafe { (*cgroup).id_and_above() };
+            self.observe(0, None, What::Cgroup { id, above });
             let mut args = CgroupInitArgs {
                 weight: 100,
                 bw_period_us: 100_000,
@@ -651,6 +719,13 @@ impl Kernel {
 
     /// Writes `cpu.max` of a cgroup, and `cpu.max.burst`; no quota means "max".
     pub fn set_cgroup_max(&mut self, path: &str, period_us: u64, quota_us: u64, burst_us: u64) {
+        let id = self.cgroup_id(path);
+        let quota = (quota_us != NO_QUOTA).then_some(Quota {
+            quota_ns: quota_us * 1_000,
+            period_ns: period_us * 1_000,
+            burst_ns: burst_us * 1_000,
+        });
+        self.observe(0, None, What::Limit { cgroup: id, quota });
         let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
         let callback = self.ops.cgroup_set_bandwidth;
         let args = [cgroup, period_us, quota_us, burst_us];
@@ -661,7 +736,8 @@ impl Kernel {
     /// controller is not enabled.
     pub fn move_to_cgroup(&mut self, task: TaskId, path: &str) {
         self.note(&format!("task {} moves to cgroup '{path}'", task.0));
-        let css_set = self.css_set(path);
+        let (id, css_set) = (self.cgroup_id(path), self.css_set(path));
+        self.observe(self.tasks[task.0].cpu, Some(task), What::Member(id));
         self.tasks[task.0].c_mut().cgroups = css_set;
         self.tell_of_move(task, path);
     }
@@ -672,6 +748,26 @@ impl Kernel {
         for observer in &self.observers {
             observer.borrow_mut().moved(self.now, task, path);
         }
+    }
+
+    /// Removes a cgroup; false where rmdir() refuses: a task is in it, or a cgroup below it,
+    /// or it is not there.
+    pub fn remove_cgroup(&mut self, path: &str) -> bool {
+        let Some(css_set) = self.cgroups.existing(path) else { return false };
+        if self.tasks.iter().any(|task| !task.dead && task.c().cgroups == css_set) {
+            return false;
+        }
+        let Some(cgroup) = self.cgroups.remove(path) else { return false };
+        let (id, _) = unsafe { (*cgroup).id_and_above() };
+        self.observe(0, None, What::Limit { cgroup: id, quota: None });
+        let args = [cgroup as u64, 0, 0];
+        self.call(self.ops.cgroup_exit, "cgroup_exit", 0, May::Sleep, args);
+        true
+    }
+
+    /// Faults stop: checkers demand progress from now on.
+    pub fn calm(&mut self) {
+        self.observe(0, None, What::Calm);
     }
 
     /// Writes `cpu.idle` of a cgroup.

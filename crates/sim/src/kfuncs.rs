@@ -10,6 +10,7 @@ use crate::image::Image;
 use crate::kernel::{Buffered, Kernel, May};
 use crate::maps::{Here, MapType};
 use crate::task::{OpsState, TaskId};
+use crate::trace::What;
 use metasched_base::{Error, Kind, Result};
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
@@ -297,6 +298,7 @@ extern "C" fn create_dsq(k: K, dsq_id: u64, _node: i32) -> i32 {
         return -EEXIST;
     }
     kernel.user.insert(dsq_id, Dsq::default());
+    kernel.observe(kernel.context.cpu, None, What::MakeQueue(dsq_id));
     0
 }
 
@@ -309,6 +311,7 @@ extern "C" fn destroy_dsq(k: K, dsq_id: u64) {
         return;
     }
     kernel.user.remove(&dsq_id);
+    kernel.observe(kernel.context.cpu, None, What::DestroyQueue(dsq_id));
 }
 
 extern "C" fn peek(k: K, dsq_id: u64) -> P {

@@ -17,6 +17,7 @@ mod fair;
 pub mod figures;
 pub mod file;
 mod fixed;
+pub mod fuzz;
 mod hotplug;
 mod idle;
 pub mod image;

@@ -11,6 +11,7 @@ use crate::kfuncs::Host;
 use crate::maps::Maps;
 use crate::scenario::Setup;
 use crate::task::TaskId;
+use crate::trace::What;
 use metasched_base::{Error, Kind, Result};
 use std::ffi::CString;
 use std::sync::Arc;
@@ -48,12 +49,20 @@ pub struct Program {
     pub setup: Setup,
     /// What its user space does once it is loaded: sets its timers.
     pub started: Act,
+    /// It is level 1, whose invariants are checked where it is loaded from the start.
+    pub level1: bool,
 }
 
 impl Program {
     /// The table of callbacks `ops` in an image, with its constants as they are.
     pub fn of(image: &'static [u8], ops: impl Into<String>) -> Program {
-        Program { image, ops: ops.into(), setup: Arc::new(|_| Ok(())), started: Arc::new(|_| ()) }
+        Program {
+            image,
+            ops: ops.into(),
+            setup: Arc::new(|_| Ok(())),
+            started: Arc::new(|_| ()),
+            level1: false,
+        }
     }
 }
 
@@ -85,6 +94,11 @@ impl Kernel {
     /// Which program is loaded, counted from 1; none while tasks are in the fair class.
     pub fn loaded(&self) -> Option<u64> {
         (self.class == Class::Ext).then_some(self.loads)
+    }
+
+    /// Whether the program is there to stay: it has not been told to leave.
+    pub(crate) fn stays(&self) -> bool {
+        self.class == Class::Ext && self.phase != Phase::Disabling
     }
 
     /// Why the last program left, if one did.
@@ -121,6 +135,7 @@ impl Kernel {
         }
         self.note(&format!("the program leaves: {} {}", exit.reason(), exit.message));
         self.phase = Phase::Disabling;
+        self.observe(0, None, What::Detached);
         self.set_bypass(true);
         let delay = self.random.within(BYPASS_NS.0, BYPASS_NS.1);
         self.schedule_at(self.now + delay, Event::Detach(exit));
@@ -147,7 +162,6 @@ impl Kernel {
         }
         self.tell_of_cgroups();
         self.watch();
-        (program.started)(self);
         Ok(())
     }
 
@@ -157,11 +171,13 @@ impl Kernel {
             self.dequeue_task(*id, scx::DEQ_SCHED_CHANGE, false);
         }
         self.bypass = true;
+        self.observe(0, None, What::Bypass(true));
         self.forget_idle();
         if let Err(error) = self.start(program) {
             self.fail("load", error.to_string());
             return;
         }
+        (program.started)(self);
         for id in self.living() {
             self.init_task(id, false);
         }
@@ -204,12 +220,15 @@ impl Kernel {
         }
         self.say_goodbye(&exit);
         self.exit = Some(exit);
-        self.ops = unsafe { std::mem::zeroed() };
+        self.ops = Ops::none();
         self.host = std::ptr::null_mut();
         self.image = None;
         self.maps = Maps::default();
-        self.user.clear();
+        for id in std::mem::take(&mut self.user).into_keys() {
+            self.observe(0, None, What::DestroyQueue(id));
+        }
         (self.class, self.bypass, self.phase) = (Class::Fair, false, Phase::None);
+        self.observe(0, None, What::Bypass(false));
         self.forget_idle();
         for cpu in 0..self.cpus.len() {
             if self.cpus[cpu].curr.is_none() && self.active.has(cpu) {
@@ -251,6 +270,7 @@ impl Kernel {
     /// Has every waiting task queued anew, by the kernel or by the policy.
     fn set_bypass(&mut self, on: bool) {
         self.bypass = on;
+        self.observe(0, None, What::Bypass(on));
         for id in self.waiting() {
             self.dequeue_task(id, scx::DEQ_SCHED_CHANGE, false);
             self.enqueue_task(id, 0, None);

@@ -7,11 +7,12 @@ use crate::image;
 use crate::kernel::Kernel;
 use crate::load::Program;
 use crate::scenario::Scenario;
+use crate::trace::What;
 use metasched_base::{Error, Kind, Result};
 use metasched_stats::WaitHistogram;
 use std::sync::Arc;
 
-pub use turns::{Cycle, cycle, start_turns, stop_turns};
+pub use turns::{Cycle, cycle, start_turns, stop_turns, try_start_turns, try_stop_turns};
 
 /// Every policy of `policies.def`, in its order: a policy's number is its index.
 pub const POLICIES: &[&str] = include!(concat!(env!("OUT_DIR"), "/policies.rs"));
@@ -48,6 +49,16 @@ pub struct LaneInfo {
     pub weight: u32,
     /// Whether its policy is not asked any more.
     pub quarantined: bool,
+    /// Whether CPUs ask it for tasks.
+    pub served: bool,
+}
+
+impl LaneInfo {
+    fn seen(&self) -> LaneSeen {
+        let LaneInfo { slot, policy, generation, state, app, weight, quarantined, served, .. } =
+            *self;
+        LaneSeen { slot, generation, policy, state, app, weight, quarantined, served }
+    }
 }
 
 /// `struct sim_lane` of `seam/metasched.c`.
@@ -63,6 +74,46 @@ struct RawLane {
     app: u32,
     weight: u32,
     quarantined: u32,
+    served: u32,
+    pad: u32,
+}
+
+/// `LANE_OPTIONS_MAX` of `bpf/lane.h`.
+const OPTIONS_MAX: usize = 5;
+/// In place of an option's value: the policy's default.
+const DEFAULT_OPTION: u64 = u64::MAX;
+
+/// `struct app_args` of `meta/types.h`.
+#[repr(C)]
+struct AppArgs {
+    app: u32,
+    policy: u32,
+    weight: u32,
+    weight_fixed: u32,
+    options: [u64; OPTIONS_MAX],
+}
+
+const _: () = assert!(size_of::<AppArgs>() == 56, "as meta/types.h asserts");
+
+/// What stays the same of a lane from one change to the next: what checkers look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneSeen {
+    /// Its index.
+    pub slot: u32,
+    /// Never used twice.
+    pub generation: u64,
+    /// Its policy's number.
+    pub policy: u32,
+    /// Where it is in its life.
+    pub state: LaneState,
+    /// Its application; 0 for the root lane.
+    pub app: u32,
+    /// Its weight.
+    pub weight: u32,
+    /// Whether its policy is not asked any more.
+    pub quarantined: bool,
+    /// Whether CPUs ask it for tasks.
+    pub served: bool,
 }
 
 /// Weight of a lane whose weight nobody has touched.
@@ -84,7 +135,11 @@ fn program_of_image(image: &'static [u8], policy: &str) -> Program {
     let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
     Program {
         setup: Arc::new(move |image| unsafe { image.set("initial_policy", number) }),
-        started: Arc::new(sweep_later),
+        started: Arc::new(|kernel| {
+            tell_lanes(kernel);
+            sweep_later(kernel);
+        }),
+        level1: true,
         ..Program::of(image, "metasched_ops")
     }
 }
@@ -108,6 +163,14 @@ pub fn faulty_scenario(name: impl Into<String>, policy: &str) -> Scenario {
     of_image(image::faulty(), name, policy)
 }
 
+/// The same of any image of level 1: one with a planted fault, for tests.
+///
+/// # Panics
+/// When there is no such policy.
+pub fn scenario_of(image: &'static [u8], name: impl Into<String>, policy: &str) -> Scenario {
+    of_image(image, name, policy)
+}
+
 fn number_of(policy: &str) -> Result<u32> {
     POLICIES.iter().chain([&LAZY]).position(|p| *p == policy).map(|i| i as u32).ok_or_else(|| {
         Error::new(Kind::BadInput, format!("simulate '{policy}'"), "there is no such policy")
@@ -117,41 +180,50 @@ fn number_of(policy: &str) -> Result<u32> {
 
 /// Puts a new root lane in force; fails the run if the program refuses.
 pub fn replace_root(kernel: &mut Kernel, policy: &str) {
+    let said = try_replace_root(kernel, policy);
+    succeeded(kernel, "sim_replace_root", Ok(said));
+}
+
+/// The same; gives what the program returns.
+///
+/// # Panics
+/// When there is no such policy.
+pub fn try_replace_root(kernel: &mut Kernel, policy: &str) -> i32 {
     kernel.note(&format!("replace the root lane: {policy}"));
     let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
-    must(kernel, "sim_replace_root", [number.into(), WEIGHT]);
+    attempt(kernel, "sim_replace_root", [number.into(), WEIGHT])
 }
 
 /// Puts a lane in force for an application, its first or another one; fails the run
 /// if the program refuses.
 pub fn set_app(kernel: &mut Kernel, app: u32, policy: &str, weight: u32) {
-    kernel.note(&format!("application {app} on {policy}, weight {weight}"));
-    let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
-    must(kernel, "sim_set_app", [app.into(), u64::from(number) << 32 | u64::from(weight)]);
+    set_app_with(kernel, app, policy, (weight, false), &[]);
 }
 
-/// `LANE_OPTIONS_MAX` of `bpf/lane.h`.
-const OPTIONS_MAX: usize = 5;
-
-/// `struct app_args` of `meta/types.h`.
-#[repr(C)]
-struct AppArgs {
-    app: u32,
-    policy: u32,
-    weight: u32,
-    weight_fixed: u32,
-    options: [u64; OPTIONS_MAX],
-}
-
-/// The same as [`set_app`] with options, by their numbers; and with a weight that stays
-/// whatever `cpu.weight` says, if `weight_fixed`.
+/// The same with options, by their numbers; and with a weight that stays whatever
+/// `cpu.weight` says, if the second of the pair says so.
 pub fn set_app_with(
+    kernel: &mut Kernel,
+    app: u32,
+    policy: &str,
+    weight: (u32, bool),
+    options: &[(usize, u64)],
+) {
+    let said = try_set_app(kernel, app, policy, weight, options);
+    succeeded(kernel, "set_app", Ok(said));
+}
+
+/// The same; gives what the program returns: 0, or a negative error number.
+///
+/// # Panics
+/// When there is no such policy.
+pub fn try_set_app(
     kernel: &mut Kernel,
     app: u32,
     policy: &str,
     (weight, weight_fixed): (u32, bool),
     options: &[(usize, u64)],
-) {
+) -> i32 {
     kernel.note(&format!("application {app} on {policy}, weight {weight}, options {options:?}"));
     let policy = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
     let mut args = AppArgs {
@@ -159,57 +231,117 @@ pub fn set_app_with(
         policy,
         weight,
         weight_fixed: weight_fixed.into(),
-        options: [u64::MAX; OPTIONS_MAX],
+        options: [DEFAULT_OPTION; OPTIONS_MAX],
     };
     for (number, value) in options {
         args.options[*number] = *value;
     }
-    must(kernel, "set_app", [std::ptr::from_mut(&mut args) as u64, 0]);
+    attempt(kernel, "set_app", [std::ptr::from_mut(&mut args) as u64, 0])
+}
+
+/// Changes an option of an application's lane in force, by its number; 0 is the root lane's
+/// application.
+pub fn set_option(kernel: &mut Kernel, app: u32, option: usize, value: u64) {
+    let said = try_set_option(kernel, app, option, value);
+    succeeded(kernel, "sim_set_option", Ok(said));
+}
+
+/// The same; gives what the program returns.
+pub fn try_set_option(kernel: &mut Kernel, app: u32, option: usize, value: u64) -> i32 {
+    kernel.note(&format!("application {app}: option {option} is {value}"));
+    attempt(kernel, "sim_set_option", [u64::from(app) << 32 | option as u64, value])
 }
 
 /// Takes an application's lane away; its tasks go to the root lane.
 pub fn drop_app(kernel: &mut Kernel, app: u32) {
+    let said = try_drop_app(kernel, app);
+    succeeded(kernel, "sim_drop_app", Ok(said));
+}
+
+/// The same; gives what the program returns.
+pub fn try_drop_app(kernel: &mut Kernel, app: u32) -> i32 {
     kernel.note(&format!("application {app} has no lane any more"));
-    must(kernel, "sim_drop_app", [app.into(), 0]);
+    attempt(kernel, "sim_drop_app", [app.into(), 0])
 }
 
 /// Assigns a cgroup to an application that has a lane.
 pub fn assign(kernel: &mut Kernel, path: &str, app: u32) {
+    let said = try_assign(kernel, path, app);
+    succeeded(kernel, "sim_assign", Ok(said));
+}
+
+/// The same; gives what the program returns.
+pub fn try_assign(kernel: &mut Kernel, path: &str, app: u32) -> i32 {
     kernel.note(&format!("'{path}' is assigned to application {app}"));
     let cgroup = kernel.cgroup_id(path);
-    must(kernel, "sim_assign", [cgroup, app.into()]);
+    let said = attempt(kernel, "sim_assign", [cgroup, app.into()]);
+    if said == 0 {
+        kernel.observe(0, None, What::Assign { cgroup, app });
+    }
+    said
 }
 
 /// Undoes an assignment.
 pub fn unassign(kernel: &mut Kernel, path: &str) {
+    let said = try_unassign(kernel, path);
+    succeeded(kernel, "sim_unassign", Ok(said));
+}
+
+/// The same; gives what the program returns.
+pub fn try_unassign(kernel: &mut Kernel, path: &str) -> i32 {
     kernel.note(&format!("'{path}' is not assigned any more"));
     let cgroup = kernel.cgroup_id(path);
-    must(kernel, "sim_unassign", [cgroup, 0]);
+    let said = attempt(kernel, "sim_unassign", [cgroup, 0]);
+    if said == 0 {
+        kernel.observe(0, None, What::Assign { cgroup, app: 0 });
+    }
+    said
 }
 
 /// Changes the weight of an application's lane in force.
 pub fn set_weight(kernel: &mut Kernel, app: u32, weight: u32) {
-    must(kernel, "sim_set_weight", [app.into(), weight.into()]);
+    let said = try_set_weight(kernel, app, weight);
+    succeeded(kernel, "sim_set_weight", Ok(said));
 }
 
-/// Changes an option of an application's lane in force, by its place among its policy's
-/// options; 0 is the root lane's application.
-pub fn set_option(kernel: &mut Kernel, app: u32, option: u32, value: u64) {
-    kernel.note(&format!("application {app}: option {option} is {value}"));
-    must(kernel, "sim_set_option", [u64::from(app) << 32 | u64::from(option), value]);
+/// The same; gives what the program returns.
+pub fn try_set_weight(kernel: &mut Kernel, app: u32, weight: u32) -> i32 {
+    attempt(kernel, "sim_set_weight", [app.into(), weight.into()])
 }
 
 /// How many lanes were put in quarantine.
-pub fn quarantined(kernel: &mut Kernel) -> i32 {
-    kernel.program("sim_quarantined", [0, 0]).unwrap_or_else(|error| {
-        kernel.fail("quarantined", error.to_string());
-        -1
-    })
+pub fn quarantined(kernel: &mut Kernel) -> u64 {
+    match kernel.image().required("quarantined") {
+        Ok(at) => unsafe { *at.cast() },
+        Err(error) => {
+            kernel.fail("quarantined", error.to_string());
+            0
+        }
+    }
 }
 
-fn must(kernel: &mut Kernel, program: &str, args: [u64; 2]) {
-    let result = kernel.program(program, args);
-    succeeded(kernel, program, result);
+/// What a program returns that is not there any more.
+const ENODEV: i32 = -19;
+
+/// Calls a program that may change lanes, and tells the checkers of them.
+fn attempt(kernel: &mut Kernel, program: &str, args: [u64; 2]) -> i32 {
+    if kernel.loaded().is_none() {
+        return ENODEV;
+    }
+    let said = kernel.program(program, args).unwrap_or_else(|error| {
+        kernel.fail(program, error.to_string());
+        0
+    });
+    tell_lanes(kernel);
+    said
+}
+
+/// Tells the checkers how lanes stand.
+pub fn tell_lanes(kernel: &mut Kernel) {
+    if kernel.stays() {
+        let seen = lanes(kernel).iter().map(LaneInfo::seen).collect();
+        kernel.observe(0, None, What::Lanes(seen));
+    }
 }
 
 fn succeeded(kernel: &mut Kernel, program: &str, result: Result<i32>) {
@@ -222,8 +354,12 @@ fn succeeded(kernel: &mut Kernel, program: &str, result: Result<i32>) {
 
 /// The timer of the sweep expires, and is set again.
 fn sweep(kernel: &mut Kernel) {
+    let before = quarantined(kernel);
     let result = kernel.timer("sim_sweep");
     succeeded(kernel, "sim_sweep", result);
+    if quarantined(kernel) != before {
+        tell_lanes(kernel);
+    }
     sweep_later(kernel);
 }
 
@@ -246,11 +382,15 @@ fn sweep_later(kernel: &mut Kernel) {
 /// Moves lanes on in their life, as the loader does from time to time; gives how
 /// many are not done with.
 pub fn reap(kernel: &mut Kernel) -> i32 {
+    if kernel.loaded().is_none() {
+        return 0;
+    }
     let before = lanes(kernel);
     let left = kernel.program("sim_reap", [0, 0]).unwrap_or_else(|error| {
         kernel.fail("reap", error.to_string());
         -1
     });
+    tell_lanes(kernel);
     let after = lanes(kernel);
     for freed in before.iter().filter(|b| after.iter().all(|a| a.slot != b.slot)) {
         if let Some(words) = kernel.map_words("lane_waits", freed.slot) {
@@ -287,11 +427,13 @@ pub fn lanes(kernel: &mut Kernel) -> Vec<LaneInfo> {
 
 fn read_lanes(kernel: &mut Kernel) -> Result<Vec<LaneInfo>> {
     let max = unsafe { *kernel.image().required("sim_lanes_max")?.cast::<u32>() };
+    let mut raw: Vec<RawLane> = (0..max).map(|_| RawLane::default()).collect();
+    let read = kernel.image().required("sim_read_lanes")?;
+    // No program of the model: looking takes no time of its CPUs.
+    let read: extern "C" fn(*mut RawLane) = unsafe { std::mem::transmute(read) };
+    read(raw.as_mut_ptr());
     let mut lanes = Vec::new();
-    for slot in 0..max {
-        let mut lane = RawLane::default();
-        let at = std::ptr::from_mut(&mut lane) as u64;
-        kernel.program("sim_read_lane", [slot.into(), at])?;
+    for lane in raw {
         let state = match lane.state {
             0 => continue,
             1 => LaneState::Root,
@@ -310,6 +452,7 @@ fn read_lanes(kernel: &mut Kernel) -> Result<Vec<LaneInfo>> {
             app: lane.app,
             weight: lane.weight,
             quarantined: lane.quarantined != 0,
+            served: lane.served != 0,
         });
     }
     Ok(lanes)

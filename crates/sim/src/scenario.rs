@@ -1,8 +1,9 @@
 //! A machine, a program, tasks, and what happens to them: one run.
 
 use crate::checkers::{
-    AffinityKept, CallbacksInOrder, NoTaskLost, OneCpuPerTask, Shares, SharesNearWeights,
-    WaitingBounded, WorkConserved,
+    AffinityKept, CallbacksInOrder, DeadLanesEmpty, LaneShares, LanesDrained, LanesServed,
+    NoTaskLost, OneCpuPerTask, OneLanePerTask, PARKED, Quarantined, QuotaKept, Shares,
+    SharesNearWeights, WaitingBounded, WorkConserved,
 };
 use crate::image::Image;
 use crate::kernel::{Act, Kernel};
@@ -44,12 +45,16 @@ pub struct Scenario {
     tasks: Vec<TaskSpec>,
     world: World,
     acts: Vec<(u64, Act)>,
+    /// The same, by how many events were handled before.
+    between: Vec<(u64, Act)>,
     wait_bound_ns: u64,
     shares: Option<Shares>,
+    lane_shares: Option<f64>,
     idle_window_ns: u64,
     whole_trace: bool,
     observers: Vec<Shared>,
     duration_ns: u64,
+    replay: Option<String>,
 }
 
 impl Scenario {
@@ -73,12 +78,15 @@ impl Scenario {
             tasks: Vec::new(),
             world: World::default(),
             acts: Vec::new(),
+            between: Vec::new(),
             wait_bound_ns: WAIT_BOUND_NS,
             shares: None,
+            lane_shares: None,
             idle_window_ns: IDLE_WINDOW_NS,
             whole_trace: false,
             observers: Vec::new(),
             duration_ns: 1_000_000_000,
+            replay: None,
         }
     }
 
@@ -175,6 +183,12 @@ impl Scenario {
         self
     }
 
+    /// Does something right after the `handled`-th event, before anything else can happen.
+    pub fn after(mut self, handled: u64, act: impl Fn(&mut Kernel) + 'static) -> Self {
+        self.between.push((handled, Arc::new(act)));
+        self
+    }
+
     /// No task may wait longer.
     pub fn waits_at_most(mut self, ns: u64) -> Self {
         self.wait_bound_ns = ns;
@@ -187,9 +201,21 @@ impl Scenario {
         self
     }
 
+    /// Lanes that always have work for every CPU must get time by their weights.
+    pub fn lane_shares(mut self, tolerance: f64) -> Self {
+        self.lane_shares = Some(tolerance);
+        self
+    }
+
     /// No CPU may be idle for longer beside a task that it could run.
     pub fn idle_at_most(mut self, ns: u64) -> Self {
         self.idle_window_ns = ns;
+        self
+    }
+
+    /// The command that runs this again, where it is not the test that runs.
+    pub fn replayed_by(mut self, command: impl Into<String>) -> Self {
+        self.replay = Some(command.into());
         self
     }
 
@@ -226,8 +252,14 @@ impl Scenario {
             kernel.read_by(observer.clone());
         }
         self.add_checkers(&mut kernel);
+        if let Some(program) = program {
+            (program.started)(&mut kernel);
+        }
         kernel.world = self.world.clone();
         kernel.begin_arrivals();
+        for (handled, act) in &self.between {
+            kernel.act_after(*handled, act.clone());
+        }
         for task in &self.tasks {
             kernel.spawn(task.clone());
         }
@@ -253,7 +285,11 @@ impl Scenario {
         let exit = kernel.program_exit().cloned();
         let (recent, trace) = kernel.into_trace();
         match fault {
-            Some(fault) => Err(self.failure(&fault.check, &fault.message, fault.at, recent)),
+            Some(fault) => {
+                let mut failure = self.failure(&fault.check, &fault.message, fault.at, recent);
+                failure.seen.trace = trace;
+                Err(failure)
+            }
             None => {
                 let simulated_ns = now;
                 Ok(Outcome {
@@ -279,14 +315,37 @@ impl Scenario {
         kernel.check(Box::<AffinityKept>::default());
         kernel.check(Box::<CallbacksInOrder>::default());
         kernel.check(Box::new(WaitingBounded::new(self.wait_bound_ns)));
-        kernel.check(Box::new(WorkConserved::new(self.idle_window_ns)));
+        let (level1, tick_ns) =
+            (self.program.as_ref().is_some_and(|p| p.level1), self.machine.tick_ns());
+        let work_conserved = WorkConserved::new(self.idle_window_ns);
+        kernel.check(Box::new(match level1 {
+            true => work_conserved.except_in(PARKED),
+            false => work_conserved,
+        }));
+        if level1 {
+            kernel.check(Box::<OneLanePerTask>::default());
+            kernel.check(Box::<DeadLanesEmpty>::default());
+            kernel.check(Box::new(LanesDrained::new(tick_ns)));
+            kernel.check(Box::new(LanesServed::new(tick_ns)));
+            kernel.check(Box::<Quarantined>::default());
+            kernel.check(Box::new(QuotaKept::new(tick_ns)));
+        }
+        if let Some(tolerance) = self.lane_shares {
+            kernel.check(Box::new(LaneShares::new(self.machine.nr_cpus(), tolerance)));
+        }
         if let Some(shares) = self.shares {
             kernel.check(Box::new(SharesNearWeights::new(shares)));
         }
-        kernel.observe_all_idle();
+        kernel.observe_start();
     }
 
-    fn failure(&self, check: &str, message: &str, at: u64, recent: Vec<String>) -> Failure {
+    pub(crate) fn failure(
+        &self,
+        check: &str,
+        message: &str,
+        at: u64,
+        recent: Vec<String>,
+    ) -> Failure {
         Failure {
             check: check.to_owned(),
             message: message.to_owned(),
@@ -294,7 +353,7 @@ impl Scenario {
             scenario: self.name.clone(),
             seed: self.seed,
             machine: self.machine.to_string().into(),
-            recent: recent.into(),
+            seen: Box::new(Seen { recent, trace: String::new(), replay: self.replay.clone() }),
         }
     }
 
@@ -327,13 +386,26 @@ pub struct Failure {
     scenario: String,
     seed: u64,
     machine: Box<str>,
-    recent: Box<[String]>,
+    seen: Box<Seen>,
+}
+
+/// What a failure shows besides.
+#[derive(Clone)]
+struct Seen {
+    recent: Vec<String>,
+    trace: String,
+    replay: Option<String>,
 }
 
 impl Failure {
     /// What happened just before it, oldest first.
     pub fn recent(&self) -> &[String] {
-        &self.recent
+        &self.seen.recent
+    }
+
+    /// The text of the whole run, where it was asked for.
+    pub fn trace(&self) -> &str {
+        &self.seen.trace
     }
 }
 
@@ -342,8 +414,11 @@ impl fmt::Display for Failure {
         let Failure { check, message, at, scenario, seed, machine, .. } = self;
         writeln!(f, "{check}: {message}")?;
         writeln!(f, "scenario '{scenario}', seed {seed}, {machine}, at {at} ns; before that:")?;
-        for line in &self.recent {
+        for line in &self.seen.recent {
             writeln!(f, "  {line}")?;
+        }
+        if let Some(command) = &self.seen.replay {
+            return write!(f, "replay: {command}");
         }
         let thread = std::thread::current();
         let test = thread.name().filter(|name| *name != "main").unwrap_or("");

@@ -2,6 +2,7 @@
 
 use crate::abi::CpuMask;
 use crate::dsq::DsqRef;
+use crate::metasched::LaneSeen;
 use crate::task::TaskId;
 use std::collections::VecDeque;
 use std::fmt;
@@ -72,6 +73,60 @@ pub enum What {
     Online,
     /// The scenario did something.
     Note(Rc<str>),
+    /// A callback is called, whether the policy has it or not.
+    Call {
+        /// Which.
+        callback: &'static str,
+        /// The callback within which it is called; `"nothing"` for most.
+        within: &'static str,
+    },
+    /// A policy made a dispatch queue of that id.
+    MakeQueue(u64),
+    /// It destroyed one.
+    DestroyQueue(u64),
+    /// There is a cgroup of that id below another one; the root is below none.
+    Cgroup {
+        /// Its id.
+        id: u64,
+        /// The one above it.
+        above: Option<u64>,
+    },
+    /// The task is in the cgroup of that id from now on.
+    Member(u64),
+    /// `cpu.max` of a cgroup was written.
+    Limit {
+        /// The cgroup's id.
+        cgroup: u64,
+        /// The quota of each period; none means "max".
+        quota: Option<Quota>,
+    },
+    /// Level 1's lanes, as user space reads them, after something about them changed.
+    Lanes(Rc<[LaneSeen]>),
+    /// A cgroup was assigned to an application; 0: to none any more.
+    Assign {
+        /// The cgroup's id.
+        cgroup: u64,
+        /// The application's number.
+        app: u32,
+    },
+    /// Faults stop: from now on progress is demanded.
+    Calm,
+    /// The program is told to leave: from now on it is asked nothing.
+    Detached,
+    /// The kernel bypasses a program that comes or goes, and queues tasks where they are;
+    /// or does so no more.
+    Bypass(bool),
+}
+
+/// What `cpu.max` and `cpu.max.burst` grant, in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Run time granted each period.
+    pub quota_ns: u64,
+    /// The period.
+    pub period_ns: u64,
+    /// What may be saved up beyond a quota.
+    pub burst_ns: u64,
 }
 
 impl fmt::Display for Observed {
@@ -94,6 +149,11 @@ impl fmt::Display for Observed {
             What::Kick { preempt: true } => write!(f, "kick, preempt"),
             What::Kick { preempt: false } => write!(f, "kick"),
             What::Note(text) => write!(f, "{text}"),
+            What::Call { callback, within: "nothing" } => write!(f, "ops.{callback}"),
+            What::Call { callback, within } => write!(f, "ops.{callback} within {within}"),
+            What::MakeQueue(id) => write!(f, "queue {id:#x} is made"),
+            What::DestroyQueue(id) => write!(f, "queue {id:#x} is destroyed"),
+            What::Lanes(lanes) => write!(f, "lanes {lanes:?}"),
             other => write!(f, "{}", format!("{other:?}").to_lowercase()),
         }
     }
@@ -120,6 +180,10 @@ impl Trace {
         if let Some(text) = &mut self.text {
             use fmt::Write;
             writeln!(text, "{event}").expect("a String takes everything");
+        }
+        // Calls come with each of the others and say little beside them.
+        if matches!(event.what, What::Call { .. }) {
+            return;
         }
         if self.recent.len() == RECENT {
             self.recent.pop_front();

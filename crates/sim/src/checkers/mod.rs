@@ -3,13 +3,23 @@
 //! must not be wrong with it.
 
 mod affinity;
+mod lane_shares;
+mod lanes;
 mod order;
+mod picture;
+mod quota;
+mod served;
 mod shares;
 mod tasks;
 mod waiting;
 
 pub use affinity::AffinityKept;
+pub use lane_shares::LaneShares;
+pub use lanes::{DeadLanesEmpty, LanesDrained, OneLanePerTask};
 pub use order::CallbacksInOrder;
+pub use picture::PARKED;
+pub use quota::QuotaKept;
+pub use served::{LanesServed, Quarantined};
 pub use shares::{Shares, SharesNearWeights};
 pub use tasks::{NoTaskLost, OneCpuPerTask};
 pub use waiting::{WaitingBounded, WorkConserved};
@@ -45,6 +55,7 @@ fn ms(ns: u64) -> String {
 pub(crate) mod testing {
     use super::*;
     use crate::abi::CpuMask;
+    use crate::metasched::{LaneSeen, LaneState};
     use crate::task::TaskId;
     use crate::trace::What;
     use std::rc::Rc;
@@ -60,6 +71,20 @@ pub(crate) mod testing {
             checker.observe(&Observed { at, cpu, task, what })?;
         }
         Ok(())
+    }
+
+    /// A lane of weight 100 that is served, in the slot of its generation's number.
+    pub fn lane(generation: u64, state: LaneState, app: u32) -> LaneSeen {
+        LaneSeen {
+            slot: generation as u32,
+            generation,
+            policy: 0,
+            state,
+            app,
+            weight: 100,
+            quarantined: false,
+            served: true,
+        }
     }
 
     pub fn arrive(cpus: &[usize]) -> What {

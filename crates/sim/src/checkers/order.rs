@@ -1,4 +1,5 @@
 use super::Checker;
+use crate::kernel::{PROGRAM, TIMER};
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
 use std::collections::BTreeMap;
@@ -12,11 +13,92 @@ enum Place {
     Gone,
 }
 
+/// How a task stands with the policy, by the callbacks about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Told {
+    known: bool,
+    enabled: bool,
+    runnable: bool,
+    running: bool,
+    /// By select_cpu or enqueue, and ops.dequeue has not taken it back.
+    handed_over: bool,
+}
+
 /// A task wakes before it runs, stops before it runs again, and sleeps only after
-/// it ran; nothing happens to one that is gone.
+/// it ran; nothing happens to one that is gone. And callbacks come in the order, and
+/// within one another, as Documentation/scheduler/sched-ext.rst and the kernel's
+/// include/linux/sched/ext.h have it.
 #[derive(Default)]
 pub struct CallbacksInOrder {
     places: BTreeMap<TaskId, Place>,
+    told: BTreeMap<TaskId, Told>,
+}
+
+/// Callbacks within which a task may be queued again: they hold no run queue.
+const MAY_REQUEUE: [&str; 7] = [
+    PROGRAM,
+    TIMER,
+    "cpu_online",
+    "cpu_offline",
+    "cgroup_init",
+    "cgroup_exit",
+    "cgroup_set_bandwidth",
+];
+
+fn may_nest(callback: &str, within: &str) -> bool {
+    match callback {
+        _ if within == "nothing" => true,
+        "dequeue" => within == "dispatch" || MAY_REQUEUE.contains(&within),
+        "enqueue" => MAY_REQUEUE.contains(&within),
+        _ => false,
+    }
+}
+
+impl Told {
+    /// What the callback leads to, or none if it must not come now.
+    fn after(mut self, callback: &str) -> Option<Told> {
+        let Told { known, enabled, runnable, running, handed_over } = self;
+        let may = match callback {
+            "init_task" => !std::mem::replace(&mut self.known, true),
+            "enable" => known && !std::mem::replace(&mut self.enabled, true),
+            "set_weight" | "set_cpumask" => enabled,
+            "select_cpu" => {
+                self.handed_over = true;
+                enabled && !runnable
+            }
+            "runnable" => enabled && !std::mem::replace(&mut self.runnable, true),
+            "enqueue" => {
+                self.handed_over = true;
+                runnable && !running
+            }
+            "dequeue" => handed_over && std::mem::take(&mut self.handed_over),
+            "running" => runnable && !std::mem::replace(&mut self.running, true),
+            "tick" | "yield" => running,
+            "stopping" => runnable && std::mem::take(&mut self.running),
+            "quiescent" => !running && std::mem::take(&mut self.runnable),
+            "disable" => !runnable && std::mem::take(&mut self.enabled),
+            "exit_task" => !enabled && std::mem::take(&mut self.known),
+            _ => true,
+        };
+        may.then_some(self)
+    }
+}
+
+impl CallbacksInOrder {
+    fn called(&mut self, task: Option<TaskId>, callback: &str, within: &str) -> Result<(), String> {
+        if !may_nest(callback, within) {
+            return Err(format!("ops.{callback} is called within {within}"));
+        }
+        let Some(task) = task else { return Ok(()) };
+        let told = self.told.entry(task).or_default();
+        match told.after(callback) {
+            Some(next) => {
+                *told = next;
+                Ok(())
+            }
+            None => Err(format!("ops.{callback} of task {} comes at {told:?}", task.0)),
+        }
+    }
 }
 
 impl Checker for CallbacksInOrder {
@@ -25,6 +107,9 @@ impl Checker for CallbacksInOrder {
     }
 
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
+        if let What::Call { callback, within } = event.what {
+            return self.called(event.task, callback, within);
+        }
         let Some(task) = event.task else { return Ok(()) };
         let place = self.places.get(&task).copied();
         let next = match (&event.what, place) {
@@ -40,7 +125,11 @@ impl Checker for CallbacksInOrder {
             (What::Exit, Some(Place::Asleep)) => Place::Gone,
             // These come at any time while the task lives.
             (What::Dequeue | What::Remove(_), Some(place)) if place != Place::Gone => place,
-            (What::Allowed(_) | What::Weight(_), Some(place)) if place != Place::Gone => place,
+            (What::Allowed(_) | What::Weight(_) | What::Member(_), Some(place))
+                if place != Place::Gone =>
+            {
+                place
+            }
             (what, place) => {
                 return Err(format!("task {} is {place:?}, and now: {what:?}", task.0));
             }
@@ -75,5 +164,66 @@ mod tests {
         ];
         feed(&mut checker, life).unwrap();
         assert!(feed(&mut checker, [(4, 0, 1, What::Wake)]).unwrap_err().contains("Gone"));
+    }
+
+    fn calls(callbacks: &[&'static str]) -> Result<(), String> {
+        let mut checker = CallbacksInOrder::default();
+        feed(
+            &mut checker,
+            callbacks.iter().map(|callback| (0, 0, 1, What::Call { callback, within: "nothing" })),
+        )
+    }
+
+    #[test]
+    fn a_whole_life_in_order_passes() {
+        calls(&[
+            "init_task",
+            "enable",
+            "set_weight",
+            "select_cpu",
+            "runnable",
+            "enqueue",
+            "dequeue",
+            "running",
+            "tick",
+            "yield",
+            "stopping",
+            "quiescent",
+            "set_cpumask",
+            "disable",
+            "exit_task",
+            "init_task",
+        ])
+        .unwrap();
+    }
+
+    #[test]
+    fn each_callback_out_of_order_is_caught() {
+        let ready = ["init_task", "enable", "runnable"];
+        for wrong in [
+            &["enable"][..],
+            &["init_task", "init_task"],
+            &["init_task", "runnable"],
+            &["init_task", "enable", "running"],
+            &["init_task", "enable", "enqueue"],
+            &["init_task", "enable", "exit_task"],
+        ] {
+            calls(wrong).unwrap_err();
+        }
+        for wrong in ["runnable", "tick", "stopping", "dequeue", "disable", "select_cpu"] {
+            let mut all = ready.to_vec();
+            all.push(wrong);
+            assert!(calls(&all).unwrap_err().contains(&format!("ops.{wrong} of task 1")));
+        }
+    }
+
+    #[test]
+    fn a_callback_within_another_is_caught_unless_the_kernel_does_it() {
+        let within = |callback, within| {
+            let call = What::Call { callback, within };
+            feed(&mut CallbacksInOrder::default(), [(0, 0, 1, call)])
+        };
+        assert!(within("running", "enqueue").unwrap_err().contains("within enqueue"));
+        assert!(within("dequeue", "dispatch").unwrap_err().contains("comes at"));
     }
 }

@@ -1,5 +1,6 @@
 use super::{Checker, ms};
 use crate::abi::CpuMask;
+use crate::dsq::DsqRef;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,6 +53,12 @@ impl Checker for WaitingBounded {
                 _ => {}
             }
         }
+        if matches!(event.what, What::Calm) {
+            // What faults kept waiting waits from now on.
+            self.since.values_mut().for_each(|since| *since = event.at);
+            self.waiting = self.since.keys().map(|task| (event.at, *task)).collect();
+            return Ok(());
+        }
         overdue
     }
 
@@ -68,6 +75,9 @@ pub struct WorkConserved {
     waiting: BTreeMap<TaskId, u64>,
     allowed: BTreeMap<TaskId, Rc<CpuMask>>,
     looked_at: u64,
+    /// Tasks in this queue wait for something else.
+    parked: Option<DsqRef>,
+    bypass: bool,
 }
 
 impl WorkConserved {
@@ -80,10 +90,22 @@ impl WorkConserved {
             waiting: BTreeMap::new(),
             allowed: BTreeMap::new(),
             looked_at: 0,
+            parked: None,
+            bypass: false,
         }
     }
 
+    /// Tasks in that queue wait for something else than a CPU.
+    pub fn except_in(mut self, queue: u64) -> Self {
+        self.parked = Some(DsqRef::User(queue));
+        self
+    }
+
     fn idle_beside_work(&self, now: u64) -> Result<(), String> {
+        // The kernel's queues are of one CPU each meanwhile.
+        if self.bypass {
+            return Ok(());
+        }
         for (task, since) in &self.waiting {
             for (cpu, idle_since) in &self.idle {
                 let both = now - (*since).max(*idle_since);
@@ -139,6 +161,19 @@ impl Checker for WorkConserved {
             (What::Start, Some(task)) => {
                 self.waiting.remove(&task);
                 self.idle.remove(&event.cpu);
+            }
+            (What::Insert(queue), Some(task)) if Some(*queue) == self.parked => {
+                self.waiting.remove(&task);
+            }
+            (What::Remove(queue), Some(task)) if Some(*queue) == self.parked => {
+                self.waiting.insert(task, event.at);
+            }
+            (What::Sleep, Some(task)) => {
+                self.waiting.remove(&task);
+            }
+            (What::Bypass(on), _) => {
+                self.bypass = *on;
+                self.waiting.values_mut().for_each(|since| *since = event.at);
             }
             _ => {}
         }

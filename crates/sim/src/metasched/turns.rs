@@ -1,6 +1,6 @@
 //! Turns in the simulator: the timer that ends them, late by chance as a real one.
 
-use super::{must, number_of, succeeded};
+use super::{attempt, number_of, succeeded, tell_lanes};
 use crate::kernel::Kernel;
 use std::sync::Arc;
 
@@ -32,19 +32,37 @@ pub struct Cycle {
 /// # Panics
 /// When there is no such policy.
 pub fn start_turns(kernel: &mut Kernel, turns: &[(&str, u64)]) {
+    let said = try_start_turns(kernel, turns);
+    succeeded(kernel, "sim_start_turns", Ok(said));
+}
+
+/// The same; gives what the program returns.
+///
+/// # Panics
+/// When there is no such policy.
+pub fn try_start_turns(kernel: &mut Kernel, turns: &[(&str, u64)]) -> i32 {
     kernel.note(&format!("turns: {turns:?}"));
     let words: Vec<u64> = turns
         .iter()
         .flat_map(|(policy, ns)| [number_of(policy).unwrap_or_else(|e| panic!("{e}")).into(), *ns])
         .collect();
-    must(kernel, "sim_start_turns", [words.as_ptr() as u64, turns.len() as u64]);
-    turn_later(kernel);
+    let said = attempt(kernel, "sim_start_turns", [words.as_ptr() as u64, turns.len() as u64]);
+    if said == 0 {
+        turn_later(kernel);
+    }
+    said
 }
 
 /// No turns any more; the lane in force stays.
 pub fn stop_turns(kernel: &mut Kernel) {
+    let said = try_stop_turns(kernel);
+    succeeded(kernel, "sim_stop_turns", Ok(said));
+}
+
+/// The same; gives what the program returns.
+pub fn try_stop_turns(kernel: &mut Kernel) -> i32 {
     kernel.note("no turns any more");
-    must(kernel, "sim_stop_turns", [0, 0]);
+    attempt(kernel, "sim_stop_turns", [0, 0])
 }
 
 /// What has become of the turns.
@@ -81,6 +99,7 @@ fn turn_later(kernel: &mut Kernel) {
             }
             let result = kernel.timer("sim_turn");
             succeeded(kernel, "sim_turn", result);
+            tell_lanes(kernel);
             if due(kernel) != Some(set) {
                 turn_later(kernel);
             }

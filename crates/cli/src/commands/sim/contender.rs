@@ -92,7 +92,7 @@ impl fmt::Display for TurnArg {
 }
 
 /// An option's value, by the application's number (0: the root lane) and the option's place.
-type OptionValue = (u32, u32, u64);
+type OptionValue = (u32, usize, u64);
 
 /// One of those that are compared.
 #[derive(Clone, Debug)]
@@ -292,7 +292,7 @@ fn options(app: u32, policy: &str, given: &[Setting]) -> Result<Vec<OptionValue>
     let values = settings(policy, given)?;
     values
         .iter()
-        .map(|(name, value)| Ok((app, option_index(info, name, *value)? as u32, *value)))
+        .map(|(name, value)| Ok((app, option_index(info, name, *value)?, *value)))
         .collect()
 }
 

@@ -1,0 +1,243 @@
+use super::Checker;
+use super::picture::Picture;
+use crate::abi::CpuMask;
+use crate::metasched::{LaneSeen, LaneState, POLICIES};
+use crate::task::TaskId;
+use crate::trace::{Observed, What};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Shares are compared over so long: some hundred slices of 2 ms that end at a tick.
+const WINDOW_NS: u64 = 1_000_000_000;
+/// A lane whose share is less than this much of one CPU gets more than its share: after
+/// 32 ms it comes first, and then runs for a tick.
+const LEAST_CPUS: f64 = 1.0 / 8.0;
+
+/// Lanes that have work for every CPU all the time get CPU time by their weights.
+///
+/// Compared are the lanes that had at least as many tasks as there are CPUs, all of which may
+/// run anywhere, throughout a window and the one before it, if nothing else changed either.
+pub struct LaneShares {
+    cpus: usize,
+    tolerance: f64,
+    picture: Picture,
+    tasks: BTreeMap<TaskId, Wants>,
+    /// When the window began, and whether the one before it was as quiet.
+    from: u64,
+    settled: bool,
+    lanes: BTreeMap<u64, Busy>,
+}
+
+#[derive(Default)]
+struct Wants {
+    anywhere: bool,
+    runnable: bool,
+    since: Option<u64>,
+}
+
+#[derive(Default)]
+struct Busy {
+    ran_ns: u64,
+    /// Whether it had enough to do at every moment of this window, and of the last.
+    saturated: bool,
+    before: bool,
+}
+
+impl LaneShares {
+    /// For a machine of so many CPUs; the tolerance is a part of what is due.
+    pub fn new(cpus: usize, tolerance: f64) -> Self {
+        LaneShares {
+            cpus,
+            tolerance,
+            picture: Picture::default(),
+            tasks: BTreeMap::new(),
+            from: 0,
+            settled: false,
+            lanes: BTreeMap::new(),
+        }
+    }
+
+    fn lane_of(&self, task: TaskId) -> Option<u64> {
+        self.picture.lane_due(task).map(|lane| lane.generation)
+    }
+
+    fn count(&mut self, task: TaskId, now: u64) {
+        let lane = self.lane_of(task);
+        let Some(since) = self.tasks.get_mut(&task).and_then(|wants| wants.since.as_mut()) else {
+            return;
+        };
+        let ran = now - std::mem::replace(since, now).max(self.from);
+        if let Some(lane) = lane {
+            self.lanes.entry(lane).or_default().ran_ns += ran;
+        }
+    }
+
+    /// How many tasks of a lane want a CPU, any CPU.
+    fn wanting(&self, lane: u64) -> usize {
+        let of_lane = |(task, wants): &(&TaskId, &Wants)| {
+            wants.runnable && wants.anywhere && self.lane_of(**task) == Some(lane)
+        };
+        self.tasks.iter().filter(of_lane).count()
+    }
+
+    /// The window begins again: what is known of it does not count.
+    fn begin(&mut self, now: u64, settled: bool) {
+        for task in self.tasks.keys().copied().collect::<Vec<_>>() {
+            self.count(task, now);
+        }
+        (self.from, self.settled) = (now, settled);
+        let before = std::mem::take(&mut self.lanes);
+        for lane in self.picture.lanes.clone().iter() {
+            let busy = Busy {
+                ran_ns: 0,
+                saturated: self.wanting(lane.generation) >= self.cpus,
+                before: settled && before.get(&lane.generation).is_some_and(|b| b.saturated),
+            };
+            self.lanes.insert(lane.generation, busy);
+        }
+    }
+
+    fn compare(&self) -> Result<(), String> {
+        // What level 1 itself serves of a lane has no share.
+        let in_force = |lane: &&LaneSeen| {
+            matches!(lane.state, LaneState::App | LaneState::Root)
+                && (lane.policy as usize) < POLICIES.len()
+        };
+        let all = self.picture.lanes.iter();
+        let busy: Vec<(&LaneSeen, u64)> = all
+            .filter(in_force)
+            .filter_map(|lane| Some((lane, self.lanes.get(&lane.generation)?)))
+            .filter(|(_, busy)| busy.saturated && busy.before)
+            .map(|(lane, busy)| (lane, busy.ran_ns))
+            .collect();
+        let total: u64 = busy.iter().map(|(_, ran)| ran).sum();
+        let weights: u64 = busy.iter().map(|(lane, _)| u64::from(lane.weight)).sum();
+        let due_ns = |lane: &LaneSeen| total as f64 * f64::from(lane.weight) / weights as f64;
+        if busy.iter().any(|(lane, _)| due_ns(lane) < LEAST_CPUS * WINDOW_NS as f64) {
+            return Ok(());
+        }
+        for (lane, ran) in &busy {
+            let due = due_ns(lane);
+            if (*ran as f64 - due).abs() > self.tolerance * due {
+                return Err(format!(
+                    "lane {} of weight {} ran for {:.0} ms beside others, {:.0} ms are due",
+                    lane.generation,
+                    lane.weight,
+                    *ran as f64 / 1e6,
+                    due / 1e6
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn changes(&self, what: &What) -> bool {
+        match what {
+            What::Lanes(lanes) => **lanes != *self.picture.lanes,
+            What::Arrive { .. } | What::Member(_) | What::Allowed(_) | What::Weight(_) => true,
+            What::Limit { .. } | What::Assign { .. } | What::Detached => true,
+            What::Bypass(_) | What::Offline | What::Online => true,
+            _ => false,
+        }
+    }
+
+    fn quiet(&self) -> bool {
+        let asked = |lane: &LaneSeen| {
+            !lane.quarantined && !matches!(lane.state, LaneState::Draining | LaneState::Resting)
+        };
+        self.picture.lanes.iter().all(asked)
+    }
+}
+
+impl Checker for LaneShares {
+    fn name(&self) -> &'static str {
+        "lane_shares"
+    }
+
+    fn observe(&mut self, event: &Observed) -> Result<(), String> {
+        let mut said = Ok(());
+        if event.at >= self.from + WINDOW_NS {
+            for task in self.tasks.keys().copied().collect::<Vec<_>>() {
+                self.count(task, event.at);
+            }
+            if self.settled && self.quiet() {
+                said = self.compare();
+            }
+            self.begin(event.at, true);
+        }
+        let changes = self.changes(&event.what);
+        if let (true, Some(task)) = (changes, event.task) {
+            self.count(task, event.at);
+        }
+        self.picture.take(event);
+        if let Some(task) = event.task {
+            let anywhere = |allowed: &Rc<CpuMask>| (0..self.cpus).all(|cpu| allowed.has(cpu));
+            let wants = self.tasks.entry(task).or_default();
+            match &event.what {
+                What::Arrive { allowed, .. } | What::Allowed(allowed) => {
+                    wants.anywhere = anywhere(allowed);
+                }
+                What::Wake => wants.runnable = true,
+                What::Start => wants.since = Some(event.at),
+                What::Sleep | What::Exit => {
+                    wants.runnable = false;
+                    if let Some(lane) = self.lane_of(task)
+                        && self.lanes.get(&lane).is_some_and(|busy| busy.saturated)
+                        && self.wanting(lane) < self.cpus
+                    {
+                        self.lanes.entry(lane).or_default().saturated = false;
+                    }
+                }
+                What::Stop { .. } => {
+                    self.count(task, event.at);
+                    self.tasks.entry(task).or_default().since = None;
+                }
+                _ => {}
+            }
+        }
+        if changes {
+            self.begin(event.at, false);
+        }
+        said
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{arrive, feed, lane};
+    use super::*;
+
+    /// Two lanes of weights 100 and 300 whose tasks run in turns of those lengths, one CPU.
+    fn turns(first_ns: u64, second_ns: u64) -> Result<(), String> {
+        let mut checker = LaneShares::new(1, 0.2);
+        let mut heavy = lane(2, LaneState::App, 1);
+        heavy.weight = 300;
+        let lanes = [lane(1, LaneState::Root, 0), heavy];
+        let start = [
+            (0, 0, 0, What::Cgroup { id: 1, above: None }),
+            (0, 0, 0, What::Cgroup { id: 2, above: Some(1) }),
+            (0, 0, 0, What::Lanes(lanes.into())),
+            (0, 0, 0, What::Assign { cgroup: 2, app: 1 }),
+        ];
+        feed(&mut checker, start)?;
+        for (task, cgroup) in [(1, 1), (2, 2)] {
+            let life = [arrive(&[0]), What::Member(cgroup), What::Wake];
+            feed(&mut checker, life.map(|what| (0, 0, task, what)))?;
+        }
+        let mut at = 0;
+        while at < 3 * WINDOW_NS {
+            for (task, ns) in [(1, first_ns), (2, second_ns)] {
+                let stop = What::Stop { runnable: true };
+                feed(&mut checker, [(at, 0, task, What::Start), (at + ns, 0, task, stop)])?;
+                at += ns;
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn lanes_want_time_by_their_weights() {
+        turns(4_000_000, 12_000_000).unwrap();
+        assert!(turns(8_000_000, 8_000_000).unwrap_err().contains("are due"));
+    }
+}

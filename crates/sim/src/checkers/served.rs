@@ -1,0 +1,282 @@
+use super::picture::{Picture, generation_of};
+use super::{Checker, ms};
+use crate::dsq::DsqRef;
+use crate::metasched::{LAZY, LaneState, POLICIES};
+use crate::task::TaskId;
+use crate::trace::{Observed, What};
+use std::collections::BTreeMap;
+
+/// `SWEEP_NS`, `URGENT_SWEEPS` and `QUARANTINE_SWEEPS` of `meta/sweep.bpf.h`.
+const SWEEP_NS: u64 = 4_000_000;
+const URGENT_SWEEPS: u64 = 8;
+const QUARANTINE_SWEEPS: u64 = 250;
+
+/// After so long without, a lane with queued work is urgent: a sweep that comes late, one
+/// that still finds it served since the last, and those that have to pass.
+pub(super) const URGENT_NS: u64 = (URGENT_SWEEPS + 2) * SWEEP_NS;
+/// What runs when a lane gets urgent may have begun with a long slice: a tick cuts it to
+/// 2 ms, the next one ends it. A kernel thread may come in between.
+pub(super) fn choice_ns(tick_ns: u64) -> u64 {
+    2 * tick_ns + 2_000_000
+}
+
+/// Each other lane may be as urgent: 2 ms, seen at a tick.
+pub(super) fn other_lane_ns(tick_ns: u64) -> u64 {
+    tick_ns + 2_000_000
+}
+
+/// While applications have lanes, no lane with queued work waits longer than a bound,
+/// which depends on the number of lanes only.
+pub struct LanesServed {
+    tick_ns: u64,
+    picture: Picture,
+    apps_since: Option<u64>,
+    /// Lanes with queued work, by generation: since when they were not served, and how many
+    /// generations had been given out by then.
+    unserved: BTreeMap<u64, (u64, u64)>,
+    /// The lane, by generation, in whose queue a task stood last.
+    came_through: BTreeMap<TaskId, u64>,
+    /// How many tasks of each lane run: a policy may let one go on without queueing it.
+    running: BTreeMap<u64, usize>,
+    newest: u64,
+}
+
+impl LanesServed {
+    /// For a machine with so long between ticks.
+    pub fn new(tick_ns: u64) -> Self {
+        LanesServed {
+            tick_ns,
+            picture: Picture::default(),
+            apps_since: None,
+            unserved: BTreeMap::new(),
+            came_through: BTreeMap::new(),
+            running: BTreeMap::new(),
+            newest: 0,
+        }
+    }
+
+    fn overdue(&self, now: u64) -> Result<(), String> {
+        let Some(apps_since) = self.apps_since else { return Ok(()) };
+        for (generation, (since, newest)) in &self.unserved {
+            if self.running.get(generation).is_some_and(|tasks| *tasks > 0) {
+                continue;
+            }
+            let waits = now - (*since).max(apps_since);
+            // Lanes that are made meanwhile come first once each.
+            let others = self.picture.lanes.len() as u64 + (self.newest - newest);
+            let bound = URGENT_NS + choice_ns(self.tick_ns) + others * other_lane_ns(self.tick_ns);
+            if waits > bound {
+                return Err(format!(
+                    "lane {generation} has {} tasks queued and was not served for {}; the bound \
+                     is {}",
+                    self.picture.queued(*generation),
+                    ms(waits),
+                    ms(bound)
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Checker for LanesServed {
+    fn name(&self) -> &'static str {
+        "lanes_served"
+    }
+
+    fn observe(&mut self, event: &Observed) -> Result<(), String> {
+        let said = self.overdue(event.at);
+        self.picture.take(event);
+        match (&event.what, event.task) {
+            (What::Lanes(lanes), _) => {
+                let newest = lanes.iter().map(|lane| lane.generation).max().unwrap_or(0);
+                self.newest = self.newest.max(newest);
+                let since = self.picture.has_apps().then_some(event.at);
+                self.apps_since = since.map(|at| self.apps_since.unwrap_or(at));
+            }
+            (What::Insert(DsqRef::User(queue)), Some(task)) => {
+                if let Some(generation) = generation_of(*queue) {
+                    self.came_through.insert(task, generation);
+                    self.unserved.entry(generation).or_insert((event.at, self.newest));
+                }
+            }
+            (What::Remove(DsqRef::User(queue)), _) => {
+                let Some(generation) = generation_of(*queue) else { return said };
+                if self.picture.queued(generation) == 0 {
+                    self.unserved.remove(&generation);
+                }
+            }
+            (What::Start, Some(task)) => {
+                if let Some(lane) = self.came_through.get(&task) {
+                    *self.running.entry(*lane).or_default() += 1;
+                }
+            }
+            (What::Stop { .. }, Some(task)) => {
+                let Some(lane) = self.came_through.get(&task) else { return said };
+                if let Some(tasks) = self.running.get_mut(lane) {
+                    *tasks -= 1;
+                }
+                if let Some(unserved) = self.unserved.get_mut(lane) {
+                    *unserved = (event.at, self.newest);
+                }
+            }
+            // Lanes of another program may have the same generations.
+            (What::Detached, _) => {
+                self.apps_since = None;
+                self.unserved.clear();
+                self.came_through.clear();
+                self.running.clear();
+            }
+            _ => {}
+        }
+        said
+    }
+
+    fn finish(&mut self, now: u64) -> Result<(), String> {
+        self.overdue(now)
+    }
+}
+
+/// A lane whose policy does not dispatch is in quarantine by then: it has to be urgent once,
+/// so that level 1 tries itself, and unserved for as many sweeps as it takes. The kernel's
+/// watchdog would end everything after 30 s.
+const QUARANTINE_NS: u64 = QUARANTINE_SWEEPS * SWEEP_NS + 2 * URGENT_NS;
+
+/// A lane whose policy takes tasks and gives no CPU any is put in quarantine.
+#[derive(Default)]
+pub struct Quarantined {
+    picture: Picture,
+    apps_since: Option<u64>,
+    /// Since when lanes, by generation, have had work throughout.
+    busy_since: BTreeMap<u64, u64>,
+    /// Those that have none, and since when: one whose last task takes the place of another
+    /// has work again at the same moment.
+    empty_since: BTreeMap<u64, u64>,
+}
+
+impl Checker for Quarantined {
+    fn name(&self) -> &'static str {
+        "quarantined_in_time"
+    }
+
+    fn observe(&mut self, event: &Observed) -> Result<(), String> {
+        let said = self.finish(event.at);
+        self.picture.take(event);
+        match event.what {
+            What::Lanes(_) => {
+                let since = self.picture.has_apps().then_some(event.at);
+                self.apps_since = since.map(|at| self.apps_since.unwrap_or(at));
+            }
+            What::Insert(DsqRef::User(queue)) => {
+                let Some(generation) = generation_of(queue) else { return said };
+                let emptied = self.empty_since.remove(&generation);
+                if emptied.is_none_or(|at| at < event.at) {
+                    let since = self.busy_since.entry(generation).or_insert(event.at);
+                    if emptied.is_some() {
+                        *since = event.at;
+                    }
+                }
+            }
+            What::Remove(DsqRef::User(queue)) => {
+                if let Some(generation) = generation_of(queue)
+                    && self.picture.queued(generation) == 0
+                {
+                    self.empty_since.insert(generation, event.at);
+                }
+            }
+            // Lanes of another program may have the same generations.
+            What::Detached => {
+                self.apps_since = None;
+                self.busy_since.clear();
+                self.empty_since.clear();
+            }
+            _ => {}
+        }
+        said
+    }
+
+    fn finish(&mut self, now: u64) -> Result<(), String> {
+        let Some(apps_since) = self.apps_since else { return Ok(()) };
+        let lazy = POLICIES.len() as u32;
+        for lane in self.picture.lanes.iter() {
+            let Some(since) = self.busy_since.get(&lane.generation) else { continue };
+            let asked = matches!(lane.state, LaneState::App | LaneState::Root);
+            let busy = now - (*since).max(apps_since);
+            let queued = !self.empty_since.contains_key(&lane.generation);
+            if lane.policy == lazy && asked && !lane.quarantined && queued && busy > QUARANTINE_NS {
+                return Err(format!(
+                    "lane {} has the policy '{LAZY}', and work for {}; it is not in quarantine",
+                    lane.generation,
+                    ms(busy)
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{feed, lane};
+    use super::*;
+    use LaneState::{App, Root};
+
+    const QUEUE: DsqRef = DsqRef::User(2 << 16);
+    const TICK_NS: u64 = 4_000_000;
+    const BOUND: u64 = URGENT_NS + (2 * TICK_NS + 2_000_000) + 2 * (TICK_NS + 2_000_000);
+
+    fn two_lanes() -> (u64, usize, usize, What) {
+        (0, 0, 0, What::Lanes([lane(1, Root, 0), lane(2, App, 1)].into()))
+    }
+
+    #[test]
+    fn a_lane_that_is_not_served_is_caught() {
+        let mut checker = LanesServed::new(TICK_NS);
+        feed(&mut checker, [two_lanes(), (0, 0, 3, What::Insert(QUEUE))]).unwrap();
+        checker.finish(BOUND).unwrap();
+        assert!(checker.finish(BOUND + 1).unwrap_err().starts_with("lane 2 has 1 tasks queued"));
+    }
+
+    #[test]
+    fn a_lane_that_gives_a_cpu_a_task_is_served() {
+        let mut checker = LanesServed::new(TICK_NS);
+        let served = [
+            two_lanes(),
+            (0, 0, 3, What::Insert(QUEUE)),
+            (0, 0, 4, What::Insert(QUEUE)),
+            (7, 0, 3, What::Remove(QUEUE)),
+            (7, 0, 3, What::Start),
+        ];
+        feed(&mut checker, served).unwrap();
+        checker.finish(2 * BOUND).unwrap();
+        let stop = What::Stop { runnable: false };
+        feed(&mut checker, [(2 * BOUND, 0, 3, stop)]).unwrap();
+        checker.finish(3 * BOUND).unwrap();
+        checker.finish(3 * BOUND + 1).unwrap_err();
+    }
+
+    #[test]
+    fn taking_a_task_out_and_putting_it_back_is_no_service() {
+        let mut checker = LanesServed::new(TICK_NS);
+        let changed = [
+            two_lanes(),
+            (0, 0, 3, What::Insert(QUEUE)),
+            (0, 0, 4, What::Insert(QUEUE)),
+            (9, 0, 3, What::Remove(QUEUE)),
+            (9, 0, 3, What::Insert(QUEUE)),
+        ];
+        feed(&mut checker, changed).unwrap();
+        checker.finish(BOUND + 1).unwrap_err();
+    }
+
+    #[test]
+    fn a_lazy_lane_that_keeps_its_application_is_caught() {
+        let mut checker = Quarantined::default();
+        let mut lazy = lane(2, App, 1);
+        lazy.policy = POLICIES.len() as u32;
+        let lanes = What::Lanes([lane(1, Root, 0), lazy].into());
+        feed(&mut checker, [(0, 0, 0, lanes), (0, 0, 3, What::Insert(QUEUE))]).unwrap();
+        checker.finish(QUARANTINE_NS).unwrap();
+        assert!(checker.finish(QUARANTINE_NS + 1).unwrap_err().contains("not in quarantine"));
+    }
+}

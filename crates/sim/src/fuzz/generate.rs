@@ -1,0 +1,437 @@
+//! Cases from seeds. One generator makes all of them: what it draws comes from a stream of
+//! its own, so that a run's chance stays the same when its case is made smaller.
+
+use super::{Act, Case, Does, Machine, Task, Timed, When};
+use crate::machine::Machine as Modelled;
+use crate::metasched::{LAZY, POLICIES};
+use crate::options::{all_options, options_of};
+use crate::random::Random;
+use crate::{ms, us};
+
+/// The most applications, so that acts meet on the same ones.
+const APPS: u64 = 5;
+/// The most cgroups below the root's.
+const CGROUPS: u64 = 8;
+/// The most tasks to a CPU.
+const CROWD: u64 = 4;
+/// The most tasks where slices may be as long as options allow.
+const LONG_CROWD: u64 = 5;
+/// The most acts of one case.
+const ACTS: u64 = 60;
+/// Acts between two events fall among so many: what some hundred milliseconds have.
+const EVENTS: u64 = 6_000;
+
+/// What a case is mostly about, so that acts of one kind meet each other.
+#[derive(Clone, Copy, PartialEq)]
+enum Theme {
+    Anything,
+    Lanes,
+    Turns,
+    Limits,
+    Moves,
+}
+
+struct Generator {
+    random: Random,
+    cpus: usize,
+    cgroups: Vec<String>,
+    theme: Theme,
+    calm_ns: u64,
+    /// When the latest act is, so that others may come at the same moment.
+    latest: When,
+    /// The least and the greatest weight of tasks.
+    weights: (u64, u64),
+    longest_slice_ns: u64,
+    lazy: bool,
+}
+
+/// The case of a seed: always the same.
+pub fn generate(seed: u64) -> Case {
+    let mut random = Random::new(seed ^ 0xca5e_ca5e);
+    let cpus = match random.within(0, 9) {
+        0 => 1,
+        1..=6 => random.within(1, 4),
+        7 | 8 => random.within(2, 16),
+        _ => random.within(8, 40),
+    } as usize;
+    let theme = *pick(
+        &mut random,
+        &[
+            Theme::Anything,
+            Theme::Anything,
+            Theme::Lanes,
+            Theme::Turns,
+            Theme::Limits,
+            Theme::Moves,
+        ],
+    );
+    let mut generator = Generator {
+        cpus,
+        cgroups: vec![String::new()],
+        theme,
+        calm_ns: log_within(&mut random, ms(5), ms(1_500)),
+        latest: When::At(0),
+        weights: if random.once_in(6) { (50, 300) } else { (80, 160) },
+        longest_slice_ns: if random.once_in(12) { u64::MAX } else { ms(40) },
+        lazy: random.once_in(4),
+        random,
+    };
+    generator.case(seed)
+}
+
+fn pick<'a, T>(random: &mut Random, of: &'a [T]) -> &'a T {
+    &of[random.within(0, of.len() as u64 - 1) as usize]
+}
+
+/// Between both, each order of magnitude as likely as any other.
+fn log_within(random: &mut Random, low: u64, high: u64) -> u64 {
+    let doublings = u64::from((high / low.max(1)).max(1).ilog2());
+    let scale = random.within(0, doublings);
+    let from = low.max(1) << scale;
+    random.within(from, (2 * from).min(high).max(from)).clamp(low, high)
+}
+
+impl Generator {
+    fn case(&mut self, seed: u64) -> Case {
+        self.make_cgroups();
+        // Waiting behind whole seconds takes long, also here.
+        let most = if self.longest_slice_ns == u64::MAX { LONG_CROWD } else { u64::MAX };
+        let crowd = self.random.within(1, most.min(CROWD * self.cpus as u64));
+        let tasks: Vec<Task> = (0..crowd).map(|_| self.task(true)).collect();
+        let mut acts: Vec<Timed> = Vec::new();
+        if self.random.once_in(2) {
+            // Most faults need lanes to be there.
+            for app in 1..=self.random.within(1, APPS) as u32 {
+                acts.push(Timed { when: When::At(0), act: self.set_app(app) });
+                let cgroup = self.cgroup();
+                acts.push(Timed { when: When::At(1), act: Act::Assign { cgroup, app } });
+            }
+        }
+        for _ in 0..log_within(&mut self.random, 1, ACTS) {
+            let when = self.moment();
+            let act = self.act();
+            // Where several are done at once a task often changes hands in between.
+            let assigned = match act {
+                Act::SetApp { app, .. } if self.random.once_in(2) => Some(app),
+                _ => None,
+            };
+            acts.push(Timed { when, act });
+            if let Some(app) = assigned {
+                let cgroup = self.cgroup();
+                acts.push(Timed { when: self.moment(), act: Act::Assign { cgroup, app } });
+            }
+        }
+        // Late, early, often or never.
+        for _ in 0..self.random.within(0, acts.len() as u64) {
+            acts.push(Timed { when: self.moment(), act: Act::Reap });
+        }
+        if self.random.once_in(12) {
+            acts.push(Timed { when: self.moment(), act: Act::Detach });
+        }
+        Case {
+            broke: String::new(),
+            seed,
+            machine: Machine { cpus: self.cpus },
+            root: self.honest_policy(),
+            tasks,
+            acts,
+            calm_ns: self.calm_ns,
+            reaps: !self.random.once_in(6),
+        }
+    }
+
+    /// A tree: each below any that is there, so some are deep.
+    fn make_cgroups(&mut self) {
+        let deep = self.random.once_in(8);
+        for i in 0..self.random.within(1, CGROUPS) {
+            let above = match deep {
+                true => self.cgroups.last().expect("the root's is there").clone(),
+                false => pick(&mut self.random, &self.cgroups).clone(),
+            };
+            let name = format!("c{i}");
+            let path = if above.is_empty() { name } else { format!("{above}/{name}") };
+            self.cgroups.push(path);
+        }
+    }
+
+    /// Any but the root's, which has neither weight nor limit.
+    fn cgroup(&mut self) -> String {
+        let at = self.random.within(1, self.cgroups.len() as u64 - 1) as usize;
+        self.cgroups[at].clone()
+    }
+
+    fn honest_policy(&mut self) -> String {
+        (*pick(&mut self.random, POLICIES)).to_owned()
+    }
+
+    fn policy(&mut self) -> String {
+        if self.lazy && self.random.once_in(4) {
+            return LAZY.to_owned();
+        }
+        self.honest_policy()
+    }
+
+    fn task_weight(&mut self) -> u32 {
+        self.random.within(self.weights.0, self.weights.1) as u32
+    }
+
+    fn lane_weight(&mut self) -> u32 {
+        match self.random.within(0, 3) {
+            0 | 1 => 100,
+            2 => self.random.within(50, 400) as u32,
+            _ => log_within(&mut self.random, 1, 10_000) as u32,
+        }
+    }
+
+    /// Some of the CPUs, or one, or none: all of them.
+    fn some_cpus(&mut self) -> Vec<usize> {
+        let last = self.cpus as u64 - 1;
+        match self.random.within(0, 5) {
+            0 => vec![self.random.within(0, last) as usize],
+            1 => {
+                let low = self.random.within(0, last);
+                (low as usize..=self.random.within(low, last) as usize).collect()
+            }
+            2 => (0..self.cpus).filter(|_| self.random.once_in(2)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn task(&mut self, may_fork: bool) -> Task {
+        let mut task = Task {
+            cgroup: pick(&mut self.random, &self.cgroups).clone(),
+            weight: self.task_weight(),
+            cpus: self.some_cpus(),
+            arrives_ns: self.random.within(0, ms(50)),
+            kthread: false,
+            rounds: None,
+            does: Vec::new(),
+        };
+        let random = &mut self.random;
+        match random.within(0, 9) {
+            // Always busy.
+            0..=2 => task.does.push(Does::Run(ms(1_000), ms(1_000))),
+            // A service.
+            3 | 4 => task.does.extend([
+                Does::Run(us(10), log_within(random, us(20), ms(3))),
+                Does::Sleep(us(50), log_within(random, us(100), ms(20))),
+            ]),
+            // A thread of the kernel's: they serve all lanes, and run shortly.
+            5 if random.once_in(2) => {
+                task.kthread = true;
+                task.cgroup = String::new();
+                task.does.extend([Does::Run(us(5), us(300)), Does::Sleep(ms(3), ms(12))]);
+            }
+            // What comes and goes.
+            _ => {
+                for _ in 0..random.within(1, 4) {
+                    task.does.push(Does::Run(us(1), log_within(random, us(2), ms(30))));
+                    match random.within(0, 4) {
+                        0..=2 => {
+                            task.does.push(Does::Sleep(us(1), log_within(random, us(2), ms(20))))
+                        }
+                        3 => task.does.push(Does::Yield),
+                        _ => {}
+                    }
+                }
+                if !random.once_in(3) {
+                    task.rounds = Some(random.within(1, 20));
+                }
+            }
+        }
+        if may_fork && !task.kthread && self.random.once_in(8) {
+            let mut child = self.task(false);
+            child.rounds = Some(self.random.within(1, 3));
+            if let Some(Does::Run(_, high)) = child.does.first_mut() {
+                *high = (*high).min(ms(30));
+            }
+            child.does.iter_mut().for_each(|does| {
+                if let Does::Run(low, high) = does {
+                    (*low, *high) = ((*low).min(ms(30)), (*high).min(ms(30)));
+                }
+            });
+            child.kthread = false;
+            task.does.insert(0, Does::Fork(Box::new(child)));
+            task.rounds = Some(self.random.within(1, 3));
+            task.does.iter_mut().for_each(|does| {
+                if let Does::Run(low, high) = does {
+                    (*low, *high) = ((*low).min(ms(30)), (*high).min(ms(30)));
+                }
+            });
+        }
+        task
+    }
+
+    /// Any time, one when ticks and sweeps come, the time of another act, or a gap between
+    /// two events.
+    fn moment(&mut self) -> When {
+        let (calm_ns, tick_ns) = (self.calm_ns, Modelled::cpus(self.cpus).tick_ns());
+        let random = &mut self.random;
+        let when = match random.within(0, 9) {
+            0..=3 => When::At(random.within(0, calm_ns)),
+            4 => When::At(random.within(0, calm_ns) / tick_ns * tick_ns),
+            5 => When::At(random.within(0, calm_ns) / tick_ns * tick_ns + random.within(1, us(3))),
+            6 => match self.latest {
+                When::At(ns) => When::At(ns + random.within(0, us(3))),
+                When::After(events) => When::After(events + random.within(0, 4)),
+            },
+            _ => When::After(log_within(random, 1, EVENTS)),
+        };
+        self.latest = when;
+        when
+    }
+
+    fn option_value(&mut self, policy: &str, index: usize) -> Option<u64> {
+        let option = options_of(policy).nth(index)?;
+        let high = option.most.min(self.longest_slice_ns).max(option.least);
+        Some(log_within(&mut self.random, option.least, high))
+    }
+
+    fn set_app(&mut self, app: u32) -> Act {
+        let policy = self.policy();
+        let mut options = Vec::new();
+        if self.random.once_in(2) {
+            let declared = options_of(&policy).count();
+            options = (0..declared).filter_map(|i| self.option_value(&policy, i)).collect();
+        }
+        Act::SetApp { app, policy, weight: self.lane_weight(), options }
+    }
+
+    /// An option's value, for whatever policy the lane has: one that each of them may have.
+    fn lane_option(&mut self, app: u32) -> Act {
+        let option = pick(&mut self.random, all_options());
+        let value = self.option_value(&option.policy, option.number).unwrap_or(option.default);
+        Act::LaneOption { app, option: option.number, value }
+    }
+
+    fn limit(&mut self) -> Act {
+        let cgroup = self.cgroup();
+        let random = &mut self.random;
+        let period_us = log_within(random, 1_000, 100_000);
+        let quota_us = log_within(random, (period_us / 50).max(1_000), 2 * period_us.max(1_000));
+        let burst_us = if random.once_in(3) { random.within(0, quota_us) } else { 0 };
+        let quota_us = (!random.once_in(5)).then_some(quota_us);
+        Act::CgroupMax { cgroup, period_us, quota_us, burst_us }
+    }
+
+    fn turns(&mut self) -> Act {
+        let long = self.random.once_in(5);
+        let turns = (0..self.random.within(1, 4))
+            .map(|_| {
+                let ns = match long {
+                    true => log_within(&mut self.random, ms(50), ms(300)),
+                    false => log_within(&mut self.random, us(100), ms(8)),
+                };
+                (self.honest_policy(), ns)
+            })
+            .collect();
+        Act::StartTurns { turns }
+    }
+
+    fn act(&mut self) -> Act {
+        let app = self.random.within(1, APPS) as u32;
+        let task = self.random.within(0, 200);
+        let of_theme = self.random.within(0, 2) > 0;
+        let kind = match self.theme {
+            Theme::Lanes if of_theme => self.random.within(0, 9),
+            Theme::Turns if of_theme => self.random.within(9, 12),
+            Theme::Limits if of_theme => *pick(&mut self.random, &[16, 18, 19, 19, 19, 20]),
+            Theme::Moves if of_theme => *pick(&mut self.random, &[5, 7, 13, 15, 15]),
+            _ => self.random.within(0, 20),
+        };
+        match kind {
+            0..=2 => self.set_app(app),
+            3 => Act::DropApp { app },
+            4 | 5 => Act::Assign { cgroup: self.cgroup(), app },
+            6 | 7 => Act::Unassign { cgroup: self.cgroup() },
+            8 => Act::LaneWeight { app, weight: self.lane_weight() },
+            9 => Act::ReplaceRoot { policy: self.honest_policy() },
+            10 | 11 => self.turns(),
+            12 => Act::StopTurns,
+            13 => {
+                let cpus = match self.some_cpus() {
+                    none if none.is_empty() => (0..self.cpus).collect(),
+                    some => some,
+                };
+                Act::Affinity { task, cpus }
+            }
+            14 => Act::TaskWeight { task, weight: self.task_weight() },
+            15 | 16 => {
+                let cgroup = pick(&mut self.random, &self.cgroups).clone();
+                Act::MoveTask { task, cgroup }
+            }
+            17 => {
+                let (cgroup, idle) = (self.cgroup(), self.random.once_in(2));
+                match self.random.once_in(2) {
+                    true => Act::CgroupIdle { cgroup, idle },
+                    false => Act::CgroupWeight { cgroup, weight: self.lane_weight() },
+                }
+            }
+            18 => Act::RemoveCgroup { cgroup: self.cgroup() },
+            19 => self.limit(),
+            _ => {
+                let app = if self.random.once_in(4) { 0 } else { app };
+                self.lane_option(app)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_always_gives_the_same_case() {
+        assert_eq!(generate(7), generate(7));
+        assert_ne!(generate(7), generate(8));
+    }
+
+    #[test]
+    fn every_kind_of_act_and_task_comes() {
+        let cases: Vec<Case> = (1..=300).map(generate).collect();
+        let text = format!("{cases:?}");
+        for kind in [
+            "ReplaceRoot",
+            "SetApp",
+            "DropApp",
+            "Assign",
+            "Unassign",
+            "LaneWeight",
+            "LaneOption",
+            "Reap",
+            "StartTurns",
+            "StopTurns",
+            "MoveTask",
+            "TaskWeight",
+            "Affinity",
+            "CgroupWeight",
+            "CgroupIdle",
+            "CgroupMax",
+            "RemoveCgroup",
+            "Detach",
+            "Fork",
+            "Yield",
+            "kthread: true",
+            "After(",
+            LAZY,
+        ] {
+            assert!(text.contains(kind), "'{kind}' never comes");
+        }
+    }
+
+    #[test]
+    fn options_take_values_over_their_whole_range() {
+        let mut values = Vec::new();
+        for case in (1..=3_000).map(generate) {
+            for timed in case.acts {
+                if let Act::SetApp { options, .. } = timed.act {
+                    values.extend(options);
+                }
+            }
+        }
+        let option = &all_options()[0];
+        let (low, high) = (values.iter().min().unwrap(), values.iter().max().unwrap());
+        assert!(*low < 2 * option.least && *high > option.most / 2, "{low} to {high}");
+    }
+}

@@ -1,0 +1,159 @@
+//! A case as a scenario: its tasks, its acts, and what is demanded of it.
+
+use super::{Act, Case, Does, Task, When};
+use crate::abi::NO_QUOTA;
+use crate::image;
+use crate::kernel::Kernel;
+use crate::metasched::{self, LAZY, LaneState};
+use crate::options::all_options;
+use crate::{Scenario, ms};
+use std::collections::BTreeSet;
+
+/// How often user space looks after lanes, once it is calm.
+const REAP_NS: u64 = ms(20);
+/// In the calm no task waits longer than this, and its turn behind all others, see
+/// [`Case::longest_wait_ns`]. A task that only one CPU may run, in a lane that has its share
+/// elsewhere, is served once in 128 ms for each lane there is.
+const LEAST_BOUND_NS: u64 = ms(2_000);
+/// A policy that does not dispatch leaves a CPU idle beside its tasks until level 1 tries
+/// itself, which takes one task in eight sweeps, or until it puts the lane in quarantine.
+const LAZY_IDLE_NS: u64 = ms(1_100);
+/// As in any scenario.
+const IDLE_NS: u64 = ms(10);
+/// How far a lane's share may be from its weight's, as a part of the latter: over a second a
+/// lane with an eighth of a CPU has some thirty runs, one more or less at either end, and one
+/// out of its turn each 64 ms.
+const SHARES: f64 = 0.2;
+
+impl Case {
+    /// Whether a policy that never dispatches may be on a lane.
+    fn has_lazy(&self) -> bool {
+        self.acts.iter().any(|timed| match &timed.act {
+            Act::SetApp { policy, .. } => policy == LAZY,
+            _ => false,
+        })
+    }
+
+    /// The longest slice that any lane may grant.
+    fn longest_slice_ns(&self) -> u64 {
+        let default = all_options().iter().map(|option| option.default).max().unwrap_or(0);
+        let set = self.acts.iter().flat_map(|timed| match &timed.act {
+            Act::SetApp { options, .. } => options.clone(),
+            Act::LaneOption { value, .. } => vec![*value],
+            _ => Vec::new(),
+        });
+        set.fold(default, u64::max)
+    }
+
+    /// How much more the heaviest task weighs than the lightest: by as much the latter waits
+    /// longer where a policy goes by weights.
+    fn weight_ratio(&self) -> u64 {
+        fn weights(task: &Task, found: &mut Vec<u32>) {
+            found.push(task.weight);
+            for does in &task.does {
+                if let Does::Fork(child) = does {
+                    weights(child, found);
+                }
+            }
+        }
+        let mut all = vec![100];
+        self.tasks.iter().for_each(|task| weights(task, &mut all));
+        for timed in &self.acts {
+            if let Act::TaskWeight { weight, .. } = &timed.act {
+                all.push(*weight);
+            }
+        }
+        let (low, high) = (all.iter().min(), all.iter().max());
+        u64::from(high.copied().unwrap_or(1)).div_ceil(u64::from(low.copied().unwrap_or(1)))
+    }
+
+    /// In the calm no task may wait longer: on the only CPU that it may use it may stand
+    /// behind all others, each of which has a whole slice, or several by their weights.
+    pub fn longest_wait_ns(&self) -> u64 {
+        let tasks: u64 = self.tasks.iter().map(Task::count).sum();
+        LEAST_BOUND_NS + tasks * self.longest_slice_ns() * self.weight_ratio()
+    }
+
+    /// When the run is over.
+    pub fn until_ns(&self) -> u64 {
+        self.calm_ns + self.longest_wait_ns() + ms(1)
+    }
+
+    fn cgroups(&self) -> BTreeSet<String> {
+        let of_act = |act: &Act| match act {
+            Act::CgroupMax { cgroup, .. } => Some(cgroup.clone()),
+            _ => None,
+        };
+        self.acts.iter().filter_map(|timed| of_act(&timed.act)).collect()
+    }
+}
+
+/// The command that runs a seed again.
+pub fn replay_seed(seed: u64) -> String {
+    format!("make fuzz-sim ARGS=\"--seed {seed}\"")
+}
+
+/// The scenario of a case, on level 1 with every policy and one that never dispatches.
+pub fn scenario(case: &Case) -> Scenario {
+    scenario_on(image::faulty(), case)
+}
+
+/// The same on another image of level 1 with those policies.
+pub fn scenario_on(image: &'static [u8], case: &Case) -> Scenario {
+    let mut run = metasched::scenario_of(image, "fuzz", &case.root)
+        .cpus(case.machine.cpus)
+        .seed(case.seed)
+        .waits_at_most(case.longest_wait_ns())
+        .idle_at_most(if case.has_lazy() { LAZY_IDLE_NS } else { IDLE_NS })
+        .lane_shares(SHARES)
+        .run_for(case.until_ns());
+    for (place, task) in case.tasks.iter().enumerate() {
+        run = run.task(task.spec(format!("task {place}")));
+    }
+    let calm_ns = case.calm_ns;
+    for timed in &case.acts {
+        let act = timed.act.clone();
+        let carry_out = move |kernel: &mut Kernel| {
+            if kernel.now() < calm_ns {
+                act.carry_out(kernel);
+            }
+        };
+        run = match timed.when {
+            When::At(ns) => run.at(ns, carry_out),
+            When::After(events) => run.after(events, carry_out),
+        };
+    }
+    let cgroups = case.cgroups();
+    run = run.at(calm_ns, move |kernel| {
+        for cgroup in &cgroups {
+            kernel.set_cgroup_max(cgroup, 100_000, NO_QUOTA, 0);
+        }
+        kernel.calm();
+    });
+    if case.reaps {
+        for at in (calm_ns..case.until_ns()).step_by(REAP_NS as usize) {
+            run = run.at(at, |kernel| {
+                metasched::reap(kernel);
+            });
+        }
+        run = run.at(case.until_ns(), all_freed);
+    }
+    run.replayed_by(replay_seed(case.seed))
+}
+
+/// Nothing is left of lanes that were replaced.
+fn all_freed(kernel: &mut Kernel) {
+    if kernel.loaded().is_none() {
+        return;
+    }
+    let turns = metasched::cycle(kernel).turns > 0;
+    let left = metasched::lanes(kernel).into_iter().find(|lane| match lane.state {
+        LaneState::Draining | LaneState::Retired => true,
+        LaneState::Resting => !turns,
+        LaneState::App => lane.quarantined,
+        LaneState::Root => false,
+    });
+    if let Some(lane) = left {
+        kernel.fail("lanes_freed", format!("long after faults stopped there is {lane:?}"));
+    }
+}

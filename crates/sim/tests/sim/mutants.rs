@@ -1,0 +1,278 @@
+//! Faults planted in level 1 itself: each is caught, by the name of what it breaks. A plant is
+//! an exact replacement in one of its files, made in a copy when the test runs, so that one
+//! whose line has changed fails loudly; and the same scenario passes without it.
+
+use crate::lanes::hogs;
+use metasched_sim::metasched::{
+    LAZY, assign, drop_app, reap, replace_root, scenario_of, set_app, unassign,
+};
+use metasched_sim::{Scenario, TaskSpec, between, exactly, image, ms, us};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+struct Plant {
+    /// The file, from the project's root.
+    file: &'static str,
+    find: &'static str,
+    replace: &'static str,
+}
+
+/// Level 1 with the plant, and with the policies of [`image::faulty`].
+fn planted(name: &str, plant: &Plant) -> &'static [u8] {
+    let sim = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = sim.join("../..");
+    let text = fs::read_to_string(root.join(plant.file)).unwrap();
+    let found = text.matches(plant.find).count();
+    assert_eq!(found, 1, "{}: '{}' is there {found} times", plant.file, plant.find);
+    let folder = std::env::temp_dir().join(format!("metasched-{name}-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let copy = folder.join(Path::new(plant.file).file_name().unwrap());
+    fs::write(&copy, text.replace(plant.find, plant.replace)).unwrap();
+    let main = "meta/metasched.bpf.c";
+    let main = if plant.file == main { copy } else { root.join(main) };
+    let out = Path::new(env!("OUT_DIR"));
+    let object = folder.join("planted.so");
+    let output = Command::new(env!("SIM_COMPILER"))
+        .arg(format!("-I{}", folder.display()))
+        .arg(format!("-I{}", out.join("faulty").display()))
+        .args(env!("SIM_FLAGS").split(' '))
+        .args(["-shared", "-Wl,-z,defs", "-Wl,-Bsymbolic", "-o"])
+        .arg(&object)
+        .args([main, sim.join("seam/metasched.c"), out.join("seam.c.o")])
+        .output()
+        .expect("the compiler that built the policies");
+    let bytes = fs::read(&object);
+    let _ = fs::remove_dir_all(&folder);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    bytes.unwrap().leak()
+}
+
+/// The scenario passes, and with the plant fails by that checker.
+fn caught(check: &str, run: impl Fn(&'static [u8]) -> Scenario, plant: Plant) {
+    run(image::faulty()).pass();
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("plant").replace("::", "-");
+    match run(planted(&name, &plant)).run() {
+        Ok(_) => panic!("it was not caught"),
+        Err(failure) => assert_eq!(failure.check, check, "{failure}"),
+    }
+}
+
+/// Lanes of weights 100 and 300 beside the root's, all with more work than two CPUs can do.
+fn three_lanes(image: &'static [u8]) -> Scenario {
+    let run = scenario_of(image, "three lanes", "fifo").cpus(2);
+    hogs(hogs(hogs(run, 3, "a"), 3, "b"), 3, "")
+        .at(0, |kernel| {
+            for (app, cgroup, policy, weight) in [(1, "a", "fifo", 100), (2, "b", "vtime", 300)] {
+                set_app(kernel, app, policy, weight);
+                assign(kernel, cgroup, app);
+            }
+        })
+        .lane_shares(0.2)
+        .run_for(ms(4_100))
+}
+
+/// The same, and a cgroup belongs to no application any more, whose lane stays.
+fn unassigned(image: &'static [u8]) -> Scenario {
+    three_lanes(image).at(ms(100), |kernel| unassign(kernel, "a"))
+}
+
+/// The same, and one of them is dropped, unassigned and reaped.
+fn a_lane_goes(image: &'static [u8]) -> Scenario {
+    let run = three_lanes(image).at(ms(100), |kernel| {
+        unassign(kernel, "a");
+        drop_app(kernel, 1);
+        reap(kernel);
+        reap(kernel);
+    });
+    (1..40).fold(run, |run, i| {
+        run.at(ms(100 + 10 * i), |kernel| {
+            reap(kernel);
+        })
+    })
+}
+
+/// A lane of the least weight beside one of the greatest.
+fn light_and_heavy(image: &'static [u8]) -> Scenario {
+    hogs(hogs(scenario_of(image, "light and heavy", "fifo"), 1, "a"), 2, "b")
+        .at(0, |kernel| {
+            for (app, cgroup, weight) in [(1, "a", 1), (2, "b", 10_000)] {
+                set_app(kernel, app, "fifo", weight);
+                assign(kernel, cgroup, app);
+            }
+        })
+        .run_for(ms(1_000))
+}
+
+/// A lane that comes to life long after the other.
+fn a_late_lane(image: &'static [u8]) -> Scenario {
+    hogs(scenario_of(image, "a late lane", "fifo"), 2, "a")
+        .tasks(2, |i| TaskSpec::hog(format!("b {i}")).in_cgroup("b").arrives(ms(3_500)))
+        .at(0, |kernel| {
+            for (app, cgroup) in [(1, "a"), (2, "b")] {
+                set_app(kernel, app, "fifo", 100);
+                assign(kernel, cgroup, app);
+            }
+        })
+        .lane_shares(0.2)
+        .run_for(ms(6_600))
+}
+
+/// Hogs in a cgroup with a limit below one with a tighter one, and one alone on its CPU.
+fn limited(image: &'static [u8]) -> Scenario {
+    let run = scenario_of(image, "limits", "fifo").cpus(4);
+    hogs(hogs(run, 2, "a/b"), 1, "c")
+        .at(0, |kernel| {
+            kernel.set_cgroup_max("a", 100_000, 20_000, 20_000);
+            kernel.set_cgroup_max("a/b", 100_000, 90_000, 0);
+            kernel.set_cgroup_max("c", 100_000, 20_000, 0);
+        })
+        .run_for(ms(3_000))
+}
+
+/// A policy that does not dispatch has a lane beside others.
+fn lazy(image: &'static [u8]) -> Scenario {
+    let run = scenario_of(image, "lazy", "fifo").cpus(2);
+    hogs(hogs(run, 3, "a"), 2, "b")
+        .at(0, |kernel| {
+            set_app(kernel, 1, LAZY, 100);
+            assign(kernel, "a", 1);
+        })
+        .run_for(ms(1_500))
+}
+
+/// Tasks that may run on CPU 0 only, in a lane that has its share on CPU 1.
+fn share_from_elsewhere(image: &'static [u8]) -> Scenario {
+    scenario_of(image, "shares from elsewhere", "fifo")
+        .cpus(2)
+        .tasks(3, |i| TaskSpec::hog(format!("narrow {i}")).in_cgroup("narrow").only_on([0]))
+        .tasks(4, |i| TaskSpec::hog(format!("wide {i}")).in_cgroup("wide"))
+        .task(TaskSpec::hog("pinned").in_cgroup("wide").only_on([0]))
+        .at(0, |kernel| {
+            for (app, cgroup) in [(1, "narrow"), (2, "wide")] {
+                set_app(kernel, app, "vtime", 100);
+                assign(kernel, cgroup, app);
+            }
+        })
+        .waits_at_most(ms(1_000))
+        .run_for(ms(3_000))
+}
+
+/// Two hogs come to share a CPU while the other one is idle: one must be let go.
+fn slices_that_end_beside_an_idle_cpu(image: &'static [u8]) -> Scenario {
+    scenario_of(image, "an idle CPU", "fifo")
+        .cpus(2)
+        .tasks(2, |i| TaskSpec::hog(format!("hog {i}")).only_on([0]))
+        .at(ms(100), |kernel| {
+            for name in ["hog 0", "hog 1"] {
+                let task = kernel.task_named(name);
+                kernel.set_affinity(task, [0, 1].into_iter().collect());
+            }
+        })
+        .run_for(ms(500))
+}
+
+/// A task sleeps while its lane is replaced twice, the second time by one in the same slot, of
+/// a policy that keeps what each task has run.
+fn slept_through(image: &'static [u8]) -> Scenario {
+    let replace = |run: Scenario, at: u64| {
+        run.at(ms(at), |kernel| set_app(kernel, 1, "vtime", 100)).at(ms(at + 100), |kernel| {
+            for _ in 0..3 {
+                reap(kernel);
+            }
+        })
+    };
+    let task = TaskSpec::named("b").in_cgroup("a");
+    let run = hogs(scenario_of(image, "slept through", "fifo"), 2, "a")
+        .task(task.run(exactly(ms(1_000))).sleep(exactly(ms(1_000))).for_ever())
+        .at(1, |kernel| {
+            set_app(kernel, 1, "vtime", 100);
+            assign(kernel, "a", 1);
+        });
+    replace(replace(run, 3_300), 3_500).waits_at_most(ms(500)).run_for(ms(5_000))
+}
+
+/// The root lane is replaced again and again by one of a policy that keeps state per task.
+fn replaced_often(image: &'static [u8]) -> Scenario {
+    let mut run = scenario_of(image, "replaced often", "vtime").cpus(2);
+    run = run.tasks(6, |i| TaskSpec::hog(format!("hog {i}"))).task(
+        TaskSpec::named("service").run(exactly(us(200))).sleep(between(ms(1), ms(3))).for_ever(),
+    );
+    for i in 1..20 {
+        run = run.at(ms(50 * i), |kernel| {
+            replace_root(kernel, "vtime");
+            reap(kernel);
+            reap(kernel);
+        });
+    }
+    run.run_for(ms(1_500))
+}
+
+macro_rules! plants {
+    ($($name:ident: $check:literal, $run:ident, $file:literal, $find:literal => $replace:literal;)*) => {
+        $(#[test]
+        fn $name() {
+            caught($check, $run, Plant { file: $file, find: $find, replace: $replace });
+        })*
+    };
+}
+
+plants! {
+    an_urgency_that_is_missed_by_one_is_caught: "lanes_served", light_and_heavy,
+        "meta/sweep.bpf.h",
+        "l->unserved_sweeps % URGENT_SWEEPS == 0" => "l->unserved_sweeps % URGENT_SWEEPS == 8";
+    credit_without_a_limit_is_caught: "lane_shares", a_late_lane,
+        "meta/lanes.bpf.h",
+        "	if (vtime_before(l->vtime, floor))" => "	if (0)";
+    a_charge_to_the_wrong_lane_is_caught: "lane_shares", three_lanes,
+        "meta/lanes.bpf.h",
+        "&lane_payer(l, READ_ONCE(root_word))->vtime" => "&lane_at(READ_ONCE(root_word))->vtime";
+    ignored_weights_of_lanes_are_caught: "lane_shares", three_lanes,
+        "bpf/sched.bpf.h",
+        "return ran_ns * WEIGHT_DFL / (weight ? weight : 1);" => "return ran_ns;";
+    a_lane_that_is_freed_while_it_has_tasks_is_caught: "dead_lanes_empty", a_lane_goes,
+        "meta/lifecycle.bpf.h",
+        "			walk.left++;\n			if (lane_has_queued(l)) {" => "			walk.left++;\n			if (0) {";
+    queues_that_outlive_their_lane_are_caught: "dead_lanes_empty", a_lane_goes,
+        "meta/lifecycle.bpf.h",
+        "				scx_bpf_destroy_dsq(lane_dsq(&l->lane, queue));" => "				;";
+    an_assignment_that_is_remembered_too_long_is_caught: "one_lane_per_task", unassigned,
+        "meta/lifecycle.bpf.h",
+        "	__sync_fetch_and_add(&assign_seq, 1);\n	kick_app(number);" => "	kick_app(number);";
+    a_task_in_the_wrong_queue_is_caught: "one_lane_per_task", three_lanes,
+        "meta/level1.bpf.h",
+        "policy_enqueue_task(&l->lane, p, &t->policy, enq_flags);"
+        => "policy_enqueue_task(&lane_at(root)->lane, p, &t->policy, enq_flags);";
+    a_drain_that_never_ends_is_caught: "lanes_drained", replaced_often,
+        "meta/dispatch.bpf.h",
+        "	if (unlikely(drains) && (best" => "	if (0 && (best";
+    a_task_that_keeps_the_state_of_an_earlier_lane_is_caught: "waiting_bounded", slept_through,
+        "meta/level1.bpf.h",
+        "	if (t->generation == l->lane.generation && t->slot == l->lane.slot)"
+        => "	if (t->slot == l->lane.slot)";
+    a_grant_that_is_filled_up_twice_is_caught: "quota_kept", limited,
+        "meta/limits.bpf.h",
+        "l->granted_ns += periods * l->quota_ns;" => "l->granted_ns += 2 * periods * l->quota_ns;";
+    a_limit_that_is_not_charged_from_below_is_caught: "quota_kept", limited,
+        "meta/limits.bpf.h",
+        "1);\n		}\n		number = l->parent;" => "1);\n		}\n		number = 0;";
+    a_task_alone_that_is_never_stopped_is_caught: "quota_kept", limited,
+        "meta/metasched.bpf.c",
+        "		prev = NULL;" => "		;";
+    parked_tasks_that_nobody_takes_out_are_caught: "waiting_bounded", limited,
+        "meta/limits.bpf.h",
+        "	if (unpark)\n		requeue_all(PARKED_DSQ);" => "";
+    a_quarantine_that_never_comes_is_caught: "quarantined_in_time", lazy,
+        "meta/sweep.bpf.h",
+        "		quarantine_lane(l, now);" => "		;";
+    a_lazy_lane_that_has_every_choice_is_caught: "lanes_served", lazy,
+        "meta/dispatch.bpf.h",
+        "		l->rescues++;" => "		l->rescues++;\n		return true;";
+    a_rotation_that_never_comes_is_caught: "waiting_bounded", share_from_elsewhere,
+        "meta/lanes.bpf.h",
+        "#define ROTATION_NS (64ULL *" => "#define ROTATION_NS (64000ULL *";
+    a_forgotten_kick_is_caught: "work_conserved", slices_that_end_beside_an_idle_cpu,
+        "meta/metasched.bpf.c",
+        "		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);" => "		;";
+}
