@@ -27,9 +27,9 @@ version=$1
 shift
 PATH=$PATH:/usr/sbin:/sbin
 for tool in cpio qemu-system-x86_64 "${COMMANDS[@]}"; do
-	command -v "$tool" >/dev/null || die 4 "cannot test on $version: there is no $tool; apt-get install it, or \`make install\`"
+	type -P "$tool" >/dev/null || die 4 "cannot test on $version: there is no $tool; apt-get install it, or \`make install\`"
 done
-package=$(apt-cache pkgnames linux-binary- | grep -m 1 -E "^linux-binary-${version//./\\.}\+[a-z0-9]+-amd64$") ||
+package=$(apt-cache pkgnames linux-binary- | grep -E "^linux-binary-${version//./\\.}\+[a-z0-9]+-amd64$") ||
 	die 4 "cannot test on $version: the archive has no linux-binary-$version*-amd64; \`apt-cache pkgnames linux-binary-\` shows what there is"
 
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT || exit 1
@@ -53,9 +53,10 @@ place() { # FILE PLACE: with the libraries that it needs
 		[ -e "$root$library" ] || cp -L "$library" "$root$library"
 	done
 }
-for command in "${COMMANDS[@]}"; do place "$(command -v "$command")" "usr/bin/$command"; done
+for command in "${COMMANDS[@]}"; do place "$(type -P "$command")" "usr/bin/$command"; done
 place "$program" tests
-printf '%s\n' "$@" >"$root/names"
+# None: all of them, so no line either.
+{ [ $# = 0 ] || printf '%s\n' "$@"; } >"$root/names"
 cat >"$root/init" <<'INIT'
 #!/bin/bash
 export PATH=/usr/bin
@@ -73,7 +74,6 @@ echo o >/proc/sysrq-trigger
 sleep 60
 INIT
 chmod +x "$root/init"
-[ -s "$root/names" ] && [ "$(cat "$root/names")" != "" ] || : >"$root/names"
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/initrd" || exit 1
 
 # As `metasched vm --thread single` boots it, see crates/testbed/src/qemu.rs.
