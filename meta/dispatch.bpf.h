@@ -187,8 +187,8 @@ static __noinline u32 first_of_turns(u64 set, struct meta_lane *in_force)
 	return best;
 }
 
-/* The lane of a set that is to be served first; LANES_MAX if the set is empty. */
-static __noinline u32 first_lane(u64 set, u32 root)
+/* The lane of a set of several that is to be served first. */
+static __noinline u32 first_of_lanes(u64 set, u32 root)
 {
 	u64 urgent = READ_ONCE(busy.urgent) & set;
 	u64 drains = READ_ONCE(draining) & set;
@@ -224,6 +224,17 @@ static __noinline u32 first_lane(u64 set, u32 root)
 	if (unlikely(drains) && (best == LANES_MAX || vtime_before(level1.drain_vtime, lowest)))
 		best = oldest_lane(drains);
 	return best;
+}
+
+/*
+ * The lane of a set that is to be served first; LANES_MAX if the set is empty. Most often
+ * one lane alone has work, and nothing needs to be compared.
+ */
+static __always_inline u32 first_lane(u64 set, u32 root)
+{
+	if (!set)
+		return LANES_MAX;
+	return likely(!(set & (set - 1))) ? lowest_slot(set) : first_of_lanes(set, root);
 }
 
 /* Remembers how far level 1 has come, when a lane is served in its turn. */

@@ -281,12 +281,11 @@ impl<'a> Bench<'a, '_> {
         runs: u32,
     ) {
         let mut runs_left = runs + running.later;
-        let mut time_left = self.pace.mean * runs_left;
         if let Some(budget) = self.request.options.budget {
             // A run that was begun is finished even so.
             let left = (self.began + budget).saturating_duration_since(Instant::now());
-            time_left = time_left.min(left.max(self.pace.mean));
-            runs_left = (time_left.as_secs_f64() / self.pace.mean.as_secs_f64()).ceil() as u32;
+            let left = (self.pace.mean * runs_left).min(left.max(self.pace.mean));
+            runs_left = (left.as_secs_f64() / self.pace.mean.as_secs_f64()).ceil() as u32;
         }
         (self.observer)(Event::Running {
             form: &running.form.name,
@@ -294,7 +293,6 @@ impl<'a> Bench<'a, '_> {
             kind,
             round,
             runs_left,
-            time_left,
         });
     }
 

@@ -108,8 +108,6 @@ pub enum Event<'a> {
         round: u32,
         /// About how many runs are still to come, this one among them.
         runs_left: u32,
-        /// About how long they will take.
-        time_left: Duration,
     },
     /// A run gave figures, which are in the store.
     Finished {

@@ -1,9 +1,7 @@
 //! What `metasched tune` says while it works and at the end.
 
-use std::time::Duration;
-
 use comfy_table::{Table, presets};
-use metasched_base::{Progress, format_duration};
+use metasched_base::Progress;
 use metasched_profile::measure::Event;
 use metasched_report::{Mode, StrategyFigures};
 use metasched_strategy::Verdict;
@@ -40,12 +38,11 @@ impl<'a> Show<'a> {
                 self.note(&format!("{kept} pairs in the store are enough"));
             }
             Event::Starting { form, .. } => self.bar().message(format!("starting {form}")),
-            Event::Running { subject, round, runs_left, time_left, .. } => {
+            Event::Running { subject, round, runs_left, .. } => {
                 let total = self.finished + u64::from(*runs_left);
-                let left = format_duration(Duration::from_secs(time_left.as_secs()));
                 let bar = self.bar();
                 bar.set_total(total);
-                bar.message(format!("{subject}, round {round}; about {left} left"));
+                bar.message(format!("{subject}, round {round}"));
             }
             Event::Finished { subject, figures } => {
                 self.finished += 1;
