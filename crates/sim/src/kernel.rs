@@ -7,14 +7,16 @@ mod cgroup_files;
 mod events;
 mod lives;
 
-pub(crate) use calls::{Context, May, PROGRAM, TIMER};
+pub(crate) use calls::{Context, May};
 pub(crate) use events::Event;
 
 use crate::abi::{CpuMask, Ops, scx};
+use crate::audience::Audience;
+use crate::callbacks::Callback;
 use crate::cgroups::Cgroups;
 use crate::checkers::Checker;
 use crate::costs::Charged;
-use crate::dsq::Dsq;
+use crate::dsq::{Dsq, Queues};
 use crate::dsq_iter::DsqIter;
 use crate::fair::FairQueue;
 use crate::idle::{Idle, Searched};
@@ -26,7 +28,7 @@ use crate::maps::Maps;
 use crate::observer::Shared;
 use crate::random::Random;
 use crate::task::{Raw, Task, TaskFigures, TaskId};
-use crate::trace::{Observed, Trace, What};
+use crate::trace::{Observed, What};
 use crate::world::World;
 use events::Scheduled;
 use metasched_base::Result;
@@ -95,7 +97,7 @@ pub struct Kernel {
     cgroups: Cgroups,
     pub(crate) idle_tasks: Vec<Raw>,
     pub(crate) global: Dsq,
-    pub(crate) user: BTreeMap<u64, Dsq>,
+    pub(crate) user: Queues,
     pub(crate) idle: Idle,
     /// Where all tasks are, and how far a program is that comes or goes: see `load.rs`.
     pub(crate) class: Class,
@@ -116,11 +118,10 @@ pub struct Kernel {
     pub(crate) maps: Maps,
     pub(crate) dsq_iters: Vec<DsqIter>,
     events: BinaryHeap<Scheduled>,
-    scheduled: u64,
+    /// How many events were, counted round and round.
+    scheduled: u32,
     pub(crate) handled: u64,
-    checkers: Vec<Box<dyn Checker>>,
-    observers: Vec<Shared>,
-    trace: Trace,
+    audience: Audience,
     fault: Option<Fault>,
     /// What happens between two events, by how many were handled before.
     between: BTreeMap<u64, Vec<Act>>,
@@ -154,7 +155,7 @@ impl Kernel {
             cgroups,
             idle_tasks: (0..cpus).map(|cpu| Raw::idle(cpu, root)).collect(),
             global: Dsq::default(),
-            user: BTreeMap::new(),
+            user: Queues::default(),
             idle: Idle { cpus: all, cores: all },
             class: Class::Fair,
             bypass: false,
@@ -165,7 +166,7 @@ impl Kernel {
             ops: Ops::none(),
             image: None,
             host: std::ptr::null_mut(),
-            context: Context { callback: "nothing", cpu: 0, may: May::Look },
+            context: Context { callback: Callback::Nothing, cpu: 0, may: May::Look },
             dispatched: Vec::new(),
             moved: 0,
             deferred: Vec::new(),
@@ -174,9 +175,7 @@ impl Kernel {
             events: BinaryHeap::new(),
             scheduled: 0,
             handled: 0,
-            checkers: Vec::new(),
-            observers: Vec::new(),
-            trace: Trace::new(whole_trace),
+            audience: Audience::new(whole_trace),
             fault: None,
             between: BTreeMap::new(),
         };
@@ -189,12 +188,12 @@ impl Kernel {
 
     /// Adds a checker; it sees what happens from now on.
     pub fn check(&mut self, checker: Box<dyn Checker>) {
-        self.checkers.push(checker);
+        self.audience.add_checker(checker);
     }
 
     /// Adds a reader; it sees what happens from now on.
     pub fn read_by(&mut self, observer: Shared) {
-        self.observers.push(observer);
+        self.audience.add_reader(observer);
     }
 
     /// Tells checkers and readers how the machine stands before anything happens.
@@ -206,7 +205,7 @@ impl Kernel {
             let (id, above) = unsafe { (*cgroup).id_and_above() };
             self.observe(0, None, What::Cgroup { id, above });
         }
-        for id in self.user.keys().copied().collect::<Vec<_>>() {
+        for id in self.user.ids() {
             self.observe(0, None, What::MakeQueue(id));
         }
     }
@@ -260,19 +259,10 @@ impl Kernel {
     }
 
     pub(crate) fn observe(&mut self, cpu: usize, task: Option<TaskId>, what: What) {
-        let event = Observed { at: self.now, cpu, task, what };
-        for checker in &mut self.checkers {
-            if let Err(message) = checker.observe(&event)
-                && self.fault.is_none()
-            {
-                let check = checker.name().to_owned();
-                self.fault = Some(Fault { check, message, at: self.now });
-            }
+        let found = self.audience.observe(Observed { at: self.now, cpu, task, what });
+        if let Some((check, message)) = found {
+            self.fail(check, message);
         }
-        for observer in &self.observers {
-            observer.borrow_mut().observe(&event);
-        }
-        self.trace.record(event);
     }
 
     /// Leaves a mark in the trace.
@@ -307,20 +297,9 @@ impl Kernel {
         for cpu in 0..self.cpus.len() {
             self.update_curr(cpu);
         }
-        for checker in &mut self.checkers {
-            if let Err(message) = checker.finish(self.now)
-                && self.fault.is_none()
-            {
-                let check = checker.name().to_owned();
-                self.fault = Some(Fault { check, message, at: self.now });
-            }
+        if let Some((check, message)) = self.audience.finish(self.now) {
+            self.fail(check, message);
         }
-        for observer in &self.observers {
-            observer.borrow_mut().finish(self.now);
-        }
-        // Nobody watches a machine that is taken apart.
-        self.checkers.clear();
-        self.observers.clear();
         for id in (0..self.tasks.len()).map(TaskId) {
             if !self.tasks[id.0].dead {
                 self.dequeue_task(id, scx::DEQ_SCHED_CHANGE, false);
@@ -332,7 +311,7 @@ impl Kernel {
 
     /// The last events and, where asked for, the text of the whole run.
     pub(crate) fn into_trace(self) -> (Vec<String>, String) {
-        (self.trace.recent(), self.trace.into_text())
+        self.audience.into_trace()
     }
 }
 

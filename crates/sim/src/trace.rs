@@ -1,6 +1,7 @@
 //! What happens in a run, as one stream: the checkers read it, a trace is its text.
 
 use crate::abi::CpuMask;
+use crate::callbacks::Callback;
 use crate::dsq::DsqRef;
 use crate::metasched::LaneSeen;
 use crate::task::TaskId;
@@ -76,9 +77,9 @@ pub enum What {
     /// A callback is called, whether the policy has it or not.
     Call {
         /// Which.
-        callback: &'static str,
-        /// The callback within which it is called; `"nothing"` for most.
-        within: &'static str,
+        callback: Callback,
+        /// The callback within which it is called; nothing for most.
+        within: Callback,
     },
     /// A policy made a dispatch queue of that id.
     MakeQueue(u64),
@@ -149,7 +150,7 @@ impl fmt::Display for Observed {
             What::Kick { preempt: true } => write!(f, "kick, preempt"),
             What::Kick { preempt: false } => write!(f, "kick"),
             What::Note(text) => write!(f, "{text}"),
-            What::Call { callback, within: "nothing" } => write!(f, "ops.{callback}"),
+            What::Call { callback, within: Callback::Nothing } => write!(f, "ops.{callback}"),
             What::Call { callback, within } => write!(f, "ops.{callback} within {within}"),
             What::MakeQueue(id) => write!(f, "queue {id:#x} is made"),
             What::DestroyQueue(id) => write!(f, "queue {id:#x} is destroyed"),

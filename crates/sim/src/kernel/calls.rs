@@ -2,16 +2,13 @@
 
 use super::Kernel;
 use crate::abi::TaskStruct;
+use crate::callbacks::Callback;
 use crate::image::Image;
 use crate::load::Class;
 use crate::task::TaskId;
 use crate::trace::What;
 use metasched_base::Result;
 use std::ffi::c_void;
-
-/// In place of a callback's name: what user space calls, and what a timer does.
-pub(crate) const PROGRAM: &str = "a system-call program";
-pub(crate) const TIMER: &str = "a timer's callback";
 
 /// In which callback the policy is, and so what it may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,32 +27,15 @@ pub(crate) enum May {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context {
-    pub callback: &'static str,
+    pub callback: Callback,
     pub cpu: usize,
     pub may: May,
 }
 
 /// The task that a callback is about, by its first argument.
-fn task_of_callback(name: &str, arg: u64) -> Option<TaskId> {
-    const OF_TASKS: [&str; 15] = [
-        "select_cpu",
-        "enqueue",
-        "dequeue",
-        "tick",
-        "runnable",
-        "running",
-        "stopping",
-        "quiescent",
-        "yield",
-        "set_weight",
-        "set_cpumask",
-        "init_task",
-        "exit_task",
-        "enable",
-        "disable",
-    ];
+fn task_of_callback(callback: Callback, arg: u64) -> Option<TaskId> {
     let task = arg as *const TaskStruct;
-    OF_TASKS.contains(&name).then(|| TaskId(unsafe { (*task).pid } as usize - 1))
+    callback.is_of_task().then(|| TaskId(unsafe { (*task).pid } as usize - 1))
 }
 
 impl Kernel {
@@ -63,8 +43,8 @@ impl Kernel {
     /// fault: the kernel bypasses a scheduler that it is about to eject.
     pub(crate) fn call<const N: usize>(
         &mut self,
-        callback: *const c_void,
-        name: &'static str,
+        code: *const c_void,
+        callback: Callback,
         cpu: usize,
         may: May,
         args: [u64; N],
@@ -75,25 +55,23 @@ impl Kernel {
             return 0;
         }
         // Programs and timers are the scheduler's own: the kernel has no order for them.
-        if self.class == Class::Ext && ![PROGRAM, TIMER].contains(&name) {
+        let ordered = !matches!(callback, Callback::Program | Callback::Timer);
+        if self.class == Class::Ext && ordered {
             let within = self.context.callback;
-            self.observe(
-                cpu,
-                task_of_callback(name, arg(0)),
-                What::Call { callback: name, within },
-            );
+            let task = task_of_callback(callback, arg(0));
+            self.observe(cpu, task, What::Call { callback, within });
         }
-        if callback.is_null() || self.fault.is_some() {
+        if code.is_null() || self.fault.is_some() {
             return 0;
         }
         self.cost(cpu, self.machine.what_it_costs().callback_ns);
-        let outer = std::mem::replace(&mut self.context, Context { callback: name, cpu, may });
+        let outer = std::mem::replace(&mut self.context, Context { callback, cpu, may });
         let Some(trampoline) = self.image.as_ref().map(|image| image.trampoline) else { return 0 };
         let host = self.host;
         // Calls nest (dispatch moves a task, which calls dequeue), so what was
         // there is put back.
         let outer_kernel = unsafe { (*host).enter(self) };
-        let result = unsafe { trampoline(callback, arg(0), arg(1), arg(2), arg(3)) };
+        let result = unsafe { trampoline(code, arg(0), arg(1), arg(2), arg(3)) };
         unsafe { (*host).leave(outer_kernel) };
         self.context = outer;
         result
@@ -107,7 +85,7 @@ impl Kernel {
     pub fn program(&mut self, name: &str, [a, b]: [u64; 2]) -> Result<i32> {
         let program = self.image().required(name)?;
         let cpu = self.first_active();
-        Ok(self.call(program, PROGRAM, cpu, May::Sleep, [a, b, 0]) as i32)
+        Ok(self.call(program, Callback::Program, cpu, May::Sleep, [a, b, 0]) as i32)
     }
 
     /// Runs a function of the image as the callback of a timer, which may not sleep, and
@@ -118,7 +96,7 @@ impl Kernel {
     pub fn timer(&mut self, name: &str) -> Result<i32> {
         let callback = self.image().required(name)?;
         let cpu = self.first_active();
-        Ok(self.call(callback, TIMER, cpu, May::Unlocked, [0; 3]) as i32)
+        Ok(self.call(callback, Callback::Timer, cpu, May::Unlocked, [0; 3]) as i32)
     }
 
     /// The image, to look at the program's globals.

@@ -2,6 +2,7 @@
 
 use super::{Kernel, May};
 use crate::abi::{Cgroup, CgroupInitArgs, CssSet, NO_QUOTA};
+use crate::callbacks::Callback;
 use crate::load::Class;
 use crate::task::TaskId;
 use crate::trace::{Quota, What};
@@ -43,7 +44,8 @@ impl Kernel {
                 bw_burst_us: 0,
             };
             let args = [cgroup as u64, std::ptr::from_mut(&mut args) as u64, 0];
-            let said = self.call(self.ops.cgroup_init, "cgroup_init", 0, May::Sleep, args) as i32;
+            let said =
+                self.call(self.ops.cgroup_init, Callback::CgroupInit, 0, May::Sleep, args) as i32;
             if said != 0 {
                 self.fail("cgroup_init", format!("ops.cgroup_init returned {said}"));
             }
@@ -62,7 +64,7 @@ impl Kernel {
         let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
         let callback = self.ops.cgroup_set_bandwidth;
         let args = [cgroup, period_us, quota_us, burst_us];
-        self.call(callback, "cgroup_set_bandwidth", 0, May::Look, args);
+        self.call(callback, Callback::CgroupSetBandwidth, 0, May::Look, args);
     }
 
     /// Moves a task to another cgroup. No callback tells of it, as where the cpu
@@ -78,9 +80,7 @@ impl Kernel {
     /// Keeps to which cgroup the task belongs now, and tells those who read.
     pub(crate) fn tell_of_move(&mut self, task: TaskId, path: &str) {
         self.tasks[task.0].cgroup = path.to_owned();
-        for observer in &self.observers {
-            observer.borrow_mut().moved(self.now, task, path);
-        }
+        self.audience.readers(|reader| reader.moved(self.now, task, path));
     }
 
     /// Removes a cgroup; false where rmdir() refuses: a task is in it, or a cgroup below it,
@@ -94,7 +94,7 @@ impl Kernel {
         let (id, _) = unsafe { (*cgroup).id_and_above() };
         self.observe(0, None, What::Limit { cgroup: id, quota: None });
         let args = [cgroup as u64, 0, 0];
-        self.call(self.ops.cgroup_exit, "cgroup_exit", 0, May::Sleep, args);
+        self.call(self.ops.cgroup_exit, Callback::CgroupExit, 0, May::Sleep, args);
         true
     }
 
@@ -102,13 +102,13 @@ impl Kernel {
     pub fn set_cgroup_idle(&mut self, path: &str, idle: bool) {
         let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
         let callback = self.ops.cgroup_set_idle;
-        self.call(callback, "cgroup_set_idle", 0, May::Look, [cgroup, idle.into(), 0]);
+        self.call(callback, Callback::CgroupSetIdle, 0, May::Look, [cgroup, idle.into(), 0]);
     }
 
     /// Writes `cpu.weight` of a cgroup.
     pub fn set_cgroup_weight(&mut self, path: &str, weight: u32) {
         let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
         let callback = self.ops.cgroup_set_weight;
-        self.call(callback, "cgroup_set_weight", 0, May::Look, [cgroup, weight.into(), 0]);
+        self.call(callback, Callback::CgroupSetWeight, 0, May::Look, [cgroup, weight.into(), 0]);
     }
 }

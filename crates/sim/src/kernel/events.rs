@@ -5,7 +5,6 @@ use crate::abi::scx;
 use crate::load::{Program, ProgramExit};
 use crate::step::Name;
 use crate::task::{TaskId, TaskSpec};
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// An interrupt on another CPU takes effect within this range; drawn each time,
@@ -27,8 +26,8 @@ pub(crate) enum Event {
     Watchdog { load: u64 },
     Attach(Box<Program>),
     Enabled,
-    Detach(ProgramExit),
-    IoDone { device: Name, task: TaskId },
+    Detach(Box<ProgramExit>),
+    IoDone(Box<(Name, TaskId)>),
     Request(Name),
     Act(Act),
 }
@@ -36,8 +35,14 @@ pub(crate) enum Event {
 pub(super) struct Scheduled {
     /// Time, then chance, then the order of scheduling: events of one instant
     /// have no order on a real machine either.
-    key: Reverse<(u64, u32, u64)>,
+    key: u128,
     event: Event,
+}
+
+impl Scheduled {
+    fn at(&self) -> u64 {
+        (self.key >> 64) as u64
+    }
 }
 
 impl PartialEq for Scheduled {
@@ -53,20 +58,21 @@ impl PartialOrd for Scheduled {
 }
 impl Ord for Scheduled {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key.cmp(&other.key)
+        // The queue gives the greatest first.
+        other.key.cmp(&self.key)
     }
 }
 
 impl Kernel {
     pub(crate) fn schedule_at(&mut self, at: u64, event: Event) {
-        self.scheduled += 1;
+        self.scheduled = self.scheduled.wrapping_add(1);
         let chance = self.random.bits() as u32;
-        self.events.push(Scheduled { key: Reverse((at, chance, self.scheduled)), event });
+        let key = u128::from(at) << 64 | u128::from(chance) << 32 | u128::from(self.scheduled);
+        self.events.push(Scheduled { key, event });
     }
 
     /// Lets a task arrive at its time.
-    pub fn spawn(&mut self, spec: TaskSpec) {
-        let spec = Arc::new(spec);
+    pub fn spawn(&mut self, spec: Arc<TaskSpec>) {
         self.schedule_at(spec.arrives_ns, Event::Arrive(spec));
     }
 
@@ -103,12 +109,14 @@ impl Kernel {
         let mut instant = 0;
         while self.fault.is_none() {
             let Some(next) = self.events.peek() else { break };
-            let Reverse((at, _, _)) = next.key;
+            let at = next.at();
             if at > end {
                 break;
             }
             let event = self.events.pop().expect("just seen").event;
-            instant = if at == self.now { instant + 1 } else { 0 };
+            // However many tasks come at once, they are as many as they are.
+            let counts = !matches!(event, Event::Arrive(_));
+            instant = if at == self.now { instant + u64::from(counts) } else { 0 };
             self.now = at;
             self.handled += 1;
             if instant > INSTANT_EVENTS {
@@ -143,7 +151,7 @@ impl Kernel {
             Event::Dying(cpu) => self.dying(cpu),
             Event::Attach(program) => self.attach(&program),
             Event::Enabled => self.enabled(),
-            Event::Detach(exit) => self.detach(exit),
+            Event::Detach(exit) => self.detach(*exit),
             Event::Watchdog { load } => self.watchdog(load),
             Event::RunEnd { cpu, epoch } => {
                 if self.cpus[cpu].epoch == epoch {
@@ -152,7 +160,7 @@ impl Kernel {
             }
             Event::Tick(cpu) => self.tick(cpu),
             Event::Kick { cpu, flags } => self.kicked(cpu, flags),
-            Event::IoDone { device, task } => self.io_done(&device, task),
+            Event::IoDone(done) => self.io_done(&done.0, done.1),
             Event::Request(queue) => self.request_arrives(&queue),
             Event::Act(act) => act(self),
         }

@@ -21,10 +21,8 @@ impl Kernel {
         let css_set = self.css_set(&spec.cgroup);
         self.tasks.push(Task::new(id, spec, allowed, now, css_set));
         self.tasks[id.0].cpu = cpu;
-        for observer in &self.observers {
-            let task = &self.tasks[id.0];
-            observer.borrow_mut().born(id, &task.name, &task.spec.cgroup);
-        }
+        let task = &self.tasks[id.0];
+        self.audience.readers(|reader| reader.born(id, &task.name, &task.spec.cgroup));
         self.init_task(id, fork);
         let (cgroup, _) = unsafe { (*(*css_set).dfl_cgrp).id_and_above() };
         self.observe(cpu, Some(id), What::Arrive { weight, allowed: Rc::new(allowed) });

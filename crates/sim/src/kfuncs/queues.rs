@@ -2,7 +2,7 @@
 
 use super::{EEXIST, EINVAL, ENOENT, K, P, kernel};
 use crate::abi::scx;
-use crate::dsq::{Dsq, DsqRef};
+use crate::dsq::DsqRef;
 use crate::enqueue::ENQ_BY_VTIME;
 use crate::kernel::{Buffered, Kernel, May};
 use crate::task::{OpsState, TaskId};
@@ -82,7 +82,7 @@ pub(super) extern "C" fn move_to_local(k: K, dsq_id: u64) -> bool {
     }
     let cpu = kernel.context.cpu;
     kernel.flush_dispatch_buf(cpu);
-    if !kernel.user.contains_key(&dsq_id) {
+    if !kernel.user.has(dsq_id) {
         kernel.scx_error(format!("invalid DSQ ID {dsq_id:#018x}"));
         return false;
     }
@@ -100,7 +100,7 @@ pub(super) extern "C" fn nr_queued(k: K, dsq_id: u64) -> i32 {
             let cpu = (id & scx::DSQ_LOCAL_CPU_MASK) as usize;
             kernel.cpus.get(cpu).map(|cpu| &cpu.local)
         }
-        id => kernel.user.get(&id),
+        id => kernel.user.get(id),
     };
     dsq.map_or(-ENOENT, |dsq| dsq.len() as i32)
 }
@@ -114,33 +114,33 @@ pub(super) extern "C" fn create_dsq(k: K, dsq_id: u64, _node: i32) -> i32 {
     if dsq_id & scx::DSQ_FLAG_BUILTIN != 0 {
         return -EINVAL;
     }
-    if kernel.user.contains_key(&dsq_id) {
+    if kernel.user.has(dsq_id) {
         return -EEXIST;
     }
-    kernel.user.insert(dsq_id, Dsq::default());
+    kernel.user.make(dsq_id);
     kernel.observe(kernel.context.cpu, None, What::MakeQueue(dsq_id));
     0
 }
 
 pub(super) extern "C" fn destroy_dsq(k: K, dsq_id: u64) {
     let kernel = kernel(k);
-    let Some(dsq) = kernel.user.get(&dsq_id) else { return };
+    let Some(dsq) = kernel.user.get(dsq_id) else { return };
     if !dsq.is_empty() {
         let nr = dsq.len();
         kernel.scx_error(format!("attempting to destroy in-use dsq {dsq_id:#018x} (nr={nr})"));
         return;
     }
-    kernel.user.remove(&dsq_id);
+    kernel.user.destroy(dsq_id);
     kernel.observe(kernel.context.cpu, None, What::DestroyQueue(dsq_id));
 }
 
 pub(super) extern "C" fn peek(k: K, dsq_id: u64) -> P {
     let kernel = kernel(k);
-    if dsq_id & scx::DSQ_FLAG_BUILTIN != 0 || !kernel.user.contains_key(&dsq_id) {
+    let Some(dsq) = kernel.user.get(dsq_id) else {
         kernel.scx_error(format!("peek disallowed on DSQ {dsq_id:#x}"));
         return ptr::null_mut();
-    }
-    kernel.user[&dsq_id].first().map_or(ptr::null_mut(), |id| kernel.tasks[id.0].raw.pointer())
+    };
+    dsq.first().map_or(ptr::null_mut(), |id| kernel.tasks[id.0].raw.pointer())
 }
 
 /// In the kernel this is put off until the run queue is unlocked; here no callback that
@@ -151,7 +151,7 @@ pub(super) extern "C" fn reenq(k: K, dsq_id: u64, flags: u64) {
         kernel.fail("refused", format!("scx_bpf_dsq_reenq: flags {flags:#x} are not modelled"));
         return;
     }
-    let Some(dsq) = kernel.user.get(&dsq_id) else {
+    let Some(dsq) = kernel.user.get(dsq_id) else {
         kernel.scx_error(format!("invalid DSQ ID {dsq_id:#018x}"));
         return;
     };
