@@ -5,7 +5,6 @@ use crate::callbacks::Callback;
 use crate::dsq::DsqRef;
 use crate::metasched::LaneSeen;
 use crate::task::TaskId;
-use std::collections::VecDeque;
 use std::fmt;
 use std::rc::Rc;
 
@@ -164,16 +163,17 @@ impl fmt::Display for Observed {
 const RECENT: usize = 24;
 
 /// Keeps the last events for a failure's message and, where asked, all as text.
-#[derive(Default)]
 pub struct Trace {
-    recent: VecDeque<Observed>,
+    /// The last events, round and round; the oldest is at `next`.
+    recent: Vec<Observed>,
+    next: usize,
     text: Option<String>,
 }
 
 impl Trace {
     /// Keeps the whole text where `whole`.
     pub fn new(whole: bool) -> Self {
-        Trace { recent: VecDeque::with_capacity(RECENT), text: whole.then(String::new) }
+        Trace { recent: Vec::with_capacity(RECENT), next: 0, text: whole.then(String::new) }
     }
 
     /// Records one event.
@@ -186,15 +186,18 @@ impl Trace {
         if matches!(event.what, What::Call { .. }) {
             return;
         }
-        if self.recent.len() == RECENT {
-            self.recent.pop_front();
+        if self.recent.len() < RECENT {
+            self.recent.push(event);
+            return;
         }
-        self.recent.push_back(event);
+        self.recent[self.next] = event;
+        self.next = (self.next + 1) % RECENT;
     }
 
     /// The last events, oldest first.
     pub fn recent(&self) -> Vec<String> {
-        self.recent.iter().map(Observed::to_string).collect()
+        let (newer, older) = self.recent.split_at(self.next);
+        older.iter().chain(newer).map(Observed::to_string).collect()
     }
 
     /// The whole text; empty unless it was asked for.
