@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Runs one of the benches, in the testbed where this machine's kernel has no sched_ext.
+# Runs one of the benches, in the testbed where this machine's kernel has no sched_ext;
+# the one of the simulator runs here.
 #
-#   scripts/bench.sh app|switch|cost|neighbour|turns [ARGUMENTS of the bench]
+#   scripts/bench.sh app|switch|cost|neighbour|turns|sim [ARGUMENTS of the bench]
 #
 # It prints a table, and ends with one line of JSON. What it leaves is in .cache/bench
 # (METASCHED_OUT in the bench's environment).
@@ -17,8 +18,8 @@ cd "$(dirname "$0")/.."
 
 name=${1:-}
 case $name in
-	app | switch | cost | neighbour | turns) shift ;;
-	*) echo "bench: there is no '$name'; there are app, switch, cost, neighbour and turns" >&2; exit 2 ;;
+	app | switch | cost | neighbour | turns | sim) shift ;;
+	*) echo "bench: there is no '$name'; there are app, switch, cost, neighbour, turns and sim" >&2; exit 2 ;;
 esac
 export METASCHED_OUT=$PWD/.cache/bench/$name
 mkdir -p "$METASCHED_OUT"
@@ -35,7 +36,7 @@ esac
 
 # What it prints is kept too: `make report` shows it.
 bench() {
-	if [ -e /sys/kernel/sched_ext/state ]; then
+	if [ "$name" = sim ] || [ -e /sys/kernel/sched_ext/state ]; then
 		"target/release/bench-$name" "$@"
 	else
 		# In parallel: figures of throughput and latency.

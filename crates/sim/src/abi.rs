@@ -28,16 +28,21 @@ impl CpuMask {
 
     /// The CPUs `from` to `to` - 1.
     pub fn range(from: usize, to: usize) -> Self {
-        let below = |cpu: usize, word: usize| match cpu.saturating_sub(word * 64) {
-            64.. => u64::MAX,
-            bits => (1 << bits) - 1,
-        };
-        CpuMask { bits: std::array::from_fn(|word| below(to, word) & !below(from, word)) }
+        let mut mask = CpuMask::EMPTY;
+        let mut cpu = from;
+        while cpu < to {
+            let (low, next) = (cpu % 64, (cpu / 64 + 1) * 64);
+            let above = u64::MAX << low;
+            let below = if next <= to { u64::MAX } else { (1 << (to % 64)) - 1 };
+            mask.bits[cpu / 64] = above & below;
+            cpu = next;
+        }
+        mask
     }
 
     /// One CPU.
     pub fn one(cpu: usize) -> Self {
-        std::iter::once(cpu).collect()
+        CpuMask::range(cpu, cpu + 1)
     }
 
     /// Whether `cpu` is in the set.
@@ -88,17 +93,24 @@ impl CpuMask {
             let bits = self.bits[word] & (u64::MAX << low);
             (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)
         });
-        above.or_else(|| self.iter().next())
+        above.or_else(|| self.first_one())
+    }
+
+    /// The lowest CPU of the set.
+    pub fn first_one(&self) -> Option<usize> {
+        let word = self.bits.iter().position(|word| *word != 0)?;
+        Some(word * 64 + self.bits[word].trailing_zeros() as usize)
     }
 
     /// How many CPUs there are in the set.
     pub fn count(&self) -> usize {
-        self.bits.iter().map(|w| w.count_ones() as usize).sum()
+        // Counting bits takes longer than looking whether there is any.
+        self.bits.iter().filter(|word| **word != 0).map(|word| word.count_ones() as usize).sum()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.bits.iter().all(|w| *w == 0)
+        self.bits.iter().fold(0, |all, word| all | word) == 0
     }
 
     /// The CPUs in ascending order.

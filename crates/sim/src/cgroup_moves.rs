@@ -2,6 +2,7 @@
 //! cpu_cgroup_can_attach() and sched_move_task() have it: the program may refuse first, and
 //! hears of each move while the task stands in no queue.
 
+use crate::callbacks::Callback;
 use crate::kernel::{Kernel, May};
 use crate::task::TaskId;
 use crate::trace::What;
@@ -22,10 +23,11 @@ impl Kernel {
             }
             let (cpu, p) = (self.tasks[id.0].cpu, self.pointer(*id));
             let args = [p, from, to];
-            let refused = self.call(prepare, "cgroup_prep_move", cpu, May::Sleep, args) as i32 != 0;
+            let refused =
+                self.call(prepare, Callback::CgroupPrepMove, cpu, May::Sleep, args) as i32 != 0;
             if refused {
                 for (_, cpu, args) in prepared {
-                    self.call(cancel, "cgroup_cancel_move", cpu, May::Look, args);
+                    self.call(cancel, Callback::CgroupCancelMove, cpu, May::Look, args);
                 }
                 return false;
             }
@@ -35,7 +37,7 @@ impl Kernel {
             self.changing(id, |kernel| {
                 kernel.observe(cpu, Some(id), What::Member(cgroup));
                 kernel.tasks[id.0].c_mut().cgroups = css_set;
-                kernel.call(moves, "cgroup_move", cpu, May::Look, args);
+                kernel.call(moves, Callback::CgroupMove, cpu, May::Look, args);
             });
             self.tell_of_move(id, path);
         }

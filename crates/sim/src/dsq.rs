@@ -1,6 +1,7 @@
 //! Dispatch queues: local to a CPU, global, or made by a policy.
 
 use crate::task::TaskId;
+use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
 /// Which queue.
@@ -91,6 +92,53 @@ impl Dsq {
     }
 }
 
+/// The queues that policies made, by their ids.
+#[derive(Default)]
+pub(crate) struct Queues {
+    /// Where each is among `queues`, of which some are free.
+    places: FxHashMap<u64, usize>,
+    queues: Vec<Dsq>,
+    free: Vec<usize>,
+}
+
+impl Queues {
+    /// The queue of an id.
+    pub fn get(&self, id: u64) -> Option<&Dsq> {
+        self.places.get(&id).map(|place| &self.queues[*place])
+    }
+
+    /// The same, to change.
+    pub fn get_mut(&mut self, id: u64) -> Option<&mut Dsq> {
+        self.places.get(&id).map(|place| &mut self.queues[*place])
+    }
+
+    /// Whether there is one.
+    pub fn has(&self, id: u64) -> bool {
+        self.places.contains_key(&id)
+    }
+
+    /// Makes one; there is none of that id.
+    pub fn make(&mut self, id: u64) {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.queues.push(Dsq::default());
+            self.queues.len() - 1
+        });
+        self.places.insert(id, place);
+    }
+
+    /// Destroys one that is empty.
+    pub fn destroy(&mut self, id: u64) {
+        self.free.extend(self.places.remove(&id));
+    }
+
+    /// All ids, in ascending order.
+    pub fn ids(&self) -> Vec<u64> {
+        let mut ids: Vec<u64> = self.places.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +163,20 @@ mod tests {
             dsq.insert(TaskId(task), vtime);
         }
         assert_eq!(order(&dsq), [2, 3, 1]);
+    }
+
+    #[test]
+    fn a_queue_that_takes_the_place_of_another_is_empty() {
+        let mut queues = Queues::default();
+        for id in [9, 4, 7] {
+            queues.make(id);
+        }
+        queues.get_mut(4).unwrap().push(TaskId(1), false);
+        assert!(queues.get_mut(4).unwrap().remove(TaskId(1)));
+        queues.destroy(4);
+        queues.make(5);
+        assert!(!queues.has(4) && queues.get(5).unwrap().is_empty());
+        assert_eq!(queues.ids(), [5, 7, 9]);
     }
 
     #[test]

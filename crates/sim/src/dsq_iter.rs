@@ -41,7 +41,7 @@ pub(crate) extern "C" fn iter_new(k: K, it: *mut u64, dsq_id: u64, flags: u64) -
     if flags & !REVERSED != 0 {
         return -EINVAL;
     }
-    let Some(dsq) = kernel.user.get(&dsq_id) else { return -ENOENT };
+    let Some(dsq) = kernel.user.get(dsq_id) else { return -ENOENT };
     let mut tasks: Vec<_> = dsq.tasks().map(|id| (id, kernel.tasks[id.0].inserts)).collect();
     if flags & REVERSED != 0 {
         tasks.reverse();

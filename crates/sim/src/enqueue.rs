@@ -2,6 +2,7 @@
 //! dispatch decide, and who has the task meanwhile.
 
 use crate::abi::scx;
+use crate::callbacks::Callback;
 use crate::dsq::{Dsq, DsqRef, Order};
 use crate::kernel::{Buffered, Kernel, May};
 use crate::load::Class;
@@ -21,7 +22,7 @@ impl Kernel {
         self.tasks[id.0].c_mut().scx.flags |= scx::TASK_QUEUED;
         let (cpu, p) = (self.tasks[id.0].cpu, self.pointer(id));
         if sticky.is_none() {
-            self.call(self.ops.runnable, "runnable", cpu, May::Look, [p, flags, 0]);
+            self.call(self.ops.runnable, Callback::Runnable, cpu, May::Look, [p, flags, 0]);
         }
         self.do_enqueue_task(id, flags, sticky);
         self.sched_info_enqueue(id);
@@ -57,7 +58,7 @@ impl Kernel {
         self.observe(cpu, Some(id), What::Enqueue);
         let may = May::InsertOne { task: id, spent: false, selecting: false };
         let args = [self.pointer(id), flags, 0];
-        self.call(self.ops.enqueue, "enqueue", cpu, may, args);
+        self.call(self.ops.enqueue, Callback::Enqueue, cpu, may, args);
         if self.tasks[id.0].direct.is_some() {
             return self.direct_dispatch(id, flags);
         }
@@ -113,7 +114,7 @@ impl Kernel {
         if dsq_id == scx::DSQ_GLOBAL {
             return DsqRef::Global;
         }
-        if !self.user.contains_key(&dsq_id) {
+        if !self.user.has(dsq_id) {
             let name = self.tasks[id.0].name.clone();
             self.scx_error(format!("non-existent DSQ {dsq_id:#x} for {name}[{}]", id.0 + 1));
             return DsqRef::Global;
@@ -180,7 +181,7 @@ impl Kernel {
         if std::mem::take(&mut self.tasks[id.0].in_custody) {
             self.observe(cpu, Some(id), What::Dequeue);
             let p = self.pointer(id);
-            self.call(self.ops.dequeue, "dequeue", cpu, May::Look, [p, flags, 0]);
+            self.call(self.ops.dequeue, Callback::Dequeue, cpu, May::Look, [p, flags, 0]);
         }
     }
 
@@ -188,7 +189,7 @@ impl Kernel {
         match dsq {
             DsqRef::Local(cpu) => &self.cpus[cpu].local,
             DsqRef::Global => &self.global,
-            DsqRef::User(id) => &self.user[&id],
+            DsqRef::User(id) => self.user.get(id).expect("destroyed only when empty"),
             DsqRef::Fair(_) => unreachable!("the fair class has queues of its own kind"),
         }
     }
@@ -197,7 +198,7 @@ impl Kernel {
         match dsq {
             DsqRef::Local(cpu) => &mut self.cpus[cpu].local,
             DsqRef::Global => &mut self.global,
-            DsqRef::User(id) => self.user.get_mut(&id).expect("destroyed only when empty"),
+            DsqRef::User(id) => self.user.get_mut(id).expect("destroyed only when empty"),
             DsqRef::Fair(_) => unreachable!("the fair class has queues of its own kind"),
         }
     }
@@ -225,10 +226,10 @@ impl Kernel {
         self.leave_custody(cpu, id, flags);
         if self.cpus[cpu].curr == Some(id) {
             self.update_curr(cpu);
-            self.call(self.ops.stopping, "stopping", cpu, May::Look, [p, 0, 0]);
+            self.call(self.ops.stopping, Callback::Stopping, cpu, May::Look, [p, 0, 0]);
         }
         if !migrating {
-            self.call(self.ops.quiescent, "quiescent", cpu, May::Look, [p, flags, 0]);
+            self.call(self.ops.quiescent, Callback::Quiescent, cpu, May::Look, [p, flags, 0]);
         }
         let c = &mut self.tasks[id.0].c_mut().scx;
         c.flags &= !(scx::TASK_QUEUED | scx::TASK_DEQD_FOR_SLEEP);

@@ -5,6 +5,7 @@
 //! nobody is left on its run queue, it is switched off.
 
 use crate::abi::scx;
+use crate::callbacks::Callback;
 use crate::idle::Searched;
 use crate::kernel::{Event, Kernel, May};
 use crate::load::ProgramExit;
@@ -64,8 +65,8 @@ impl Kernel {
     fn tell_of_hotplug(&mut self, cpu: usize, online: bool) {
         let [went_up, went_down] = self.ops.hotplug;
         let (callback, name, way) = match online {
-            true => (went_up, "cpu_online", "online"),
-            false => (went_down, "cpu_offline", "offline"),
+            true => (went_up, Callback::CpuOnline, "online"),
+            false => (went_down, Callback::CpuOffline, "offline"),
         };
         if callback.is_null() {
             self.leave(ProgramExit {

@@ -114,6 +114,10 @@ impl Kernel {
         within: Option<&CpuMask>,
         flags: u64,
     ) -> Option<usize> {
+        // Nothing can be found, and nothing changes by looking for it.
+        if self.idle.cpus.is_empty() && self.idle.cores.is_empty() {
+            return None;
+        }
         let mask = self.tasks[id.0].c().cpus_mask;
         let allowed = within.map_or(mask, |within| within.and(&mask));
         if allowed.is_empty() {
@@ -125,26 +129,13 @@ impl Kernel {
         {
             return Some(cpu);
         }
-        let near = |on: bool, cpus: CpuMask| {
-            let cpus = cpus.and(&self.active).and(&allowed);
-            (on && !cpus.is_empty()).then_some(cpus)
-        };
-        let nearby = [
-            near(self.searched.llc, self.machine.llc(previous)),
-            near(self.searched.node, self.machine.node(previous)),
-            Some(allowed),
-        ];
         if self.searched.smt {
             if known && self.idle.cores.has(previous) && self.test_and_clear_idle(previous) {
                 return Some(previous);
             }
-            for set in nearby.iter().flatten() {
-                if let Some(cpu) = self.pick_idle(here, set, scx::PICK_IDLE_CORE) {
-                    return Some(cpu);
-                }
-            }
-            if flags & scx::PICK_IDLE_CORE != 0 {
-                return None;
+            let found = self.pick_nearby(here, previous, &allowed, scx::PICK_IDLE_CORE);
+            if found.is_some() || flags & scx::PICK_IDLE_CORE != 0 {
+                return found;
             }
         }
         if known && self.test_and_clear_idle(previous) {
@@ -158,7 +149,31 @@ impl Kernel {
                 }
             }
         }
-        nearby.iter().flatten().find_map(|set| self.pick_idle(here, set, 0))
+        self.pick_nearby(here, previous, &allowed, 0)
+    }
+
+    /// Claims an idle CPU of a set: under the cache of a CPU, on its node, or anywhere.
+    fn pick_nearby(
+        &mut self,
+        here: usize,
+        previous: usize,
+        allowed: &CpuMask,
+        flags: u64,
+    ) -> Option<usize> {
+        let Searched { llc, node, .. } = self.searched;
+        if llc {
+            let near = self.machine.llc(previous).and(&self.active).and(allowed);
+            if let Some(cpu) = self.pick_idle(here, &near, flags) {
+                return Some(cpu);
+            }
+        }
+        if node {
+            let near = self.machine.node(previous).and(&self.active).and(allowed);
+            if let Some(cpu) = self.pick_idle(here, &near, flags) {
+                return Some(cpu);
+            }
+        }
+        self.pick_idle(here, allowed, flags)
     }
 
     /// A synchronous wake-up: the waker says that it is about to sleep.

@@ -7,6 +7,8 @@
 
 use crate::abi::{LAYOUT, Ops};
 use metasched_base::{Error, Kind, Result};
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::fs::File;
 
@@ -46,6 +48,8 @@ pub struct Image {
     _file: File,
     /// Calls a function of the image so that a fault in it comes back here.
     pub trampoline: Trampoline,
+    /// Where symbols are that were looked for: some are with every event of a timer.
+    found: RefCell<FxHashMap<Box<str>, *mut c_void>>,
 }
 
 impl Image {
@@ -70,7 +74,8 @@ impl Image {
             let why = unsafe { CStr::from_ptr(dlerror()) };
             return Err(failed(why.to_string_lossy().into_owned()));
         }
-        let mut image = Image { handle, _file: file, trampoline: unconnected };
+        let mut image =
+            Image { handle, _file: file, trampoline: unconnected, found: RefCell::default() };
         let call = image.required("seam_call")?;
         image.trampoline = unsafe { std::mem::transmute::<*mut c_void, Trampoline>(call) };
         image.check_layout()?;
@@ -94,9 +99,16 @@ impl Image {
 
     /// The address of a symbol, if the image has it.
     pub fn symbol(&self, name: &str) -> Option<*mut c_void> {
-        let name = CString::new(name).ok()?;
-        let address = unsafe { dlsym(self.handle, name.as_ptr()) };
-        (!address.is_null()).then_some(address)
+        if let Some(address) = self.found.borrow().get(name) {
+            return Some(*address);
+        }
+        let text = CString::new(name).ok()?;
+        let address = unsafe { dlsym(self.handle, text.as_ptr()) };
+        if address.is_null() {
+            return None;
+        }
+        self.found.borrow_mut().insert(name.into(), address);
+        Some(address)
     }
 
     /// The address of a symbol that must be there.

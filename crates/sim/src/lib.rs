@@ -6,10 +6,13 @@
 //! is modelled and what is refused.
 
 pub mod abi;
+mod audience;
+pub mod callbacks;
 mod cgroup_moves;
 mod cgroups;
 pub mod checkers;
 mod costs;
+mod dense;
 pub mod dsq;
 mod dsq_iter;
 mod enqueue;
@@ -23,6 +26,7 @@ mod idle;
 pub mod image;
 pub mod kernel;
 mod kfuncs;
+pub mod kinds;
 mod load;
 pub mod machine;
 mod maps;

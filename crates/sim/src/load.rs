@@ -4,6 +4,7 @@
 //! slices, and asks the policy about nothing.
 
 use crate::abi::{ExitInfo, InitTaskArgs, Ops, scx};
+use crate::callbacks::Callback;
 use crate::idle::Idle;
 use crate::image::Image;
 use crate::kernel::{Act, Event, Kernel, May};
@@ -138,7 +139,7 @@ impl Kernel {
         self.observe(0, None, What::Detached);
         self.set_bypass(true);
         let delay = self.random.within(BYPASS_NS.0, BYPASS_NS.1);
-        self.schedule_at(self.now + delay, Event::Detach(exit));
+        self.schedule_at(self.now + delay, Event::Detach(Box::new(exit)));
     }
 
     /// Opens a program and puts its callbacks in place, with no task yet.
@@ -156,7 +157,7 @@ impl Kernel {
         self.class = Class::Ext;
         self.loads += 1;
         self.cgroups_are_new();
-        let result = self.call(self.ops.init, "init", 0, May::Sleep, [0; 3]) as i32;
+        let result = self.call(self.ops.init, Callback::Init, 0, May::Sleep, [0; 3]) as i32;
         if result != 0 {
             self.fail("init", format!("ops.init returned {result}"));
         }
@@ -187,8 +188,8 @@ impl Kernel {
             if self.cpus[cpu].curr == Some(id) {
                 self.tasks[id.0].c_mut().scx.slice = self.default_slice_ns();
                 let p = self.pointer(id);
-                self.call(self.ops.runnable, "runnable", cpu, May::Look, [p, 0, 0]);
-                self.call(self.ops.running, "running", cpu, May::Look, [p, 0, 0]);
+                self.call(self.ops.runnable, Callback::Runnable, cpu, May::Look, [p, 0, 0]);
+                self.call(self.ops.running, Callback::Running, cpu, May::Look, [p, 0, 0]);
             }
         }
         for id in waiting {
@@ -224,7 +225,7 @@ impl Kernel {
         self.host = std::ptr::null_mut();
         self.image = None;
         self.maps = Maps::default();
-        for id in std::mem::take(&mut self.user).into_keys() {
+        for id in std::mem::take(&mut self.user).ids() {
             self.observe(0, None, What::DestroyQueue(id));
         }
         (self.class, self.bypass, self.phase) = (Class::Fair, false, Phase::None);
@@ -250,7 +251,7 @@ impl Kernel {
     pub(crate) fn say_goodbye(&mut self, exit: &ProgramExit) {
         for cgroup in self.cgroups_bottom_up() {
             let callback = self.ops.cgroup_exit;
-            self.call(callback, "cgroup_exit", 0, May::Sleep, [cgroup as u64, 0, 0]);
+            self.call(callback, Callback::CgroupExit, 0, May::Sleep, [cgroup as u64, 0, 0]);
         }
         let text = |text: &str| CString::new(text).expect("no zero in the kernel's words");
         let (reason, message) = (text(exit.reason()), text(&exit.message));
@@ -264,7 +265,7 @@ impl Kernel {
             dump: c"".as_ptr().cast(),
         };
         let at = std::ptr::from_mut(&mut info) as u64;
-        self.call(self.ops.exit, "exit", 0, May::Sleep, [at, 0, 0]);
+        self.call(self.ops.exit, Callback::Exit, 0, May::Sleep, [at, 0, 0]);
     }
 
     /// Has every waiting task queued anew, by the kernel or by the policy.
@@ -279,7 +280,7 @@ impl Kernel {
             if self.cpus[cpu].curr.is_none() {
                 // It has missed what happened meanwhile.
                 let args = [cpu as u64, 1, 0];
-                self.call(self.ops.update_idle, "update_idle", cpu, May::Look, args);
+                self.call(self.ops.update_idle, Callback::UpdateIdle, cpu, May::Look, args);
             }
         }
         self.resched_all();
@@ -326,7 +327,8 @@ impl Kernel {
         let (p, mut args) = (raw.pointer() as u64, InitTaskArgs { fork, cgroup: raw.cgroup() });
         let args_at = std::ptr::from_mut(&mut args) as u64;
         let made =
-            self.call(self.ops.init_task, "init_task", cpu, May::Sleep, [p, args_at, 0]) as i32;
+            self.call(self.ops.init_task, Callback::InitTask, cpu, May::Sleep, [p, args_at, 0])
+                as i32;
         if made != 0 {
             self.fail("init_task", format!("ops.init_task returned {made}"));
         }
@@ -339,18 +341,18 @@ impl Kernel {
     pub(crate) fn enable_task(&mut self, id: TaskId) {
         let (cpu, p, weight) =
             (self.tasks[id.0].cpu, self.pointer(id), self.tasks[id.0].c().scx.weight);
-        self.call(self.ops.enable, "enable", cpu, May::Look, [p, 0, 0]);
-        self.call(self.ops.set_weight, "set_weight", cpu, May::Look, [p, weight.into(), 0]);
+        self.call(self.ops.enable, Callback::Enable, cpu, May::Look, [p, 0, 0]);
+        self.call(self.ops.set_weight, Callback::SetWeight, cpu, May::Look, [p, weight.into(), 0]);
     }
 
     /// disable and exit_task: the policy knows the task no more.
     pub(crate) fn forget_task(&mut self, id: TaskId) {
         let (cpu, p) = (self.tasks[id.0].cpu, self.pointer(id));
-        self.call(self.ops.disable, "disable", cpu, May::Look, [p, 0, 0]);
+        self.call(self.ops.disable, Callback::Disable, cpu, May::Look, [p, 0, 0]);
         // struct scx_exit_task_args { bool cancelled; }
         let mut cancelled = false;
         let args_at = std::ptr::from_mut(&mut cancelled) as u64;
-        self.call(self.ops.exit_task, "exit_task", cpu, May::Look, [p, args_at, 0]);
+        self.call(self.ops.exit_task, Callback::ExitTask, cpu, May::Look, [p, args_at, 0]);
     }
 }
 

@@ -51,6 +51,9 @@ pub struct Machine {
     cpus: usize,
     llcs: usize,
     nodes: usize,
+    /// CPUs of each cache, and of each node.
+    of_llc: usize,
+    of_node: usize,
     smt: bool,
     hz: u32,
     costs: Costs,
@@ -98,7 +101,8 @@ impl Machine {
                 format!("give a multiple of {cores} CPUs"),
             );
         }
-        Ok(Machine { cpus, llcs, nodes, smt, hz: HZ, costs: Costs::default() })
+        let (of_llc, of_node) = (cpus / llcs, cpus / nodes);
+        Ok(Machine { cpus, llcs, nodes, of_llc, of_node, smt, hz: HZ, costs: Costs::default() })
     }
 
     /// With so many ticks per second.
@@ -156,12 +160,12 @@ impl Machine {
 
     /// Which last-level cache a CPU is under.
     pub fn llc_of(&self, cpu: usize) -> usize {
-        cpu / (self.cpus / self.llcs)
+        cpu / self.of_llc
     }
 
     /// Which NUMA node a CPU is on.
     pub fn node_of(&self, cpu: usize) -> usize {
-        cpu / (self.cpus / self.nodes)
+        cpu / self.of_node
     }
 
     /// The CPUs of its core.
@@ -171,12 +175,12 @@ impl Machine {
 
     /// The CPUs under its last-level cache.
     pub fn llc(&self, cpu: usize) -> CpuMask {
-        self.group(cpu, self.cpus / self.llcs)
+        self.group(cpu, self.of_llc)
     }
 
     /// The CPUs of its NUMA node.
     pub fn node(&self, cpu: usize) -> CpuMask {
-        self.group(cpu, self.cpus / self.nodes)
+        self.group(cpu, self.of_node)
     }
 
     /// All of them.

@@ -1,7 +1,7 @@
 //! BPF maps. Their values live at fixed addresses for the whole run, as the
 //! verifier lets a policy assume for as long as it holds RCU.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::ffi::c_void;
 
 /// `BPF_MAP_TYPE_*` of the modelled kinds.
@@ -18,6 +18,7 @@ const EXIST: u64 = 2;
 const ENOENT: i64 = 2;
 const E2BIG: i64 = 7;
 const EEXIST: i64 = 17;
+const EINVAL: i64 = 22;
 
 /// A map as its definition in C describes it.
 #[derive(Clone, Copy)]
@@ -58,13 +59,42 @@ pub struct Here {
     pub cpus: usize,
 }
 
-/// The values of a map by key; those of all CPUs side by side.
-type Values = HashMap<Box<[u8]>, Box<[u64]>>;
+/// The values of a map; those of all CPUs side by side.
+enum Values {
+    /// By index; what nobody has looked up yet is not there.
+    Array(Vec<Option<Box<[u64]>>>),
+    Hash(FxHashMap<Box<[u8]>, Box<[u64]>>),
+}
+
+impl Values {
+    fn of(map: MapType) -> Values {
+        match map.is_array() {
+            true => Values::Array(vec![None; map.max_entries as usize]),
+            false => Values::Hash(FxHashMap::default()),
+        }
+    }
+
+    /// The value of a key. An array has every key from the start.
+    fn get(&mut self, of: MapType, key: &[u8], cpus: usize) -> Option<&mut Box<[u64]>> {
+        match self {
+            Values::Array(values) => {
+                let value = values.get_mut(index(key)?)?;
+                Some(value.get_or_insert_with(|| of.zeroed(cpus)))
+            }
+            Values::Hash(values) => values.get_mut(key),
+        }
+    }
+}
+
+/// The index that a key of an array is.
+fn index(key: &[u8]) -> Option<usize> {
+    key.try_into().map(|key| u32::from_ne_bytes(key) as usize).ok()
+}
 
 /// Every map of one kernel, by the address of its definition.
 #[derive(Default)]
 pub struct Maps {
-    maps: HashMap<usize, Values>,
+    maps: FxHashMap<usize, Values>,
     /// Values that were deleted: whoever holds RCU may still look at them.
     retired: Vec<Box<[u64]>>,
 }
@@ -72,15 +102,8 @@ pub struct Maps {
 impl Maps {
     /// The address of a value, or null. An array has every key from the start.
     pub fn lookup(&mut self, map: *mut c_void, of: MapType, key: &[u8], here: Here) -> *mut c_void {
-        let values = self.maps.entry(map as usize).or_default();
-        if !values.contains_key(key) {
-            let index = key.try_into().map(u32::from_ne_bytes).unwrap_or(u32::MAX);
-            if !of.is_array() || index >= of.max_entries {
-                return std::ptr::null_mut();
-            }
-            values.insert(key.into(), of.zeroed(here.cpus));
-        }
-        let value = values.get_mut(key).expect("just made sure");
+        let values = self.maps.entry(map as usize).or_insert_with(|| Values::of(of));
+        let Some(value) = values.get(of, key, here.cpus) else { return std::ptr::null_mut() };
         let first = if of.is_per_cpu() { here.cpu * of.words() } else { 0 };
         value[first..].as_mut_ptr().cast()
     }
@@ -96,21 +119,22 @@ impl Maps {
         flags: u64,
         here: Here,
     ) -> i64 {
-        let there = !self.lookup(map, of, key, here).is_null();
-        let values = self.maps.entry(map as usize).or_default();
+        let values = self.maps.entry(map as usize).or_insert_with(|| Values::of(of));
+        let there = values.get(of, key, here.cpus).is_some();
         if there && flags == NOEXIST {
             return -EEXIST;
         }
+        if !there && flags == EXIST {
+            return -ENOENT;
+        }
         if !there {
-            if flags == EXIST {
-                return -ENOENT;
-            }
-            if of.is_array() || values.len() >= of.max_entries as usize {
+            let Values::Hash(all) = values else { return -E2BIG };
+            if all.len() >= of.max_entries as usize {
                 return -E2BIG;
             }
-            values.insert(key.into(), of.zeroed(here.cpus));
+            all.insert(key.into(), of.zeroed(here.cpus));
         }
-        let value = values.get_mut(key).expect("just made sure");
+        let value = values.get(of, key, here.cpus).expect("just made sure");
         let copies = if !of.is_per_cpu() {
             0..1
         } else if there {
@@ -125,21 +149,29 @@ impl Maps {
         0
     }
 
-    /// Takes a key out; 0 or an error.
+    /// Takes a key out; 0 or an error. An array keeps all its keys.
     pub fn delete(&mut self, map: *mut c_void, key: &[u8]) -> i64 {
-        match self.maps.get_mut(&(map as usize)).and_then(|values| values.remove(key)) {
-            Some(value) => {
-                self.retire(value);
-                0
-            }
+        match self.maps.get_mut(&(map as usize)) {
             None => -ENOENT,
+            Some(Values::Array(_)) => -EINVAL,
+            Some(Values::Hash(values)) => match values.remove(key) {
+                Some(value) => {
+                    self.retire(value);
+                    0
+                }
+                None => -ENOENT,
+            },
         }
     }
 
     /// The value of a key as user space sees it: those of all CPUs side by side. None if
     /// nobody has looked it up yet.
     pub fn words(&mut self, map: *mut c_void, key: &[u8]) -> Option<&mut [u64]> {
-        self.maps.get_mut(&(map as usize))?.get_mut(key).map(|value| &mut **value)
+        let value = match self.maps.get_mut(&(map as usize))? {
+            Values::Array(values) => values.get_mut(index(key)?)?.as_mut(),
+            Values::Hash(values) => values.get_mut(key),
+        };
+        value.map(|value| &mut **value)
     }
 
     /// Keeps the memory of a deleted value.
@@ -173,6 +205,7 @@ mod tests {
         assert!(!at(1).is_null());
         assert_eq!(at(1), at(1));
         assert!(at(2).is_null());
+        assert_eq!(maps.delete(MAP, &1_u32.to_ne_bytes()), -EINVAL);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Readers of a run that judge nothing: figures, traces, pictures. Like a checker, one sees
 //! the stream of events and none of the engine's tables.
 
+use crate::kinds::Kinds;
 use crate::task::TaskId;
 use crate::trace::Observed;
 use std::cell::RefCell;
@@ -13,6 +14,11 @@ pub trait Observer {
 
     /// A task is in another cgroup from `at` ns on.
     fn moved(&mut self, _at: u64, _task: TaskId, _cgroup: &str) {}
+
+    /// The kinds of events that it wants to see; all unless it says otherwise.
+    fn wants(&self) -> Kinds {
+        Kinds::ALL
+    }
 
     /// Something happens.
     fn observe(&mut self, event: &Observed);

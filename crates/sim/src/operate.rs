@@ -174,7 +174,7 @@ impl Kernel {
     }
 
     fn io_begins(&mut self, device: &Name, task: TaskId, service_ns: u64) {
-        self.schedule_at(self.now + service_ns, Event::IoDone { device: device.clone(), task });
+        self.schedule_at(self.now + service_ns, Event::IoDone(Box::new((device.clone(), task))));
     }
 
     /// A device's interrupt, on the CPU that the operation came from.

@@ -42,7 +42,7 @@ pub struct Scenario {
     program: Option<Program>,
     machine: Machine,
     seed: u64,
-    tasks: Vec<TaskSpec>,
+    tasks: Vec<Arc<TaskSpec>>,
     world: World,
     acts: Vec<(u64, Act)>,
     /// The same, by how many events were handled before.
@@ -120,13 +120,13 @@ impl Scenario {
 
     /// Adds a task.
     pub fn task(mut self, task: TaskSpec) -> Self {
-        self.tasks.push(task);
+        self.tasks.push(Arc::new(task));
         self
     }
 
     /// Adds `n` tasks.
     pub fn tasks(mut self, n: usize, task: impl Fn(usize) -> TaskSpec) -> Self {
-        self.tasks.extend((0..n).map(task));
+        self.tasks.extend((0..n).map(task).map(Arc::new));
         self
     }
 

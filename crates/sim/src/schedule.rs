@@ -2,6 +2,7 @@
 //! tick and the kicks.
 
 use crate::abi::scx;
+use crate::callbacks::Callback;
 use crate::dsq::DsqRef;
 use crate::kernel::{Event, Kernel, May};
 use crate::load::Class;
@@ -95,7 +96,7 @@ impl Kernel {
             self.moved = 0;
             let p = previous.map_or(0, |p| self.pointer(p));
             let args = [cpu as u64, p, 0];
-            self.call(self.ops.dispatch, "dispatch", cpu, May::Dispatch, args);
+            self.call(self.ops.dispatch, Callback::Dispatch, cpu, May::Dispatch, args);
             self.flush_dispatch_buf(cpu);
             if keeps_slice(self) {
                 return Some(Verdict::Keep);
@@ -159,7 +160,7 @@ impl Kernel {
         self.tasks[id.0].figures.involuntary_switches += 1;
         self.tasks[id.0].runnable_since = Some(self.now);
         let p = self.pointer(id);
-        self.call(self.ops.stopping, "stopping", cpu, May::Look, [p, 1, 0]);
+        self.call(self.ops.stopping, Callback::Stopping, cpu, May::Look, [p, 1, 0]);
         let head = self.class == Class::Ext && !self.bypass;
         if head && self.tasks[id.0].c().scx.slice > 0 {
             self.dispatch_enqueue(cpu, DsqRef::Local(cpu), id, scx::ENQ_HEAD);
@@ -183,7 +184,7 @@ impl Kernel {
         task.figures.first_run_ns.get_or_insert(now);
         self.observe(cpu, Some(id), What::Start);
         let p = self.pointer(id);
-        self.call(self.ops.running, "running", cpu, May::Look, [p, 0, 0]);
+        self.call(self.ops.running, Callback::Running, cpu, May::Look, [p, 0, 0]);
         self.cpus[cpu].curr = Some(id);
         self.cpus[cpu].picked_at = now;
         self.plan_run_end(cpu);
@@ -198,7 +199,7 @@ impl Kernel {
         self.mark_idle(cpu, idle);
         if !self.bypass {
             let args = [cpu as u64, idle.into(), 0];
-            self.call(self.ops.update_idle, "update_idle", cpu, May::Look, args);
+            self.call(self.ops.update_idle, Callback::UpdateIdle, cpu, May::Look, args);
         }
     }
 
@@ -217,7 +218,7 @@ impl Kernel {
             self.tasks[id.0].c_mut().scx.slice = 0;
         } else {
             let p = self.pointer(id);
-            self.call(self.ops.tick, "tick", cpu, May::Look, [p, 0, 0]);
+            self.call(self.ops.tick, Callback::Tick, cpu, May::Look, [p, 0, 0]);
         }
         if self.tasks[id.0].c().scx.slice == 0 {
             self.schedule(cpu);

@@ -352,8 +352,7 @@ impl Task {
         }
         // What it waited for may be there by now: it tries again.
         let step = if self.doing.begun() { Some(self.step - 1) } else { self.next_step() };
-        let spec = self.spec.clone();
-        match step.map(|at| &spec.steps[at]) {
+        match step.map(|at| &self.spec.steps[at]) {
             None => {
                 self.exiting = true;
                 self.c_mut().flags |= scx::PF_EXITING;

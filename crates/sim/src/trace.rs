@@ -1,10 +1,10 @@
 //! What happens in a run, as one stream: the checkers read it, a trace is its text.
 
 use crate::abi::CpuMask;
+use crate::callbacks::Callback;
 use crate::dsq::DsqRef;
 use crate::metasched::LaneSeen;
 use crate::task::TaskId;
-use std::collections::VecDeque;
 use std::fmt;
 use std::rc::Rc;
 
@@ -76,9 +76,9 @@ pub enum What {
     /// A callback is called, whether the policy has it or not.
     Call {
         /// Which.
-        callback: &'static str,
-        /// The callback within which it is called; `"nothing"` for most.
-        within: &'static str,
+        callback: Callback,
+        /// The callback within which it is called; nothing for most.
+        within: Callback,
     },
     /// A policy made a dispatch queue of that id.
     MakeQueue(u64),
@@ -149,7 +149,7 @@ impl fmt::Display for Observed {
             What::Kick { preempt: true } => write!(f, "kick, preempt"),
             What::Kick { preempt: false } => write!(f, "kick"),
             What::Note(text) => write!(f, "{text}"),
-            What::Call { callback, within: "nothing" } => write!(f, "ops.{callback}"),
+            What::Call { callback, within: Callback::Nothing } => write!(f, "ops.{callback}"),
             What::Call { callback, within } => write!(f, "ops.{callback} within {within}"),
             What::MakeQueue(id) => write!(f, "queue {id:#x} is made"),
             What::DestroyQueue(id) => write!(f, "queue {id:#x} is destroyed"),
@@ -163,16 +163,17 @@ impl fmt::Display for Observed {
 const RECENT: usize = 24;
 
 /// Keeps the last events for a failure's message and, where asked, all as text.
-#[derive(Default)]
 pub struct Trace {
-    recent: VecDeque<Observed>,
+    /// The last events, round and round; the oldest is at `next`.
+    recent: Vec<Observed>,
+    next: usize,
     text: Option<String>,
 }
 
 impl Trace {
     /// Keeps the whole text where `whole`.
     pub fn new(whole: bool) -> Self {
-        Trace { recent: VecDeque::with_capacity(RECENT), text: whole.then(String::new) }
+        Trace { recent: Vec::with_capacity(RECENT), next: 0, text: whole.then(String::new) }
     }
 
     /// Records one event.
@@ -185,15 +186,18 @@ impl Trace {
         if matches!(event.what, What::Call { .. }) {
             return;
         }
-        if self.recent.len() == RECENT {
-            self.recent.pop_front();
+        if self.recent.len() < RECENT {
+            self.recent.push(event);
+            return;
         }
-        self.recent.push_back(event);
+        self.recent[self.next] = event;
+        self.next = (self.next + 1) % RECENT;
     }
 
     /// The last events, oldest first.
     pub fn recent(&self) -> Vec<String> {
-        self.recent.iter().map(Observed::to_string).collect()
+        let (newer, older) = self.recent.split_at(self.next);
+        older.iter().chain(newer).map(Observed::to_string).collect()
     }
 
     /// The whole text; empty unless it was asked for.

@@ -4,6 +4,7 @@
 //! kernel/sched/ext/ext.c of Linux 7.2; functions bear the names of those there.
 
 use crate::abi::{CpuMask, scx};
+use crate::callbacks::Callback;
 use crate::kernel::{Kernel, May};
 use crate::load::Class;
 use crate::task::TaskId;
@@ -59,7 +60,7 @@ impl Kernel {
         } else {
             let may = May::InsertOne { task: id, spent: false, selecting: true };
             let args = [self.pointer(id), previous as u64, wake_flags];
-            let cpu = self.call(self.ops.select_cpu, "select_cpu", waker, may, args) as i32;
+            let cpu = self.call(self.ops.select_cpu, Callback::SelectCpu, waker, may, args) as i32;
             if cpu < 0 || cpu as usize >= self.cpus.len() {
                 self.scx_error(format!("invalid CPU {cpu} from ops.select_cpu()"));
             }
@@ -121,7 +122,7 @@ impl Kernel {
             self.tasks[id.0].c_mut().scx.slice = 0;
         } else {
             let p = self.pointer(id);
-            self.call(self.ops.yield_, "yield", cpu, May::Look, [p, 0, 0]);
+            self.call(self.ops.yield_, Callback::Yield, cpu, May::Look, [p, 0, 0]);
         }
         self.schedule(cpu);
         if self.cpus[cpu].curr == Some(id) {
@@ -147,8 +148,8 @@ impl Kernel {
         // It goes on running: in and out of the local queue without a word.
         let p = self.pointer(id);
         self.tasks[id.0].c_mut().scx.flags |= scx::TASK_QUEUED;
-        self.call(self.ops.runnable, "runnable", cpu, May::Look, [p, 0, 0]);
-        self.call(self.ops.running, "running", cpu, May::Look, [p, 0, 0]);
+        self.call(self.ops.runnable, Callback::Runnable, cpu, May::Look, [p, 0, 0]);
+        self.call(self.ops.running, Callback::Running, cpu, May::Look, [p, 0, 0]);
     }
 
     /// Changes the weight of a task, as a new nice value does.
@@ -161,7 +162,13 @@ impl Kernel {
         self.changing(id, |kernel| {
             kernel.tasks[id.0].c_mut().scx.weight = weight;
             let p = kernel.pointer(id);
-            kernel.call(kernel.ops.set_weight, "set_weight", cpu, May::Look, [p, weight.into(), 0]);
+            kernel.call(
+                kernel.ops.set_weight,
+                Callback::SetWeight,
+                cpu,
+                May::Look,
+                [p, weight.into(), 0],
+            );
         });
     }
 
@@ -188,7 +195,7 @@ impl Kernel {
         c.nr_cpus_allowed = mask.count() as i32;
         let (cpu, p) = (self.tasks[id.0].cpu, self.pointer(id));
         let at = self.tasks[id.0].c().cpus_ptr as u64;
-        self.call(self.ops.set_cpumask, "set_cpumask", cpu, May::Look, [p, at, 0]);
+        self.call(self.ops.set_cpumask, Callback::SetCpumask, cpu, May::Look, [p, at, 0]);
     }
 
     /// A task is on a CPU that it may use no more, or that goes off line: the stopper

@@ -1,5 +1,7 @@
 //! Figures of a plain sample.
 
+use crate::ratio::{CONFIDENCE, Interval};
+
 /// The arithmetic mean; absent for an empty sample.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
@@ -23,6 +25,25 @@ pub fn median(values: &[f64]) -> Option<f64> {
         _ if n % 2 == 1 => Some(sorted[n / 2]),
         _ => Some((sorted[n / 2 - 1] + sorted[n / 2]) / 2.0),
     }
+}
+
+/// The median with an interval that holds the true one with the usual confidence, or more:
+/// two values of the sample, the ranks of which follow from how many there are, however they
+/// are distributed. Absent where even the least and the largest are not wide enough, as with
+/// fewer than six values.
+pub fn median_interval(values: &[f64]) -> Option<Interval> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    // The chance that the true median lies below the value of that rank, or as far up.
+    let (mut chance, mut outside, mut rank) = (2.0 * 0.5f64.powi(n as i32), 0.0, 0);
+    while outside + chance <= 1.0 - CONFIDENCE && rank < n / 2 {
+        outside += chance;
+        rank += 1;
+        chance *= (n + 1 - rank) as f64 / rank as f64;
+    }
+    let low = *sorted.get(rank.checked_sub(1)?)?;
+    Some(Interval { estimate: median(values)?, low, high: sorted[n - rank], n })
 }
 
 /// The standard deviation of the population that the sample was drawn from
@@ -78,6 +99,20 @@ mod tests {
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
         assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
         assert_eq!(median(&[]), None);
+    }
+
+    #[test]
+    fn the_interval_of_a_median_has_the_ranks_of_the_binomial_distribution() {
+        let ranks = |n: u32| {
+            let values: Vec<f64> = (1..=n).rev().map(f64::from).collect();
+            median_interval(&values).map(|i| (i.low, i.high))
+        };
+        // From tables of the sign test.
+        assert_eq!(ranks(5), None);
+        assert_eq!(ranks(6), Some((1.0, 6.0)));
+        assert_eq!(ranks(9), Some((2.0, 8.0)));
+        assert_eq!(ranks(20), Some((6.0, 15.0)));
+        assert_eq!(ranks(0), None);
     }
 
     #[test]

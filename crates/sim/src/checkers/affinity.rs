@@ -1,14 +1,14 @@
 use super::Checker;
 use crate::abi::CpuMask;
-use crate::task::TaskId;
+use crate::dense::Dense;
+use crate::kinds::Kinds;
 use crate::trace::{Observed, What};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A task runs only where it may.
 #[derive(Default)]
 pub struct AffinityKept {
-    allowed: BTreeMap<TaskId, Rc<CpuMask>>,
+    allowed: Dense<Rc<CpuMask>>,
 }
 
 impl Checker for AffinityKept {
@@ -16,14 +16,18 @@ impl Checker for AffinityKept {
         "affinity_kept"
     }
 
+    fn wants(&self) -> Kinds {
+        Kinds::ARRIVE.and(Kinds::ALLOWED).and(Kinds::START)
+    }
+
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
         let Some(task) = event.task else { return Ok(()) };
         match &event.what {
             What::Arrive { allowed, .. } | What::Allowed(allowed) => {
-                self.allowed.insert(task, allowed.clone());
+                *self.allowed.at(task.0) = allowed.clone();
             }
-            What::Start if !self.allowed[&task].has(event.cpu) => {
-                let allowed = &self.allowed[&task];
+            What::Start if !self.allowed.at(task.0).has(event.cpu) => {
+                let allowed = self.allowed.at(task.0);
                 return Err(format!(
                     "task {} starts on CPU {}, and may run on {allowed:?} only",
                     task.0, event.cpu

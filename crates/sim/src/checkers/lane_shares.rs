@@ -1,6 +1,7 @@
 use super::Checker;
 use super::picture::Picture;
 use crate::abi::CpuMask;
+use crate::kinds::Kinds;
 use crate::metasched::{LaneSeen, LaneState, POLICIES};
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
@@ -152,6 +153,17 @@ impl LaneShares {
 impl Checker for LaneShares {
     fn name(&self) -> &'static str {
         "lane_shares"
+    }
+
+    fn wants(&self) -> Kinds {
+        let changes = Kinds::ARRIVE.and(Kinds::ALLOWED).and(Kinds::WEIGHT).and(Kinds::LIMIT);
+        let machine = Kinds::BYPASS.and(Kinds::OFFLINE).and(Kinds::ONLINE);
+        let runs = Kinds::WAKE.and(Kinds::START).and(Kinds::STOP).and(Kinds::SLEEP);
+        Picture::OF_CGROUPS.and(changes).and(machine).and(runs).and(Kinds::EXIT)
+    }
+
+    fn look_at(&self) -> u64 {
+        self.from + WINDOW_NS - 1
     }
 
     fn observe(&mut self, event: &Observed) -> Result<(), String> {

@@ -2,6 +2,7 @@ use super::picture::{PARKED, Picture, generation_of};
 use super::served::{URGENT_NS, choice_ns, other_lane_ns};
 use super::{Checker, ms};
 use crate::dsq::DsqRef;
+use crate::kinds::Kinds;
 use crate::metasched::LaneState;
 use crate::trace::{Observed, What};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +49,14 @@ impl Checker for OneLanePerTask {
         "one_lane_per_task"
     }
 
+    fn wants(&self) -> Kinds {
+        Picture::OF_CGROUPS.and(Kinds::INSERT)
+    }
+
+    fn look_at(&self) -> u64 {
+        self.suspect.as_ref().map_or(u64::MAX, |(then, _)| then.at)
+    }
+
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
         let over = self.suspect.as_ref().is_some_and(|(then, _)| then.at < event.at);
         if over {
@@ -77,11 +86,17 @@ impl Checker for OneLanePerTask {
 pub struct DeadLanesEmpty {
     picture: Picture,
     queues: BTreeSet<u64>,
+    /// Whether there is a lane that is not served.
+    unserved: bool,
 }
 
 impl Checker for DeadLanesEmpty {
     fn name(&self) -> &'static str {
         "dead_lanes_empty"
+    }
+
+    fn wants(&self) -> Kinds {
+        Picture::OF_LANES.and(Kinds::MAKE_QUEUE).and(Kinds::DESTROY_QUEUE)
     }
 
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
@@ -102,12 +117,14 @@ impl Checker for DeadLanesEmpty {
                 if !self.queues.contains(id) {
                     return Err(format!("task {task} is put into queue {id:#x}, which is gone"));
                 }
-                let lane = generation_of(*id).and_then(|of| self.picture.lane(of));
+                let lane = generation_of(*id).filter(|_| self.unserved);
+                let lane = lane.and_then(|of| self.picture.lane(of));
                 if let Some(lane) = lane.filter(|lane| !lane.served) {
                     return Err(format!("task {task} is put into {lane:?}, which is not served"));
                 }
             }
             What::Lanes(lanes) => {
+                self.unserved = lanes.iter().any(|lane| !lane.served);
                 for lane in lanes.iter().filter(|lane| !lane.served) {
                     let left = self.picture.queued(lane.generation);
                     if left > 0 {
@@ -121,6 +138,7 @@ impl Checker for DeadLanesEmpty {
                     return Err(format!("queue {id:#x} is there, and its lane was freed"));
                 }
             }
+            What::Detached => self.unserved = false,
             _ => {}
         }
         Ok(())
@@ -152,6 +170,8 @@ pub struct LanesDrained {
     drains: BTreeMap<u64, Drain>,
     /// The newest generation.
     newest: u64,
+    /// Up to then none of them can have taken too long.
+    look_at: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -166,13 +186,37 @@ struct Drain {
 impl LanesDrained {
     /// For a machine with so long between ticks.
     pub fn new(tick_ns: u64) -> Self {
-        LanesDrained { tick_ns, picture: Picture::default(), drains: BTreeMap::new(), newest: 0 }
+        LanesDrained {
+            tick_ns,
+            picture: Picture::default(),
+            drains: BTreeMap::new(),
+            newest: 0,
+            look_at: u64::MAX,
+        }
+    }
+
+    /// When a lane that drains has to be empty.
+    fn due(&self, drain: &Drain) -> u64 {
+        let each = match drain.alone {
+            true => drain_task_alone_ns(self.tick_ns),
+            false => drain_task_ns(self.tick_ns),
+        };
+        // A lane that is made meanwhile comes first once.
+        drain.since + (drain.before + self.newest - drain.newest) * each
     }
 }
 
 impl Checker for LanesDrained {
     fn name(&self) -> &'static str {
         "lanes_drained"
+    }
+
+    fn wants(&self) -> Kinds {
+        Picture::OF_LANES
+    }
+
+    fn look_at(&self) -> u64 {
+        self.look_at
     }
 
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
@@ -194,23 +238,22 @@ impl Checker for LanesDrained {
             }
             self.drains.retain(|of, _| drain().any(|lane| lane.generation == *of));
         }
+        if matches!(event.what, What::Lanes(_) | What::Detached) {
+            self.look_at = self.drains.values().map(|d| self.due(d)).min().unwrap_or(u64::MAX);
+        }
         self.finish(event.at)
     }
 
     fn finish(&mut self, now: u64) -> Result<(), String> {
+        if now <= self.look_at {
+            return Ok(());
+        }
         for (generation, drain) in &self.drains {
             let left = self.picture.queued(*generation);
-            let each = match drain.alone {
-                true => drain_task_alone_ns(self.tick_ns),
-                false => drain_task_ns(self.tick_ns),
-            };
-            // A lane that is made meanwhile comes first once.
-            let before = drain.before + self.newest - drain.newest;
-            let since = drain.since;
-            if left > 0 && now > since + before * each && self.picture.lane(*generation).is_some() {
+            if left > 0 && now > self.due(drain) && self.picture.lane(*generation).is_some() {
                 return Err(format!(
                     "lane {generation} drains for {}, and {left} tasks stand in it still",
-                    ms(now - since)
+                    ms(now - drain.since)
                 ));
             }
         }

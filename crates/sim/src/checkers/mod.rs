@@ -24,12 +24,24 @@ pub use shares::{Shares, SharesNearWeights};
 pub use tasks::{NoTaskLost, OneCpuPerTask};
 pub use waiting::{WaitingBounded, WorkConserved};
 
+use crate::kinds::Kinds;
 use crate::trace::Observed;
 
 /// One thing that must hold.
 pub trait Checker {
     /// What it is called in a failure.
     fn name(&self) -> &'static str;
+
+    /// The kinds of events that it wants to see; all unless it says otherwise.
+    fn wants(&self) -> Kinds {
+        Kinds::ALL
+    }
+
+    /// It wants to see any event that comes later than this, ns, since then a time may be up;
+    /// never unless it says otherwise. It may change with each event that it sees.
+    fn look_at(&self) -> u64 {
+        u64::MAX
+    }
 
     /// Looks at one event.
     ///

@@ -1,8 +1,8 @@
 use super::Checker;
-use crate::kernel::{PROGRAM, TIMER};
+use crate::callbacks::Callback;
+use crate::dense::Dense;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
-use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
@@ -30,54 +30,57 @@ struct Told {
 /// include/linux/sched/ext.h have it.
 #[derive(Default)]
 pub struct CallbacksInOrder {
-    places: BTreeMap<TaskId, Place>,
-    told: BTreeMap<TaskId, Told>,
+    places: Dense<Option<Place>>,
+    told: Dense<Told>,
 }
 
-/// Callbacks within which a task may be queued again: they hold no run queue.
-const MAY_REQUEUE: [&str; 7] = [
-    PROGRAM,
-    TIMER,
-    "cpu_online",
-    "cpu_offline",
-    "cgroup_init",
-    "cgroup_exit",
-    "cgroup_set_bandwidth",
-];
+/// Whether a callback is one within which a task may be queued again: it holds no run queue.
+fn may_requeue(within: Callback) -> bool {
+    matches!(
+        within,
+        Callback::Program
+            | Callback::Timer
+            | Callback::CpuOnline
+            | Callback::CpuOffline
+            | Callback::CgroupInit
+            | Callback::CgroupExit
+            | Callback::CgroupSetBandwidth
+    )
+}
 
-fn may_nest(callback: &str, within: &str) -> bool {
+fn may_nest(callback: Callback, within: Callback) -> bool {
     match callback {
-        _ if within == "nothing" => true,
-        "dequeue" => within == "dispatch" || MAY_REQUEUE.contains(&within),
-        "enqueue" => MAY_REQUEUE.contains(&within),
+        _ if within == Callback::Nothing => true,
+        Callback::Dequeue => within == Callback::Dispatch || may_requeue(within),
+        Callback::Enqueue => may_requeue(within),
         _ => false,
     }
 }
 
 impl Told {
     /// What the callback leads to, or none if it must not come now.
-    fn after(mut self, callback: &str) -> Option<Told> {
+    fn after(mut self, callback: Callback) -> Option<Told> {
         let Told { known, enabled, runnable, running, handed_over } = self;
         let may = match callback {
-            "init_task" => !std::mem::replace(&mut self.known, true),
-            "enable" => known && !std::mem::replace(&mut self.enabled, true),
-            "set_weight" | "set_cpumask" => enabled,
-            "select_cpu" => {
+            Callback::InitTask => !std::mem::replace(&mut self.known, true),
+            Callback::Enable => known && !std::mem::replace(&mut self.enabled, true),
+            Callback::SetWeight | Callback::SetCpumask => enabled,
+            Callback::SelectCpu => {
                 self.handed_over = true;
                 enabled && !runnable
             }
-            "runnable" => enabled && !std::mem::replace(&mut self.runnable, true),
-            "enqueue" => {
+            Callback::Runnable => enabled && !std::mem::replace(&mut self.runnable, true),
+            Callback::Enqueue => {
                 self.handed_over = true;
                 runnable && !running
             }
-            "dequeue" => handed_over && std::mem::take(&mut self.handed_over),
-            "running" => runnable && !std::mem::replace(&mut self.running, true),
-            "tick" | "yield" => running,
-            "stopping" => runnable && std::mem::take(&mut self.running),
-            "quiescent" => !running && std::mem::take(&mut self.runnable),
-            "disable" => !runnable && std::mem::take(&mut self.enabled),
-            "exit_task" => !enabled && std::mem::take(&mut self.known),
+            Callback::Dequeue => handed_over && std::mem::take(&mut self.handed_over),
+            Callback::Running => runnable && !std::mem::replace(&mut self.running, true),
+            Callback::Tick | Callback::Yield => running,
+            Callback::Stopping => runnable && std::mem::take(&mut self.running),
+            Callback::Quiescent => !running && std::mem::take(&mut self.runnable),
+            Callback::Disable => !runnable && std::mem::take(&mut self.enabled),
+            Callback::ExitTask => !enabled && std::mem::take(&mut self.known),
             _ => true,
         };
         may.then_some(self)
@@ -85,12 +88,17 @@ impl Told {
 }
 
 impl CallbacksInOrder {
-    fn called(&mut self, task: Option<TaskId>, callback: &str, within: &str) -> Result<(), String> {
+    fn called(
+        &mut self,
+        task: Option<TaskId>,
+        callback: Callback,
+        within: Callback,
+    ) -> Result<(), String> {
         if !may_nest(callback, within) {
             return Err(format!("ops.{callback} is called within {within}"));
         }
         let Some(task) = task else { return Ok(()) };
-        let told = self.told.entry(task).or_default();
+        let told = self.told.at(task.0);
         match told.after(callback) {
             Some(next) => {
                 *told = next;
@@ -111,7 +119,7 @@ impl Checker for CallbacksInOrder {
             return self.called(event.task, callback, within);
         }
         let Some(task) = event.task else { return Ok(()) };
-        let place = self.places.get(&task).copied();
+        let place = self.places.get(task.0);
         let next = match (&event.what, place) {
             (What::Arrive { .. }, None) => Place::Asleep,
             (What::Wake, Some(Place::Asleep | Place::Stopped)) => Place::Waiting,
@@ -134,7 +142,7 @@ impl Checker for CallbacksInOrder {
                 return Err(format!("task {} is {place:?}, and now: {what:?}", task.0));
             }
         };
-        self.places.insert(task, next);
+        *self.places.at(task.0) = Some(next);
         Ok(())
     }
 }
@@ -143,6 +151,7 @@ impl Checker for CallbacksInOrder {
 mod tests {
     use super::super::testing::{arrive, feed};
     use super::*;
+    use Callback::*;
 
     #[test]
     fn a_task_that_runs_without_waking_is_caught() {
@@ -166,51 +175,39 @@ mod tests {
         assert!(feed(&mut checker, [(4, 0, 1, What::Wake)]).unwrap_err().contains("Gone"));
     }
 
-    fn calls(callbacks: &[&'static str]) -> Result<(), String> {
+    fn calls(callbacks: &[Callback]) -> Result<(), String> {
         let mut checker = CallbacksInOrder::default();
         feed(
             &mut checker,
-            callbacks.iter().map(|callback| (0, 0, 1, What::Call { callback, within: "nothing" })),
+            callbacks.iter().map(|callback| {
+                (0, 0, 1, What::Call { callback: *callback, within: Callback::Nothing })
+            }),
         )
     }
 
     #[test]
     fn a_whole_life_in_order_passes() {
         calls(&[
-            "init_task",
-            "enable",
-            "set_weight",
-            "select_cpu",
-            "runnable",
-            "enqueue",
-            "dequeue",
-            "running",
-            "tick",
-            "yield",
-            "stopping",
-            "quiescent",
-            "set_cpumask",
-            "disable",
-            "exit_task",
-            "init_task",
+            InitTask, Enable, SetWeight, SelectCpu, Runnable, Enqueue, Dequeue, Running, Tick,
+            Yield, Stopping, Quiescent, SetCpumask, Disable, ExitTask, InitTask,
         ])
         .unwrap();
     }
 
     #[test]
     fn each_callback_out_of_order_is_caught() {
-        let ready = ["init_task", "enable", "runnable"];
+        let ready = [InitTask, Enable, Runnable];
         for wrong in [
-            &["enable"][..],
-            &["init_task", "init_task"],
-            &["init_task", "runnable"],
-            &["init_task", "enable", "running"],
-            &["init_task", "enable", "enqueue"],
-            &["init_task", "enable", "exit_task"],
+            &[Enable][..],
+            &[InitTask, InitTask],
+            &[InitTask, Runnable],
+            &[InitTask, Enable, Running],
+            &[InitTask, Enable, Enqueue],
+            &[InitTask, Enable, ExitTask],
         ] {
             calls(wrong).unwrap_err();
         }
-        for wrong in ["runnable", "tick", "stopping", "dequeue", "disable", "select_cpu"] {
+        for wrong in [Runnable, Tick, Stopping, Dequeue, Disable, SelectCpu] {
             let mut all = ready.to_vec();
             all.push(wrong);
             assert!(calls(&all).unwrap_err().contains(&format!("ops.{wrong} of task 1")));
@@ -223,7 +220,7 @@ mod tests {
             let call = What::Call { callback, within };
             feed(&mut CallbacksInOrder::default(), [(0, 0, 1, call)])
         };
-        assert!(within("running", "enqueue").unwrap_err().contains("within enqueue"));
-        assert!(within("dequeue", "dispatch").unwrap_err().contains("comes at"));
+        assert!(within(Running, Enqueue).unwrap_err().contains("within enqueue"));
+        assert!(within(Dequeue, Dispatch).unwrap_err().contains("comes at"));
     }
 }

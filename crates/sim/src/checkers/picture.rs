@@ -1,11 +1,13 @@
 //! What the stream of events has said of lanes, cgroups and queues so far. Each checker of
 //! level 1 keeps a picture of its own.
 
+use crate::dense::Dense;
 use crate::dsq::DsqRef;
+use crate::kinds::Kinds;
 use crate::metasched::{LaneSeen, LaneState};
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The queue of tasks whose cgroups are throttled: `PARKED_DSQ` of `meta/limits.bpf.h`.
@@ -17,49 +19,116 @@ pub fn generation_of(queue: u64) -> Option<u64> {
     Some(queue >> 16).filter(|generation| *generation != 0)
 }
 
+/// Something of each lane, by its generation. There are few of them, and one comes and goes
+/// with each task that is queued where nobody else is.
+pub struct ByLane<T>(Vec<(u64, T)>);
+
+impl<T> Default for ByLane<T> {
+    fn default() -> Self {
+        ByLane(Vec::new())
+    }
+}
+
+impl<T> ByLane<T> {
+    fn place(&self, generation: u64) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&generation, |(of, _)| *of)
+    }
+
+    /// What there is of a lane.
+    pub fn get(&self, generation: u64) -> Option<&T> {
+        self.place(generation).ok().map(|at| &self.0[at].1)
+    }
+
+    /// The same, to change.
+    pub fn get_mut(&mut self, generation: u64) -> Option<&mut T> {
+        self.place(generation).ok().map(|at| &mut self.0[at].1)
+    }
+
+    /// The same, and `value` where there is none yet.
+    pub fn or_insert(&mut self, generation: u64, value: T) -> &mut T {
+        let at = self.place(generation).unwrap_or_else(|at| {
+            self.0.insert(at, (generation, value));
+            at
+        });
+        &mut self.0[at].1
+    }
+
+    /// Takes it out.
+    pub fn remove(&mut self, generation: u64) -> Option<T> {
+        self.place(generation).ok().map(|at| self.0.remove(at).1)
+    }
+
+    /// Keeps those alone of which that holds.
+    pub fn retain(&mut self, keep: impl Fn(u64, &T) -> bool) {
+        self.0.retain(|(of, value)| keep(*of, value));
+    }
+
+    /// All of them, by ascending generations.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+        self.0.iter().map(|(of, value)| (*of, value))
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
 #[derive(Default)]
 pub struct Picture {
-    above: BTreeMap<u64, Option<u64>>,
-    assigned: BTreeMap<u64, u32>,
-    members: BTreeMap<TaskId, u64>,
-    /// How many tasks stand in the queues of each lane, by its generation.
-    queued: BTreeMap<u64, usize>,
+    /// The cgroup above each; none for those that are not there, too.
+    above: Dense<Option<u64>>,
+    /// The application that each cgroup is assigned to; 0: none.
+    assigned: Dense<u32>,
+    /// The cgroup of each task.
+    members: Dense<Option<u64>>,
+    /// How many tasks stand in the queues of each lane.
+    queued: ByLane<usize>,
     pub lanes: Rc<[LaneSeen]>,
+    /// The place among the lanes of the one that tasks of a cgroup have to come through, where
+    /// somebody has asked since lanes, cgroups or assignments changed.
+    due: RefCell<Dense<Option<usize>>>,
 }
 
 impl Picture {
+    /// What it has to be told of to know of lanes, and how many tasks stand in their queues.
+    pub const OF_LANES: Kinds =
+        Kinds::LANES.and(Kinds::DETACHED).and(Kinds::INSERT).and(Kinds::REMOVE);
+    /// The same for lanes, cgroups and who belongs to them, and not for queues.
+    pub const OF_CGROUPS: Kinds =
+        Kinds::LANES.and(Kinds::DETACHED).and(Kinds::CGROUP).and(Kinds::MEMBER).and(Kinds::ASSIGN);
+
     pub fn take(&mut self, event: &Observed) {
         match (&event.what, event.task) {
             (What::Cgroup { id, above }, _) => {
-                self.above.insert(*id, *above);
+                *self.above.at(*id as usize) = *above;
+                self.due.get_mut().clear();
             }
-            (What::Member(cgroup), Some(task)) => {
-                self.members.insert(task, *cgroup);
-            }
-            (What::Assign { cgroup, app: 0 }, _) => {
-                self.assigned.remove(cgroup);
-            }
+            (What::Member(cgroup), Some(task)) => *self.members.at(task.0) = Some(*cgroup),
             (What::Assign { cgroup, app }, _) => {
-                self.assigned.insert(*cgroup, *app);
+                *self.assigned.at(*cgroup as usize) = *app;
+                self.due.get_mut().clear();
             }
             (What::Insert(DsqRef::User(queue)), _) => {
                 if let Some(generation) = generation_of(*queue) {
-                    *self.queued.entry(generation).or_default() += 1;
+                    *self.queued.or_insert(generation, 0) += 1;
                 }
             }
             (What::Remove(DsqRef::User(queue)), _) => {
-                let lane = generation_of(*queue).and_then(|of| self.queued.get_mut(&of));
+                let lane = generation_of(*queue).and_then(|of| self.queued.get_mut(of));
                 if let Some(tasks) = lane {
                     *tasks -= 1;
                 }
             }
             (What::Lanes(lanes), _) => {
                 self.lanes = lanes.clone();
-                self.queued.retain(|of, n| *n > 0 || lanes.iter().any(|l| l.generation == *of));
+                self.queued.retain(|of, n| *n > 0 || lanes.iter().any(|l| l.generation == of));
+                self.due.get_mut().clear();
             }
             (What::Detached, _) => {
                 self.lanes = Rc::default();
                 self.assigned.clear();
+                self.due.get_mut().clear();
             }
             _ => {}
         }
@@ -67,21 +136,22 @@ impl Picture {
 
     /// The cgroup itself, the one above it, and so on to the root.
     pub fn line(&self, cgroup: u64) -> impl Iterator<Item = u64> + '_ {
-        std::iter::successors(Some(cgroup), |id| self.above.get(id).copied().flatten())
+        std::iter::successors(Some(cgroup), |id| self.above.get(*id as usize))
     }
 
     pub fn cgroup_of(&self, task: TaskId) -> Option<u64> {
-        self.members.get(&task).copied()
+        self.members.get(task.0)
     }
 
     /// How many tasks have come to be in that cgroup, or one below it.
     pub fn members_below(&self, cgroup: u64) -> u64 {
-        self.members.values().filter(|id| self.line(**id).any(|id| id == cgroup)).count() as u64
+        let is_below = |id: u64| self.line(id).any(|id| id == cgroup);
+        self.members.iter().filter(|(_, id)| id.is_some_and(is_below)).count() as u64
     }
 
     /// How many tasks stand in the queues of the lane of that generation.
     pub fn queued(&self, generation: u64) -> usize {
-        self.queued.get(&generation).copied().unwrap_or(0)
+        self.queued.get(generation).copied().unwrap_or(0)
     }
 
     pub fn lane(&self, generation: u64) -> Option<&LaneSeen> {
@@ -96,13 +166,23 @@ impl Picture {
     /// The lane through which the task has to come when it is queued now: that of the
     /// nearest cgroup that is assigned to an application with a lane, or the root's.
     pub fn lane_due(&self, task: TaskId) -> Option<&LaneSeen> {
-        let app = self
-            .cgroup_of(task)
-            .and_then(|cgroup| self.line(cgroup).find_map(|id| self.assigned.get(&id)));
-        let of_app = |lane: &&LaneSeen| {
-            lane.state == LaneState::App && !lane.quarantined && Some(&lane.app) == app
+        // No cgroup has the number 0.
+        let cgroup = self.cgroup_of(task).unwrap_or(0);
+        let mut known = self.due.borrow_mut();
+        let due = known.at(cgroup as usize);
+        if due.is_none() {
+            *due = self.find_lane_due(cgroup);
+        }
+        due.map(|at| &self.lanes[at])
+    }
+
+    fn find_lane_due(&self, cgroup: u64) -> Option<usize> {
+        let assigned = |id: u64| Some(self.assigned.get(id as usize)).filter(|app| *app != 0);
+        let app = self.line(cgroup).find_map(assigned);
+        let of_app = |lane: &LaneSeen| {
+            lane.state == LaneState::App && !lane.quarantined && Some(lane.app) == app
         };
-        let root = || self.lanes.iter().find(|lane| lane.state == LaneState::Root);
-        self.lanes.iter().find(of_app).or_else(root)
+        let root = || self.lanes.iter().position(|lane| lane.state == LaneState::Root);
+        self.lanes.iter().position(of_app).or_else(root)
     }
 }

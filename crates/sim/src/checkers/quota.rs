@@ -1,5 +1,7 @@
 use super::picture::Picture;
 use super::{Checker, ms};
+use crate::dense::Dense;
+use crate::kinds::Kinds;
 use crate::task::TaskId;
 use crate::trace::{Observed, Quota, What};
 use std::collections::{BTreeMap, VecDeque};
@@ -10,13 +12,19 @@ const PERIODS: u64 = 10;
 /// for a tick before its CPU knows of the limit, and for one before it is stopped.
 const OVERRUN_TICKS: u64 = 2;
 
+/// All limits are looked at once in so long, and those of a task when it stops: a period is a
+/// millisecond at least.
+const LOOK_NS: u64 = 1_000_000;
+
 /// `cpu.max` is kept: the tasks of a cgroup and of those below it run no more than granted.
 pub struct QuotaKept {
     overrun_ns: u64,
     picture: Picture,
-    /// What runs: since when it is not yet counted.
-    running: BTreeMap<TaskId, u64>,
+    /// What runs, by its CPU.
+    running: Dense<Option<TaskId>>,
     limits: BTreeMap<u64, Limited>,
+    /// When all of them were looked at.
+    looked_at: u64,
     /// Nobody keeps limits any more.
     detached: bool,
 }
@@ -24,7 +32,10 @@ pub struct QuotaKept {
 struct Limited {
     quota: Quota,
     since: u64,
+    /// What was used until `counted`, and how many tasks have run since.
     used_ns: u64,
+    counted: u64,
+    running: u64,
     /// How many tasks have been in it, or came.
     members: u64,
     /// What was used when each of the latest periods began, and that period's number.
@@ -32,6 +43,12 @@ struct Limited {
 }
 
 impl Limited {
+    /// Brings the account up to date.
+    fn count(&mut self, now: u64) {
+        self.used_ns += self.running * (now - self.counted);
+        self.counted = now;
+    }
+
     fn judge(&mut self, cgroup: u64, now: u64, overrun_ns: u64) -> Result<(), String> {
         let Quota { quota_ns, period_ns, burst_ns } = self.quota;
         let period = (now - self.since) / period_ns;
@@ -72,25 +89,53 @@ impl QuotaKept {
         QuotaKept {
             overrun_ns: OVERRUN_TICKS * tick_ns,
             picture: Picture::default(),
-            running: BTreeMap::new(),
+            running: Dense::default(),
             limits: BTreeMap::new(),
+            looked_at: 0,
             detached: false,
         }
     }
 
     /// Brings all accounts up to date, then looks at them.
-    fn count(&mut self, now: u64) -> Result<(), String> {
-        for (task, since) in &mut self.running {
-            let ran = now - std::mem::replace(since, now);
-            let Some(cgroup) = self.picture.cgroup_of(*task) else { continue };
-            for id in self.picture.line(cgroup) {
-                if let Some(limited) = self.limits.get_mut(&id) {
-                    limited.used_ns += ran;
-                }
+    fn judge_all(&mut self, now: u64) -> Result<(), String> {
+        self.looked_at = now;
+        let mut said = Ok(());
+        for (id, limited) in &mut self.limits {
+            limited.count(now);
+            said = said.and(limited.judge(*id, now, self.overrun_ns));
+        }
+        said
+    }
+
+    /// The limits that a task of that cgroup is under, with their cgroups.
+    fn limits_of(&mut self, cgroup: u64, mut then: impl FnMut(u64, &mut Limited)) {
+        if self.limits.is_empty() {
+            return;
+        }
+        for id in self.picture.line(cgroup) {
+            if let Some(limited) = self.limits.get_mut(&id) {
+                then(id, limited);
             }
         }
-        let mut limits = self.limits.iter_mut();
-        limits.try_for_each(|(id, limited)| limited.judge(*id, now, self.overrun_ns))
+    }
+
+    /// A task starts to run, or stops; what is wrong with the limits that it is under.
+    fn runs(&mut self, task: TaskId, runs: bool, now: u64) -> Result<(), String> {
+        let Some(cgroup) = self.picture.cgroup_of(task) else { return Ok(()) };
+        let (mut said, overrun_ns) = (Ok(()), self.overrun_ns);
+        self.limits_of(cgroup, |id, limited| {
+            limited.count(now);
+            if runs {
+                limited.running += 1;
+                return;
+            }
+            limited.running -= 1;
+            let judged = limited.judge(id, now, overrun_ns);
+            if said.is_ok() {
+                said = judged;
+            }
+        });
+        said
     }
 }
 
@@ -99,32 +144,55 @@ impl Checker for QuotaKept {
         "quota_kept"
     }
 
+    fn wants(&self) -> Kinds {
+        let runs = Kinds::START.and(Kinds::STOP);
+        Picture::OF_CGROUPS.and(runs).and(Kinds::LIMIT).and(Kinds::BYPASS)
+    }
+
+    fn look_at(&self) -> u64 {
+        if self.limits.is_empty() { u64::MAX } else { self.looked_at + LOOK_NS }
+    }
+
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
+        let mut said = Ok(());
+        if event.at > self.look_at() {
+            said = self.judge_all(event.at);
+        }
         match (&event.what, event.task) {
             (What::Start, Some(task)) => {
-                self.running.insert(task, event.at);
+                *self.running.at(event.cpu) = Some(task);
+                said = said.and(self.runs(task, true, event.at));
             }
             (What::Stop { .. }, Some(task)) => {
-                let said = if self.limits.is_empty() { Ok(()) } else { self.count(event.at) };
-                self.running.remove(&task);
-                return said;
+                *self.running.at(event.cpu) = None;
+                said = said.and(self.runs(task, false, event.at));
             }
-            (What::Member(cgroup), Some(_)) => {
-                self.count(event.at)?;
-                for id in self.picture.line(*cgroup) {
-                    if let Some(limited) = self.limits.get_mut(&id) {
-                        limited.members += 1;
-                    }
+            (What::Member(cgroup), Some(task)) => {
+                let runs = self.running.iter().any(|(_, on)| *on == Some(task));
+                if runs {
+                    said = said.and(self.runs(task, false, event.at));
                 }
+                self.limits_of(*cgroup, |_, limited| {
+                    limited.count(event.at);
+                    limited.members += 1;
+                    limited.running += u64::from(runs);
+                });
             }
             (What::Limit { cgroup, quota }, _) => {
-                self.count(event.at)?;
+                said = said.and(self.judge_all(event.at));
                 self.limits.remove(cgroup);
                 if let Some(quota) = (*quota).filter(|_| !self.detached) {
+                    let below = |task: TaskId| {
+                        let of = self.picture.cgroup_of(task);
+                        of.is_some_and(|of| self.picture.line(of).any(|id| id == *cgroup))
+                    };
+                    let running = self.running.iter().filter_map(|(_, on)| *on);
                     let limited = Limited {
                         quota,
                         since: event.at,
                         used_ns: 0,
+                        counted: event.at,
+                        running: running.filter(|task| below(*task)).count() as u64,
                         members: self.picture.members_below(*cgroup),
                         starts: VecDeque::new(),
                     };
@@ -140,11 +208,11 @@ impl Checker for QuotaKept {
             _ => {}
         }
         self.picture.take(event);
-        Ok(())
+        said
     }
 
     fn finish(&mut self, now: u64) -> Result<(), String> {
-        self.count(now)
+        self.judge_all(now)
     }
 }
 
@@ -200,6 +268,8 @@ mod tests {
             quota: Quota { quota_ns: QUOTA, period_ns: PERIOD, burst_ns: 0 },
             since: 0,
             used_ns: 0,
+            counted: 0,
+            running: 0,
             members: 0,
             starts: VecDeque::new(),
         };

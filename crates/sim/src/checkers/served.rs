@@ -1,10 +1,10 @@
-use super::picture::{Picture, generation_of};
+use super::picture::{ByLane, Picture, generation_of};
 use super::{Checker, ms};
+use crate::dense::Dense;
 use crate::dsq::DsqRef;
+use crate::kinds::Kinds;
 use crate::metasched::{LAZY, LaneState, POLICIES};
-use crate::task::TaskId;
 use crate::trace::{Observed, What};
-use std::collections::BTreeMap;
 
 /// `SWEEP_NS`, `URGENT_SWEEPS` and `QUARANTINE_SWEEPS` of `meta/sweep.bpf.h`.
 const SWEEP_NS: u64 = 4_000_000;
@@ -33,12 +33,14 @@ pub struct LanesServed {
     apps_since: Option<u64>,
     /// Lanes with queued work, by generation: since when they were not served, and how many
     /// generations had been given out by then.
-    unserved: BTreeMap<u64, (u64, u64)>,
-    /// The lane, by generation, in whose queue a task stood last.
-    came_through: BTreeMap<TaskId, u64>,
+    unserved: ByLane<(u64, u64)>,
+    /// The lane, by generation, in whose queue a task stood last; 0: none.
+    came_through: Dense<u64>,
     /// How many tasks of each lane run: a policy may let one go on without queueing it.
-    running: BTreeMap<u64, usize>,
+    running: ByLane<usize>,
     newest: u64,
+    /// Up to then no lane can have waited for too long.
+    look_at: u64,
 }
 
 impl LanesServed {
@@ -48,33 +50,44 @@ impl LanesServed {
             tick_ns,
             picture: Picture::default(),
             apps_since: None,
-            unserved: BTreeMap::new(),
-            came_through: BTreeMap::new(),
-            running: BTreeMap::new(),
+            unserved: ByLane::default(),
+            came_through: Dense::default(),
+            running: ByLane::default(),
             newest: 0,
+            look_at: 0,
         }
     }
 
-    fn overdue(&self, now: u64) -> Result<(), String> {
-        let Some(apps_since) = self.apps_since else { return Ok(()) };
-        for (generation, (since, newest)) in &self.unserved {
+    fn overdue(&mut self, now: u64) -> Result<(), String> {
+        if now <= self.look_at {
+            return Ok(());
+        }
+        let Some(apps_since) = self.apps_since else {
+            self.look_at = u64::MAX;
+            return Ok(());
+        };
+        // What is not served from now on, or runs, has all of that time.
+        let mut look_at = now + URGENT_NS;
+        for (generation, (since, newest)) in self.unserved.iter() {
             if self.running.get(generation).is_some_and(|tasks| *tasks > 0) {
                 continue;
             }
-            let waits = now - (*since).max(apps_since);
+            let since = (*since).max(apps_since);
             // Lanes that are made meanwhile come first once each.
             let others = self.picture.lanes.len() as u64 + (self.newest - newest);
             let bound = URGENT_NS + choice_ns(self.tick_ns) + others * other_lane_ns(self.tick_ns);
-            if waits > bound {
+            if now - since > bound {
                 return Err(format!(
                     "lane {generation} has {} tasks queued and was not served for {}; the bound \
                      is {}",
-                    self.picture.queued(*generation),
-                    ms(waits),
+                    self.picture.queued(generation),
+                    ms(now - since),
                     ms(bound)
                 ));
             }
+            look_at = look_at.min(since + bound);
         }
+        self.look_at = look_at;
         Ok(())
     }
 }
@@ -82,6 +95,14 @@ impl LanesServed {
 impl Checker for LanesServed {
     fn name(&self) -> &'static str {
         "lanes_served"
+    }
+
+    fn wants(&self) -> Kinds {
+        Picture::OF_LANES.and(Kinds::START).and(Kinds::STOP)
+    }
+
+    fn look_at(&self) -> u64 {
+        self.look_at
     }
 
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
@@ -93,26 +114,29 @@ impl Checker for LanesServed {
                 self.newest = self.newest.max(newest);
                 let since = self.picture.has_apps().then_some(event.at);
                 self.apps_since = since.map(|at| self.apps_since.unwrap_or(at));
+                // With fewer lanes bounds are shorter.
+                self.look_at = event.at;
             }
             (What::Insert(DsqRef::User(queue)), Some(task)) => {
                 if let Some(generation) = generation_of(*queue) {
-                    self.came_through.insert(task, generation);
-                    self.unserved.entry(generation).or_insert((event.at, self.newest));
+                    *self.came_through.at(task.0) = generation;
+                    self.unserved.or_insert(generation, (event.at, self.newest));
                 }
             }
             (What::Remove(DsqRef::User(queue)), _) => {
                 let Some(generation) = generation_of(*queue) else { return said };
                 if self.picture.queued(generation) == 0 {
-                    self.unserved.remove(&generation);
+                    self.unserved.remove(generation);
                 }
             }
             (What::Start, Some(task)) => {
-                if let Some(lane) = self.came_through.get(&task) {
-                    *self.running.entry(*lane).or_default() += 1;
+                let lane = self.came_through.get(task.0);
+                if lane != 0 {
+                    *self.running.or_insert(lane, 0) += 1;
                 }
             }
             (What::Stop { .. }, Some(task)) => {
-                let Some(lane) = self.came_through.get(&task) else { return said };
+                let lane = self.came_through.get(task.0);
                 if let Some(tasks) = self.running.get_mut(lane) {
                     *tasks -= 1;
                 }
@@ -148,15 +172,28 @@ pub struct Quarantined {
     picture: Picture,
     apps_since: Option<u64>,
     /// Since when lanes, by generation, have had work throughout.
-    busy_since: BTreeMap<u64, u64>,
+    busy_since: ByLane<u64>,
     /// Those that have none, and since when: one whose last task takes the place of another
     /// has work again at the same moment.
-    empty_since: BTreeMap<u64, u64>,
+    empty_since: ByLane<u64>,
+    /// Whether a lane has a policy that does not dispatch.
+    lazy: bool,
 }
+
+/// The number of that policy, after those of all others.
+const LAZY_POLICY: u32 = POLICIES.len() as u32;
 
 impl Checker for Quarantined {
     fn name(&self) -> &'static str {
         "quarantined_in_time"
+    }
+
+    fn wants(&self) -> Kinds {
+        Picture::OF_LANES
+    }
+
+    fn look_at(&self) -> u64 {
+        if self.lazy { 0 } else { u64::MAX }
     }
 
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
@@ -166,12 +203,13 @@ impl Checker for Quarantined {
             What::Lanes(_) => {
                 let since = self.picture.has_apps().then_some(event.at);
                 self.apps_since = since.map(|at| self.apps_since.unwrap_or(at));
+                self.lazy = self.picture.lanes.iter().any(|lane| lane.policy == LAZY_POLICY);
             }
             What::Insert(DsqRef::User(queue)) => {
                 let Some(generation) = generation_of(queue) else { return said };
-                let emptied = self.empty_since.remove(&generation);
+                let emptied = self.empty_since.remove(generation);
                 if emptied.is_none_or(|at| at < event.at) {
-                    let since = self.busy_since.entry(generation).or_insert(event.at);
+                    let since = self.busy_since.or_insert(generation, event.at);
                     if emptied.is_some() {
                         *since = event.at;
                     }
@@ -181,7 +219,7 @@ impl Checker for Quarantined {
                 if let Some(generation) = generation_of(queue)
                     && self.picture.queued(generation) == 0
                 {
-                    self.empty_since.insert(generation, event.at);
+                    *self.empty_since.or_insert(generation, event.at) = event.at;
                 }
             }
             // Lanes of another program may have the same generations.
@@ -189,6 +227,7 @@ impl Checker for Quarantined {
                 self.apps_since = None;
                 self.busy_since.clear();
                 self.empty_since.clear();
+                self.lazy = false;
             }
             _ => {}
         }
@@ -196,14 +235,14 @@ impl Checker for Quarantined {
     }
 
     fn finish(&mut self, now: u64) -> Result<(), String> {
-        let Some(apps_since) = self.apps_since else { return Ok(()) };
-        let lazy = POLICIES.len() as u32;
+        let Some(apps_since) = self.apps_since.filter(|_| self.lazy) else { return Ok(()) };
         for lane in self.picture.lanes.iter() {
-            let Some(since) = self.busy_since.get(&lane.generation) else { continue };
+            let Some(since) = self.busy_since.get(lane.generation) else { continue };
             let asked = matches!(lane.state, LaneState::App | LaneState::Root);
             let busy = now - (*since).max(apps_since);
-            let queued = !self.empty_since.contains_key(&lane.generation);
-            if lane.policy == lazy && asked && !lane.quarantined && queued && busy > QUARANTINE_NS {
+            let queued = self.empty_since.get(lane.generation).is_none();
+            let lazy = lane.policy == LAZY_POLICY;
+            if lazy && asked && !lane.quarantined && queued && busy > QUARANTINE_NS {
                 return Err(format!(
                     "lane {} has the policy '{LAZY}', and work for {}; it is not in quarantine",
                     lane.generation,

@@ -1,4 +1,5 @@
 use super::Checker;
+use crate::kinds::Kinds;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
 use std::collections::BTreeMap;
@@ -37,6 +38,10 @@ impl SharesNearWeights {
 impl Checker for SharesNearWeights {
     fn name(&self) -> &'static str {
         "shares_near_weights"
+    }
+
+    fn wants(&self) -> Kinds {
+        Kinds::ARRIVE.and(Kinds::START).and(Kinds::STOP).and(Kinds::SLEEP).and(Kinds::WEIGHT)
     }
 
     fn observe(&mut self, event: &Observed) -> Result<(), String> {

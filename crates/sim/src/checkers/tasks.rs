@@ -1,7 +1,8 @@
 use super::{Checker, ms};
+use crate::dense::Dense;
+use crate::kinds::Kinds;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a policy may keep a runnable task to itself, in no dispatch queue:
 /// far more than any policy that thinks in user space takes.
@@ -10,34 +11,30 @@ const HELD_NS: u64 = 500_000_000;
 /// A runnable task is running, in a queue, or on its way there.
 #[derive(Default)]
 pub struct NoTaskLost {
-    /// Runnable tasks that neither run nor stand in a queue, by since when.
-    held: BTreeSet<(u64, TaskId)>,
-    since: BTreeMap<TaskId, u64>,
+    /// Since when a runnable task neither runs nor stands in a queue.
+    held_since: Dense<Option<u64>>,
+    /// Up to then nobody can be held for too long.
+    look_at: u64,
 }
 
 impl NoTaskLost {
-    fn hold(&mut self, task: TaskId, at: u64) {
-        if let std::collections::btree_map::Entry::Vacant(entry) = self.since.entry(task) {
-            entry.insert(at);
-            self.held.insert((at, task));
+    fn lost(&mut self, now: u64) -> Result<(), String> {
+        if now <= self.look_at {
+            return Ok(());
         }
-    }
-
-    fn release(&mut self, task: TaskId) {
-        if let Some(at) = self.since.remove(&task) {
-            self.held.remove(&(at, task));
-        }
-    }
-
-    fn lost(&self, now: u64, window: u64) -> Result<(), String> {
-        match self.held.first() {
-            Some((since, task)) if now - since > window => Err(format!(
-                "task {} is runnable, does not run and stands in no queue for {}",
-                task.0,
+        let held = self.held_since.iter().filter_map(|(task, since)| Some(((*since)?, task)));
+        let Some((since, task)) = held.min() else {
+            self.look_at = now + HELD_NS;
+            return Ok(());
+        };
+        self.look_at = since + HELD_NS;
+        if now > self.look_at {
+            return Err(format!(
+                "task {task} is runnable, does not run and stands in no queue for {}",
                 ms(now - since)
-            )),
-            _ => Ok(()),
+            ));
         }
+        Ok(())
     }
 }
 
@@ -46,29 +43,42 @@ impl Checker for NoTaskLost {
         "no_task_lost"
     }
 
+    fn wants(&self) -> Kinds {
+        let held = Kinds::WAKE.and(Kinds::REMOVE).and(Kinds::STOP);
+        held.and(Kinds::INSERT).and(Kinds::START).and(Kinds::SLEEP).and(Kinds::EXIT)
+    }
+
+    fn look_at(&self) -> u64 {
+        self.look_at
+    }
+
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
-        if let Some(task) = event.task {
+        if let Some(TaskId(task)) = event.task {
             match event.what {
                 What::Wake | What::Remove(_) | What::Stop { runnable: true } => {
-                    self.hold(task, event.at)
+                    self.held_since.at(task).get_or_insert(event.at);
                 }
-                What::Insert(_) | What::Start | What::Sleep | What::Exit => self.release(task),
+                What::Insert(_) | What::Start | What::Sleep | What::Exit => {
+                    *self.held_since.at(task) = None;
+                }
                 _ => {}
             }
         }
-        self.lost(event.at, HELD_NS)
+        self.lost(event.at)
     }
 
     fn finish(&mut self, now: u64) -> Result<(), String> {
-        self.lost(now, HELD_NS)
+        self.lost(now)
     }
 }
 
 /// No task is on two CPUs, and no CPU has two tasks.
 #[derive(Default)]
 pub struct OneCpuPerTask {
-    on: BTreeMap<TaskId, usize>,
-    running: BTreeMap<usize, TaskId>,
+    /// The CPU of each task.
+    on: Dense<Option<usize>>,
+    /// The task of each CPU.
+    running: Dense<Option<TaskId>>,
 }
 
 impl Checker for OneCpuPerTask {
@@ -76,17 +86,21 @@ impl Checker for OneCpuPerTask {
         "one_cpu_per_task"
     }
 
+    fn wants(&self) -> Kinds {
+        Kinds::START.and(Kinds::STOP)
+    }
+
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
         let Some(task) = event.task else { return Ok(()) };
         match event.what {
             What::Start => {
-                if let Some(other) = self.on.insert(task, event.cpu) {
+                if let Some(other) = self.on.at(task.0).replace(event.cpu) {
                     return Err(format!(
                         "task {} starts on CPU {} and runs on CPU {other}",
                         task.0, event.cpu
                     ));
                 }
-                if let Some(other) = self.running.insert(event.cpu, task) {
+                if let Some(other) = self.running.at(event.cpu).replace(task) {
                     return Err(format!(
                         "task {} starts on CPU {}, where task {} runs",
                         task.0, event.cpu, other.0
@@ -94,13 +108,13 @@ impl Checker for OneCpuPerTask {
                 }
             }
             What::Stop { .. } => {
-                if self.on.remove(&task) != Some(event.cpu) {
+                if self.on.at(task.0).take() != Some(event.cpu) {
                     return Err(format!(
                         "task {} stops on CPU {}, where it does not run",
                         task.0, event.cpu
                     ));
                 }
-                self.running.remove(&event.cpu);
+                *self.running.at(event.cpu) = None;
             }
             _ => {}
         }

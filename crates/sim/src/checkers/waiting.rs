@@ -1,34 +1,44 @@
 use super::{Checker, ms};
 use crate::abi::CpuMask;
+use crate::dense::Dense;
 use crate::dsq::DsqRef;
+use crate::kinds::Kinds;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
-use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// No runnable task waits longer than a bound.
 pub struct WaitingBounded {
     bound_ns: u64,
-    waiting: BTreeSet<(u64, TaskId)>,
-    since: BTreeMap<TaskId, u64>,
+    since: Dense<Option<u64>>,
+    /// Up to then nobody can have waited for too long.
+    look_at: u64,
 }
 
 impl WaitingBounded {
     /// The bound is the scenario's: it depends on the load.
     pub fn new(bound_ns: u64) -> Self {
-        WaitingBounded { bound_ns, waiting: BTreeSet::new(), since: BTreeMap::new() }
+        WaitingBounded { bound_ns, since: Dense::default(), look_at: 0 }
     }
 
-    fn overdue(&self, now: u64) -> Result<(), String> {
-        match self.waiting.first() {
-            Some((since, task)) if now - since > self.bound_ns => Err(format!(
-                "task {} waits for {}; the bound is {}",
-                task.0,
+    fn overdue(&mut self, now: u64) -> Result<(), String> {
+        if now <= self.look_at {
+            return Ok(());
+        }
+        let waiting = self.since.iter().filter_map(|(task, since)| Some(((*since)?, task)));
+        let Some((since, task)) = waiting.min() else {
+            self.look_at = now.saturating_add(self.bound_ns);
+            return Ok(());
+        };
+        self.look_at = since.saturating_add(self.bound_ns);
+        if now > self.look_at {
+            return Err(format!(
+                "task {task} waits for {}; the bound is {}",
                 ms(now - since),
                 ms(self.bound_ns)
-            )),
-            _ => Ok(()),
+            ));
         }
+        Ok(())
     }
 }
 
@@ -37,26 +47,28 @@ impl Checker for WaitingBounded {
         "waiting_bounded"
     }
 
+    fn wants(&self) -> Kinds {
+        Kinds::WAKE.and(Kinds::STOP).and(Kinds::START).and(Kinds::CALM)
+    }
+
+    fn look_at(&self) -> u64 {
+        self.look_at
+    }
+
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
         let overdue = self.overdue(event.at);
-        if let Some(task) = event.task {
+        if let Some(TaskId(task)) = event.task {
             match event.what {
                 What::Wake | What::Stop { runnable: true } => {
-                    self.since.insert(task, event.at);
-                    self.waiting.insert((event.at, task));
+                    *self.since.at(task) = Some(event.at);
                 }
-                What::Start => {
-                    if let Some(since) = self.since.remove(&task) {
-                        self.waiting.remove(&(since, task));
-                    }
-                }
+                What::Start => *self.since.at(task) = None,
                 _ => {}
             }
         }
         if matches!(event.what, What::Calm) {
             // What faults kept waiting waits from now on.
-            self.since.values_mut().for_each(|since| *since = event.at);
-            self.waiting = self.since.keys().map(|task| (event.at, *task)).collect();
+            self.since.values_mut().flatten().for_each(|since| *since = event.at);
             return Ok(());
         }
         overdue
@@ -70,10 +82,11 @@ impl Checker for WaitingBounded {
 /// No CPU stays idle, beyond a window, while a task that may run there waits.
 pub struct WorkConserved {
     window_ns: u64,
-    idle: BTreeMap<usize, u64>,
-    offline: BTreeSet<usize>,
-    waiting: BTreeMap<TaskId, u64>,
-    allowed: BTreeMap<TaskId, Rc<CpuMask>>,
+    /// Since when each CPU is idle, and each task waits.
+    idle: Dense<Option<u64>>,
+    waiting: Dense<Option<u64>>,
+    offline: CpuMask,
+    allowed: Dense<Rc<CpuMask>>,
     looked_at: u64,
     /// Tasks in this queue wait for something else.
     parked: Option<DsqRef>,
@@ -85,10 +98,10 @@ impl WorkConserved {
     pub fn new(window_ns: u64) -> Self {
         WorkConserved {
             window_ns,
-            idle: BTreeMap::new(),
-            offline: BTreeSet::new(),
-            waiting: BTreeMap::new(),
-            allowed: BTreeMap::new(),
+            idle: Dense::default(),
+            waiting: Dense::default(),
+            offline: CpuMask::EMPTY,
+            allowed: Dense::default(),
             looked_at: 0,
             parked: None,
             bypass: false,
@@ -106,16 +119,23 @@ impl WorkConserved {
         if self.bypass {
             return Ok(());
         }
-        for (task, since) in &self.waiting {
-            for (cpu, idle_since) in &self.idle {
-                let both = now - (*since).max(*idle_since);
-                if both > self.window_ns && self.allowed[task].has(*cpu) {
-                    return Err(format!(
-                        "CPU {cpu} is idle for {} while task {} waits and may run there",
-                        ms(both),
-                        task.0
-                    ));
-                }
+        // Both for longer than the window: those that are, each for itself.
+        let too_long = |since: Option<u64>| since.filter(|since| now - since > self.window_ns);
+        let idle: CpuMask =
+            self.idle.iter().filter_map(|(cpu, since)| too_long(*since).map(|_| cpu)).collect();
+        if idle.is_empty() {
+            return Ok(());
+        }
+        for (task, since) in self.waiting.iter() {
+            let Some(waits_since) = too_long(*since) else { continue };
+            let allowed = self.allowed.peek(task);
+            let usable = allowed.and_then(|allowed| allowed.and(&idle).iter().next());
+            if let Some(cpu) = usable {
+                let idle_since = self.idle.get(cpu).unwrap_or(now);
+                return Err(format!(
+                    "CPU {cpu} is idle for {} while task {task} waits and may run there",
+                    ms(now - waits_since.max(idle_since)),
+                ));
             }
         }
         Ok(())
@@ -127,53 +147,63 @@ impl Checker for WorkConserved {
         "work_conserved"
     }
 
+    fn wants(&self) -> Kinds {
+        let cpus = Kinds::IDLE.and(Kinds::BUSY).and(Kinds::OFFLINE).and(Kinds::ONLINE);
+        let tasks = Kinds::ARRIVE.and(Kinds::ALLOWED).and(Kinds::WAKE).and(Kinds::STOP);
+        let all = cpus.and(tasks).and(Kinds::START).and(Kinds::SLEEP).and(Kinds::BYPASS);
+        match self.parked {
+            Some(_) => all.and(Kinds::INSERT).and(Kinds::REMOVE),
+            None => all,
+        }
+    }
+
+    fn look_at(&self) -> u64 {
+        // Looking costs tasks times CPUs; a window is passed in four looks.
+        self.looked_at.saturating_add(self.window_ns / 4)
+    }
+
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
         let mut said = Ok(());
-        // Looking costs tasks times CPUs; a window is passed in four looks.
-        if event.at - self.looked_at > self.window_ns / 4 {
+        if event.at > self.look_at() {
             self.looked_at = event.at;
             said = self.idle_beside_work(event.at);
         }
-        match (&event.what, event.task) {
-            (What::Idle, _) if !self.offline.contains(&event.cpu) => {
-                self.idle.insert(event.cpu, event.at);
+        match (&event.what, event.task.map(|task| task.0)) {
+            (What::Idle, _) if !self.offline.has(event.cpu) => {
+                *self.idle.at(event.cpu) = Some(event.at);
             }
-            (What::Busy, _) => {
-                self.idle.remove(&event.cpu);
-            }
+            (What::Busy, _) => *self.idle.at(event.cpu) = None,
             (What::Offline, _) => {
-                self.idle.remove(&event.cpu);
-                self.offline.insert(event.cpu);
+                *self.idle.at(event.cpu) = None;
+                self.offline.set(event.cpu);
             }
-            (What::Online, _) => {
-                self.offline.remove(&event.cpu);
-            }
+            (What::Online, _) => self.offline.clear(event.cpu),
             (What::Arrive { allowed, .. }, Some(task)) => {
-                self.allowed.insert(task, allowed.clone());
+                *self.allowed.at(task) = allowed.clone();
             }
             (What::Allowed(allowed), Some(task)) => {
-                self.allowed.insert(task, allowed.clone());
-                self.waiting.entry(task).and_modify(|since| *since = event.at);
+                *self.allowed.at(task) = allowed.clone();
+                if let Some(since) = self.waiting.at(task) {
+                    *since = event.at;
+                }
             }
             (What::Wake | What::Stop { runnable: true }, Some(task)) => {
-                self.waiting.insert(task, event.at);
+                *self.waiting.at(task) = Some(event.at);
             }
             (What::Start, Some(task)) => {
-                self.waiting.remove(&task);
-                self.idle.remove(&event.cpu);
+                *self.waiting.at(task) = None;
+                *self.idle.at(event.cpu) = None;
             }
             (What::Insert(queue), Some(task)) if Some(*queue) == self.parked => {
-                self.waiting.remove(&task);
+                *self.waiting.at(task) = None;
             }
             (What::Remove(queue), Some(task)) if Some(*queue) == self.parked => {
-                self.waiting.insert(task, event.at);
+                *self.waiting.at(task) = Some(event.at);
             }
-            (What::Sleep, Some(task)) => {
-                self.waiting.remove(&task);
-            }
+            (What::Sleep, Some(task)) => *self.waiting.at(task) = None,
             (What::Bypass(on), _) => {
                 self.bypass = *on;
-                self.waiting.values_mut().for_each(|since| *since = event.at);
+                self.waiting.values_mut().flatten().for_each(|since| *since = event.at);
             }
             _ => {}
         }

@@ -1,0 +1,116 @@
+//! Calls into the program: which callback it is in, and so what it may call.
+
+use super::Kernel;
+use crate::abi::TaskStruct;
+use crate::callbacks::Callback;
+use crate::image::Image;
+use crate::load::Class;
+use crate::task::TaskId;
+use crate::trace::What;
+use metasched_base::Result;
+use std::ffi::c_void;
+
+/// In which callback the policy is, and so what it may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum May {
+    /// select_cpu and enqueue: insert this task, once.
+    InsertOne { task: TaskId, spent: bool, selecting: bool },
+    /// dispatch: insert and move any task.
+    Dispatch,
+    /// A callback with the run queue locked: look, kick.
+    Look,
+    /// Timers and CPU hotplug, with no run queue locked: move tasks between queues.
+    Unlocked,
+    /// init, init_task and system-call programs: make queues as well.
+    Sleep,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context {
+    pub callback: Callback,
+    pub cpu: usize,
+    pub may: May,
+}
+
+/// The task that a callback is about, by its first argument.
+fn task_of_callback(callback: Callback, arg: u64) -> Option<TaskId> {
+    let task = arg as *const TaskStruct;
+    callback.is_of_task().then(|| TaskId(unsafe { (*task).pid } as usize - 1))
+}
+
+impl Kernel {
+    /// Calls into the policy, if it has that callback. Nothing is called after a
+    /// fault: the kernel bypasses a scheduler that it is about to eject.
+    pub(crate) fn call<const N: usize>(
+        &mut self,
+        code: *const c_void,
+        callback: Callback,
+        cpu: usize,
+        may: May,
+        args: [u64; N],
+    ) -> u64 {
+        // No callback has more than four; those that it has not are not looked at.
+        let arg = |place: usize| args.get(place).copied().unwrap_or(0);
+        if self.fault.is_some() {
+            return 0;
+        }
+        // Programs and timers are the scheduler's own: the kernel has no order for them.
+        let ordered = !matches!(callback, Callback::Program | Callback::Timer);
+        if self.class == Class::Ext && ordered {
+            let within = self.context.callback;
+            let task = task_of_callback(callback, arg(0));
+            self.observe(cpu, task, What::Call { callback, within });
+        }
+        if code.is_null() || self.fault.is_some() {
+            return 0;
+        }
+        self.cost(cpu, self.machine.what_it_costs().callback_ns);
+        let outer = std::mem::replace(&mut self.context, Context { callback, cpu, may });
+        let Some(trampoline) = self.image.as_ref().map(|image| image.trampoline) else { return 0 };
+        let host = self.host;
+        // Calls nest (dispatch moves a task, which calls dequeue), so what was
+        // there is put back.
+        let outer_kernel = unsafe { (*host).enter(self) };
+        let result = unsafe { trampoline(code, arg(0), arg(1), arg(2), arg(3)) };
+        unsafe { (*host).leave(outer_kernel) };
+        self.context = outer;
+        result
+    }
+
+    /// Runs a function of the image as a system-call program, which may sleep, and
+    /// gives what it returns.
+    ///
+    /// # Errors
+    /// When the image has no such function.
+    pub fn program(&mut self, name: &str, [a, b]: [u64; 2]) -> Result<i32> {
+        let program = self.image().required(name)?;
+        let cpu = self.first_active();
+        Ok(self.call(program, Callback::Program, cpu, May::Sleep, [a, b, 0]) as i32)
+    }
+
+    /// Runs a function of the image as the callback of a timer, which may not sleep, and
+    /// gives what it returns.
+    ///
+    /// # Errors
+    /// When the image has no such function.
+    pub fn timer(&mut self, name: &str) -> Result<i32> {
+        let callback = self.image().required(name)?;
+        let cpu = self.first_active();
+        Ok(self.call(callback, Callback::Timer, cpu, May::Unlocked, [0; 3]) as i32)
+    }
+
+    /// The image, to look at the program's globals.
+    ///
+    /// # Panics
+    /// When no program is loaded.
+    pub fn image(&self) -> &Image {
+        self.image.as_ref().expect("a program is loaded")
+    }
+
+    /// A value of one of the program's maps whose keys are 32 bits: those of all CPUs side
+    /// by side. None if there is none yet.
+    pub(crate) fn map_words(&mut self, map: &str, key: u32) -> Option<&mut [u64]> {
+        let map = self.image.as_ref()?.symbol(map)?;
+        self.maps.words(map, &key.to_ne_bytes())
+    }
+}

@@ -1,0 +1,114 @@
+//! Cgroups, for scenarios that act on them: they are made, removed and written to.
+
+use super::{Kernel, May};
+use crate::abi::{Cgroup, CgroupInitArgs, CssSet, NO_QUOTA};
+use crate::callbacks::Callback;
+use crate::load::Class;
+use crate::task::TaskId;
+use crate::trace::{Quota, What};
+
+impl Kernel {
+    /// The id of the cgroup of that path, which is made if there is none.
+    pub fn cgroup_id(&mut self, path: &str) -> u64 {
+        unsafe { (*(*(*self.css_set(path)).dfl_cgrp).kn).id }
+    }
+
+    /// The cgroup of that path; what is made for it the program hears of.
+    pub(crate) fn css_set(&mut self, path: &str) -> *mut CssSet {
+        let css_set = self.cgroups.at(path);
+        self.tell_of_cgroups();
+        css_set
+    }
+
+    /// All cgroups that the program knows, children before their parents.
+    pub(crate) fn cgroups_bottom_up(&self) -> Vec<*mut Cgroup> {
+        self.cgroups.bottom_up()
+    }
+
+    pub(crate) fn cgroups_are_new(&mut self) {
+        self.cgroups.all_are_new();
+    }
+
+    /// The program hears of the cgroups that it does not know yet.
+    pub(crate) fn tell_of_cgroups(&mut self) {
+        if self.class == Class::Fair {
+            return;
+        }
+        for cgroup in self.cgroups.take_new() {
+            let (id, above) = unsafe { (*cgroup).id_and_above() };
+            self.observe(0, None, What::Cgroup { id, above });
+            let mut args = CgroupInitArgs {
+                weight: 100,
+                bw_period_us: 100_000,
+                bw_quota_us: NO_QUOTA,
+                bw_burst_us: 0,
+            };
+            let args = [cgroup as u64, std::ptr::from_mut(&mut args) as u64, 0];
+            let said =
+                self.call(self.ops.cgroup_init, Callback::CgroupInit, 0, May::Sleep, args) as i32;
+            if said != 0 {
+                self.fail("cgroup_init", format!("ops.cgroup_init returned {said}"));
+            }
+        }
+    }
+
+    /// Writes `cpu.max` of a cgroup, and `cpu.max.burst`; no quota means "max".
+    pub fn set_cgroup_max(&mut self, path: &str, period_us: u64, quota_us: u64, burst_us: u64) {
+        let id = self.cgroup_id(path);
+        let quota = (quota_us != NO_QUOTA).then_some(Quota {
+            quota_ns: quota_us * 1_000,
+            period_ns: period_us * 1_000,
+            burst_ns: burst_us * 1_000,
+        });
+        self.observe(0, None, What::Limit { cgroup: id, quota });
+        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
+        let callback = self.ops.cgroup_set_bandwidth;
+        let args = [cgroup, period_us, quota_us, burst_us];
+        self.call(callback, Callback::CgroupSetBandwidth, 0, May::Look, args);
+    }
+
+    /// Moves a task to another cgroup. No callback tells of it, as where the cpu
+    /// controller is not enabled.
+    pub fn move_to_cgroup(&mut self, task: TaskId, path: &str) {
+        self.note(&format!("task {} moves to cgroup '{path}'", task.0));
+        let (id, css_set) = (self.cgroup_id(path), self.css_set(path));
+        self.observe(self.tasks[task.0].cpu, Some(task), What::Member(id));
+        self.tasks[task.0].c_mut().cgroups = css_set;
+        self.tell_of_move(task, path);
+    }
+
+    /// Keeps to which cgroup the task belongs now, and tells those who read.
+    pub(crate) fn tell_of_move(&mut self, task: TaskId, path: &str) {
+        self.tasks[task.0].cgroup = path.to_owned();
+        self.audience.readers(|reader| reader.moved(self.now, task, path));
+    }
+
+    /// Removes a cgroup; false where rmdir() refuses: a task is in it, or a cgroup below it,
+    /// or it is not there.
+    pub fn remove_cgroup(&mut self, path: &str) -> bool {
+        let Some(css_set) = self.cgroups.existing(path) else { return false };
+        if self.tasks.iter().any(|task| !task.dead && task.c().cgroups == css_set) {
+            return false;
+        }
+        let Some(cgroup) = self.cgroups.remove(path) else { return false };
+        let (id, _) = unsafe { (*cgroup).id_and_above() };
+        self.observe(0, None, What::Limit { cgroup: id, quota: None });
+        let args = [cgroup as u64, 0, 0];
+        self.call(self.ops.cgroup_exit, Callback::CgroupExit, 0, May::Sleep, args);
+        true
+    }
+
+    /// Writes `cpu.idle` of a cgroup.
+    pub fn set_cgroup_idle(&mut self, path: &str, idle: bool) {
+        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
+        let callback = self.ops.cgroup_set_idle;
+        self.call(callback, Callback::CgroupSetIdle, 0, May::Look, [cgroup, idle.into(), 0]);
+    }
+
+    /// Writes `cpu.weight` of a cgroup.
+    pub fn set_cgroup_weight(&mut self, path: &str, weight: u32) {
+        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
+        let callback = self.ops.cgroup_set_weight;
+        self.call(callback, Callback::CgroupSetWeight, 0, May::Look, [cgroup, weight.into(), 0]);
+    }
+}

@@ -1,0 +1,169 @@
+//! What will happen, and when: the queue of events, and the clock that follows them.
+
+use super::{Act, Kernel};
+use crate::abi::scx;
+use crate::load::{Program, ProgramExit};
+use crate::step::Name;
+use crate::task::{TaskId, TaskSpec};
+use std::sync::Arc;
+
+/// An interrupt on another CPU takes effect within this range; drawn each time,
+/// so that seeds differ in who comes first.
+const IPI_NS: (u64, u64) = (200, 2_000);
+/// Events at one instant before the run is called a livelock: far more than the
+/// largest modelled machine has CPUs.
+const INSTANT_EVENTS: u64 = 100_000;
+
+pub(crate) enum Event {
+    Arrive(Arc<TaskSpec>),
+    Wake(TaskId),
+    Resched(usize),
+    RunEnd { cpu: usize, epoch: u64 },
+    Tick(usize),
+    Kick { cpu: usize, flags: u64 },
+    Push(usize),
+    Dying(usize),
+    Watchdog { load: u64 },
+    Attach(Box<Program>),
+    Enabled,
+    Detach(Box<ProgramExit>),
+    IoDone(Box<(Name, TaskId)>),
+    Request(Name),
+    Act(Act),
+}
+
+pub(super) struct Scheduled {
+    /// Time, then chance, then the order of scheduling: events of one instant
+    /// have no order on a real machine either.
+    key: u128,
+    event: Event,
+}
+
+impl Scheduled {
+    fn at(&self) -> u64 {
+        (self.key >> 64) as u64
+    }
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+impl Eq for Scheduled {}
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        // The queue gives the greatest first.
+        other.key.cmp(&self.key)
+    }
+}
+
+impl Kernel {
+    pub(crate) fn schedule_at(&mut self, at: u64, event: Event) {
+        self.scheduled = self.scheduled.wrapping_add(1);
+        let chance = self.random.bits() as u32;
+        let key = u128::from(at) << 64 | u128::from(chance) << 32 | u128::from(self.scheduled);
+        self.events.push(Scheduled { key, event });
+    }
+
+    /// Lets a task arrive at its time.
+    pub fn spawn(&mut self, spec: Arc<TaskSpec>) {
+        self.schedule_at(spec.arrives_ns, Event::Arrive(spec));
+    }
+
+    /// Does something at a given time.
+    pub fn act_at(&mut self, at: u64, act: Act) {
+        self.schedule_at(at, Event::Act(act));
+    }
+
+    /// Does something right after the `handled`-th event of the run, before anything else
+    /// can happen.
+    pub fn act_after(&mut self, handled: u64, act: Act) {
+        self.between.entry(handled).or_default().push(act);
+    }
+
+    /// How many events the engine has handled.
+    pub fn handled(&self) -> u64 {
+        self.handled
+    }
+
+    /// Asks a CPU to choose again; what its local queue holds is looked at then.
+    pub(crate) fn resched(&mut self, cpu: usize) {
+        if !std::mem::replace(&mut self.cpus[cpu].resched, true) {
+            let delay = self.ipi_delay();
+            self.schedule_at(self.now + delay, Event::Resched(cpu));
+        }
+    }
+
+    pub(crate) fn ipi_delay(&mut self) -> u64 {
+        self.random.within(IPI_NS.0, IPI_NS.1)
+    }
+
+    /// Runs until `end`, or until something fails.
+    pub fn run_until(&mut self, end: u64) {
+        let mut instant = 0;
+        while self.fault.is_none() {
+            let Some(next) = self.events.peek() else { break };
+            let at = next.at();
+            if at > end {
+                break;
+            }
+            let event = self.events.pop().expect("just seen").event;
+            // However many tasks come at once, they are as many as they are.
+            let counts = !matches!(event, Event::Arrive(_));
+            instant = if at == self.now { instant + u64::from(counts) } else { 0 };
+            self.now = at;
+            self.handled += 1;
+            if instant > INSTANT_EVENTS {
+                self.fail("livelock", "time does not advance any more");
+            }
+            self.handle(event);
+            for act in self.between.remove(&self.handled).unwrap_or_default() {
+                act(self);
+                self.run_deferred();
+            }
+        }
+        if self.fault.is_none() {
+            self.now = end;
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Arrive(spec) => {
+                let cpu = self.any_cpu();
+                let task = self.bear(spec, cpu, false);
+                self.wake_up(task, cpu, scx::WAKE_TTWU);
+            }
+            Event::Wake(task) => {
+                let cpu = self.tasks[task.0].cpu;
+                let waker = if self.active.has(cpu) { cpu } else { self.first_active() };
+                self.wake_up(task, waker, scx::WAKE_TTWU);
+            }
+            Event::Resched(cpu) if self.online.has(cpu) => self.schedule(cpu),
+            Event::Resched(cpu) => self.cpus[cpu].resched = false,
+            Event::Push(cpu) => self.push(cpu),
+            Event::Dying(cpu) => self.dying(cpu),
+            Event::Attach(program) => self.attach(&program),
+            Event::Enabled => self.enabled(),
+            Event::Detach(exit) => self.detach(*exit),
+            Event::Watchdog { load } => self.watchdog(load),
+            Event::RunEnd { cpu, epoch } => {
+                if self.cpus[cpu].epoch == epoch {
+                    self.next_step(cpu);
+                }
+            }
+            Event::Tick(cpu) => self.tick(cpu),
+            Event::Kick { cpu, flags } => self.kicked(cpu, flags),
+            Event::IoDone(done) => self.io_done(&done.0, done.1),
+            Event::Request(queue) => self.request_arrives(&queue),
+            Event::Act(act) => act(self),
+        }
+        self.run_deferred();
+    }
+}

@@ -1,0 +1,79 @@
+//! The lives of tasks: they are born, go from step to step, and end.
+
+use super::{Event, Kernel};
+use crate::abi::scx;
+use crate::operate::FOR_EVER_NS;
+use crate::task::{Next, Task, TaskId, TaskSpec};
+use crate::trace::What;
+use std::rc::Rc;
+use std::sync::Arc;
+
+impl Kernel {
+    /// Makes a task and tells the policy: init_task, enable, set_weight.
+    pub(crate) fn bear(&mut self, spec: Arc<TaskSpec>, cpu: usize, fork: bool) -> TaskId {
+        let id = TaskId(self.tasks.len());
+        let all = self.machine.all();
+        let allowed = spec.allowed.map_or(all, |mask| mask.and(&all));
+        if allowed.is_empty() {
+            self.fail("scenario", format!("'{}' may run on no CPU of this machine", spec.name));
+        }
+        let (weight, now) = (spec.weight, self.now);
+        let css_set = self.css_set(&spec.cgroup);
+        self.tasks.push(Task::new(id, spec, allowed, now, css_set));
+        self.tasks[id.0].cpu = cpu;
+        let task = &self.tasks[id.0];
+        self.audience.readers(|reader| reader.born(id, &task.name, &task.spec.cgroup));
+        self.init_task(id, fork);
+        let (cgroup, _) = unsafe { (*(*css_set).dfl_cgrp).id_and_above() };
+        self.observe(cpu, Some(id), What::Arrive { weight, allowed: Rc::new(allowed) });
+        self.observe(cpu, Some(id), What::Member(cgroup));
+        self.enable_task(id);
+        id
+    }
+
+    /// What the task that runs on `cpu` does next: its step is over.
+    pub(super) fn next_step(&mut self, cpu: usize) {
+        let Some(id) = self.cpus[cpu].curr else { return };
+        self.update_curr(cpu);
+        if self.tasks[id.0].remaining > 0 {
+            // The kernel took some of the time meanwhile.
+            return self.plan_run_end(cpu);
+        }
+        let Kernel { tasks, random, .. } = self;
+        match tasks[id.0].next(random) {
+            Next::Run(ns) => {
+                self.tasks[id.0].remaining = ns;
+                self.plan_run_end(cpu);
+            }
+            Next::Sleep(ns) => {
+                self.schedule_at(self.now + ns, Event::Wake(id));
+                self.block(cpu, false);
+            }
+            Next::Yield => self.yield_now(cpu),
+            Next::Fork(spec) => {
+                let child = self.bear(spec, cpu, true);
+                self.tasks[child.0].doing.parent = Some(id);
+                self.tasks[id.0].doing.children += 1;
+                self.wake_up(child, cpu, scx::WAKE_FORK);
+                self.plan_run_end(cpu);
+            }
+            Next::Operate(step) => self.operate(cpu, &step),
+            Next::Exit => {
+                self.exit_notify(cpu, id);
+                self.block(cpu, true);
+            }
+        }
+    }
+
+    /// Schedules the end of the present step, at once where none is left.
+    pub(crate) fn plan_run_end(&mut self, cpu: usize) {
+        let Some(id) = self.cpus[cpu].curr else { return };
+        self.cpus[cpu].epoch += 1;
+        let (epoch, remaining) = (self.cpus[cpu].epoch, self.tasks[id.0].remaining);
+        // Who spins is let go by somebody else.
+        if remaining < FOR_EVER_NS / 2 {
+            let end = self.now + self.cpus[cpu].costs.due_ns + remaining;
+            self.schedule_at(end, Event::RunEnd { cpu, epoch });
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Calls about maps.
+
+use super::{K, kernel};
+use crate::kernel::Kernel;
+use crate::maps::{Here, MapType};
+use std::ptr;
+use std::slice;
+
+impl Kernel {
+    fn map_type(&mut self, kind: u32, max_entries: u32, value_size: u32) -> Option<MapType> {
+        let of = MapType { kind, max_entries, value_size };
+        if !of.is_modelled() {
+            self.fail("refused", format!("maps of type {kind} are not modelled"));
+            return None;
+        }
+        Some(of)
+    }
+}
+
+pub(super) extern "C" fn map_lookup(
+    k: K,
+    map: K,
+    kind: u32,
+    max_entries: u32,
+    key_size: u32,
+    value_size: u32,
+    key: *const u8,
+    cpu: i32,
+) -> K {
+    let kernel = kernel(k);
+    let Some(of) = kernel.map_type(kind, max_entries, value_size) else { return ptr::null_mut() };
+    let cpu = if cpu < 0 { kernel.context.cpu } else { cpu as usize };
+    if cpu >= kernel.cpus.len() {
+        return ptr::null_mut();
+    }
+    let key = unsafe { slice::from_raw_parts(key, key_size as usize) };
+    kernel.maps.lookup(map, of, key, Here { cpu, cpus: kernel.cpus.len() })
+}
+
+pub(super) extern "C" fn map_update(
+    k: K,
+    map: K,
+    kind: u32,
+    max_entries: u32,
+    key_size: u32,
+    value_size: u32,
+    key: *const u8,
+    value: *const u8,
+    flags: u64,
+) -> i64 {
+    let kernel = kernel(k);
+    let Some(of) = kernel.map_type(kind, max_entries, value_size) else { return -1 };
+    let key = unsafe { slice::from_raw_parts(key, key_size as usize) };
+    let value = unsafe { slice::from_raw_parts(value, value_size as usize) };
+    let here = Here { cpu: kernel.context.cpu, cpus: kernel.cpus.len() };
+    kernel.maps.update(map, of, key, value, flags, here)
+}
+
+pub(super) extern "C" fn map_delete(k: K, map: K, kind: u32, key_size: u32, key: *const u8) -> i64 {
+    let kernel = kernel(k);
+    if kernel.map_type(kind, 0, 0).is_none() {
+        return -1;
+    }
+    let key = unsafe { slice::from_raw_parts(key, key_size as usize) };
+    kernel.maps.delete(map, key)
+}

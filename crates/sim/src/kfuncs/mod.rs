@@ -1,0 +1,66 @@
+//! What policies may call. Each function stands behind one of `seam.c`, checks
+//! that the callback in which it is called may call it, and fails the run by
+//! name where it may not (the kernel refuses such a program when it is loaded).
+
+mod cpus;
+mod host;
+mod maps;
+mod queues;
+mod tasks;
+
+pub use host::Host;
+
+use crate::abi::{TaskStruct, scx};
+use crate::kernel::Kernel;
+use crate::task::TaskId;
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr;
+
+pub(crate) const EINVAL: i32 = 22;
+pub(crate) const ENOENT: i32 = 2;
+const EEXIST: i32 = 17;
+const EBUSY: i32 = 16;
+
+/// The kernel, as C carries it back to us.
+pub(crate) type K = *mut c_void;
+pub(crate) type P = *mut TaskStruct;
+
+/// The kernel behind the pointer. It is borrowed by the callback that calls us,
+/// whose own borrow rests until we return.
+pub(crate) fn kernel<'a>(k: K) -> &'a mut Kernel {
+    unsafe { &mut *k.cast::<Kernel>() }
+}
+
+impl Kernel {
+    pub(crate) fn refuse(&mut self, call: &str, rule: &str) {
+        let callback = self.context.callback;
+        self.fail("context", format!("{call} called from {callback}; {rule}"));
+    }
+
+    /// The task behind a pointer of the policy's.
+    pub(crate) fn task_at(&mut self, call: &str, p: *const TaskStruct) -> Option<TaskId> {
+        if !p.is_null() {
+            let id = TaskId((unsafe { (*p).pid } as usize).wrapping_sub(1));
+            if self.tasks.get(id.0).is_some_and(|t| ptr::eq(t.raw.pointer(), p)) {
+                return Some(id);
+            }
+        }
+        self.fail("pointer", format!("{call} was given {p:?}, which is no task"));
+        None
+    }
+
+    pub(crate) fn valid_enq_flags(&mut self, flags: u64) -> bool {
+        let valid = flags & (scx::ENQ_INTERNAL_MASK | scx::ENQ_IMMED) == 0;
+        if !valid {
+            self.scx_error(format!("invalid enq_flags {flags:#x}"));
+        }
+        valid
+    }
+}
+
+extern "C" fn fail(k: K, check: *const c_char, message: *const c_char) {
+    let text = |at| unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned();
+    let kernel = kernel(k);
+    let callback = kernel.context.callback;
+    kernel.fail(text(check), format!("{} (in {callback})", text(message)));
+}

@@ -1,0 +1,162 @@
+//! Calls about dispatch queues.
+
+use super::{EEXIST, EINVAL, ENOENT, K, P, kernel};
+use crate::abi::scx;
+use crate::dsq::DsqRef;
+use crate::enqueue::ENQ_BY_VTIME;
+use crate::kernel::{Buffered, Kernel, May};
+use crate::task::{OpsState, TaskId};
+use crate::trace::What;
+use std::ptr;
+
+pub(super) extern "C" fn insert(
+    k: K,
+    p: P,
+    dsq_id: u64,
+    slice: u64,
+    vtime: u64,
+    flags: u64,
+    by_vtime: bool,
+) -> bool {
+    let kernel = kernel(k);
+    let call = if by_vtime { "scx_bpf_dsq_insert_vtime" } else { "scx_bpf_dsq_insert" };
+    let Some(id) = kernel.task_at(call, p) else { return false };
+    let may = kernel.context.may;
+    if matches!(may, May::Look | May::Unlocked | May::Sleep) {
+        kernel.refuse(call, "it is allowed in select_cpu, enqueue and dispatch");
+        return false;
+    }
+    if !kernel.valid_enq_flags(flags) {
+        return false;
+    }
+    let c = &mut kernel.tasks[id.0].c_mut().scx;
+    c.slice = if slice != 0 { slice } else { c.slice.max(1) };
+    let mut flags = flags;
+    if by_vtime {
+        c.dsq_vtime = vtime;
+        flags |= ENQ_BY_VTIME;
+    }
+    match may {
+        May::InsertOne { task, spent, selecting } => {
+            let name = |k: &Kernel, t: TaskId| format!("{}[{}]", k.tasks[t.0].name, t.0 + 1);
+            kernel.context.may = May::InsertOne { task, spent: true, selecting };
+            if spent {
+                let who = name(kernel, id);
+                kernel.scx_error(format!("{who} already direct-dispatched"));
+                return false;
+            }
+            if task != id {
+                let (due, tried) = (name(kernel, task), name(kernel, id));
+                kernel.scx_error(format!(
+                    "scheduling for {due} but trying to direct-dispatch {tried}"
+                ));
+                return false;
+            }
+            kernel.tasks[id.0].direct = Some((dsq_id, flags));
+        }
+        _ => {
+            // An ops table that names no batch size gets the kernel's default.
+            let batch = match kernel.ops.dispatch_max_batch {
+                0 => 32,
+                n => n as usize,
+            };
+            if kernel.dispatched.len() >= batch {
+                kernel.scx_error("dispatch buffer overflow");
+                return false;
+            }
+            let hand_over = match kernel.tasks[id.0].ops_state {
+                OpsState::Queued(n) => Some(n),
+                OpsState::None => None,
+            };
+            kernel.dispatched.push(Buffered { task: id, hand_over, dsq_id, flags });
+        }
+    }
+    true
+}
+
+pub(super) extern "C" fn move_to_local(k: K, dsq_id: u64) -> bool {
+    let kernel = kernel(k);
+    if kernel.context.may != May::Dispatch {
+        kernel.refuse("scx_bpf_dsq_move_to_local", "it is allowed in dispatch only");
+        return false;
+    }
+    let cpu = kernel.context.cpu;
+    kernel.flush_dispatch_buf(cpu);
+    if !kernel.user.has(dsq_id) {
+        kernel.scx_error(format!("invalid DSQ ID {dsq_id:#018x}"));
+        return false;
+    }
+    let moved = kernel.consume(cpu, DsqRef::User(dsq_id));
+    kernel.moved += usize::from(moved);
+    moved
+}
+
+pub(super) extern "C" fn nr_queued(k: K, dsq_id: u64) -> i32 {
+    let kernel = kernel(k);
+    let dsq = match dsq_id {
+        scx::DSQ_LOCAL => Some(&kernel.cpus[kernel.context.cpu].local),
+        scx::DSQ_GLOBAL => Some(&kernel.global),
+        id if id & scx::DSQ_LOCAL_ON == scx::DSQ_LOCAL_ON => {
+            let cpu = (id & scx::DSQ_LOCAL_CPU_MASK) as usize;
+            kernel.cpus.get(cpu).map(|cpu| &cpu.local)
+        }
+        id => kernel.user.get(id),
+    };
+    dsq.map_or(-ENOENT, |dsq| dsq.len() as i32)
+}
+
+pub(super) extern "C" fn create_dsq(k: K, dsq_id: u64, _node: i32) -> i32 {
+    let kernel = kernel(k);
+    if kernel.context.may != May::Sleep {
+        kernel.refuse("scx_bpf_create_dsq", "it is allowed in sleepable callbacks only");
+        return -EINVAL;
+    }
+    if dsq_id & scx::DSQ_FLAG_BUILTIN != 0 {
+        return -EINVAL;
+    }
+    if kernel.user.has(dsq_id) {
+        return -EEXIST;
+    }
+    kernel.user.make(dsq_id);
+    kernel.observe(kernel.context.cpu, None, What::MakeQueue(dsq_id));
+    0
+}
+
+pub(super) extern "C" fn destroy_dsq(k: K, dsq_id: u64) {
+    let kernel = kernel(k);
+    let Some(dsq) = kernel.user.get(dsq_id) else { return };
+    if !dsq.is_empty() {
+        let nr = dsq.len();
+        kernel.scx_error(format!("attempting to destroy in-use dsq {dsq_id:#018x} (nr={nr})"));
+        return;
+    }
+    kernel.user.destroy(dsq_id);
+    kernel.observe(kernel.context.cpu, None, What::DestroyQueue(dsq_id));
+}
+
+pub(super) extern "C" fn peek(k: K, dsq_id: u64) -> P {
+    let kernel = kernel(k);
+    let Some(dsq) = kernel.user.get(dsq_id) else {
+        kernel.scx_error(format!("peek disallowed on DSQ {dsq_id:#x}"));
+        return ptr::null_mut();
+    };
+    dsq.first().map_or(ptr::null_mut(), |id| kernel.tasks[id.0].raw.pointer())
+}
+
+/// In the kernel this is put off until the run queue is unlocked; here no callback that
+/// calls it has one locked.
+pub(super) extern "C" fn reenq(k: K, dsq_id: u64, flags: u64) {
+    let kernel = kernel(k);
+    if flags != 0 {
+        kernel.fail("refused", format!("scx_bpf_dsq_reenq: flags {flags:#x} are not modelled"));
+        return;
+    }
+    let Some(dsq) = kernel.user.get(dsq_id) else {
+        kernel.scx_error(format!("invalid DSQ ID {dsq_id:#018x}"));
+        return;
+    };
+    for id in dsq.tasks().collect::<Vec<_>>() {
+        kernel.dispatch_dequeue(id);
+        kernel.do_enqueue_task(id, scx::ENQ_REENQ, None);
+    }
+}

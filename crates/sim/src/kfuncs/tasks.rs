@@ -1,0 +1,59 @@
+//! Calls about tasks and what is kept of each, time, and chance.
+
+use super::{ENOENT, K, P, kernel};
+use std::ptr;
+
+pub(super) extern "C" fn task_cpu(k: K, p: P) -> i32 {
+    let kernel = kernel(k);
+    kernel.task_at("scx_bpf_task_cpu", p).map_or(0, |id| kernel.tasks[id.0].cpu as i32)
+}
+
+pub(super) extern "C" fn task_running(k: K, p: P) -> bool {
+    let kernel = kernel(k);
+    let Some(id) = kernel.task_at("scx_bpf_task_running", p) else { return false };
+    kernel.cpus[kernel.tasks[id.0].cpu].curr == Some(id)
+}
+
+pub(super) extern "C" fn task_from_pid(k: K, pid: i32) -> P {
+    let kernel = kernel(k);
+    let task = kernel.tasks.get((pid as usize).wrapping_sub(1)).filter(|t| !t.dead);
+    task.map_or(ptr::null_mut(), |t| t.raw.pointer())
+}
+
+pub(super) extern "C" fn now(k: K) -> u64 {
+    kernel(k).now
+}
+
+pub(super) extern "C" fn random(k: K) -> u32 {
+    kernel(k).random.bits() as u32
+}
+
+/// Makes the storage where the flag says so (BPF_LOCAL_STORAGE_GET_F_CREATE).
+pub(super) extern "C" fn task_storage(k: K, map: K, value_size: u32, p: P, flags: u64) -> K {
+    let kernel = kernel(k);
+    let Some(id) = kernel.task_at("bpf_task_storage_get", p) else { return ptr::null_mut() };
+    let task = &mut kernel.tasks[id.0];
+    let at = task.storage.iter().position(|(of, _)| *of == map as usize);
+    let at = match at {
+        Some(at) => at,
+        None if flags & 1 == 0 || task.dead => return ptr::null_mut(),
+        None => {
+            let words = value_size.div_ceil(8) as usize;
+            task.storage.push((map as usize, vec![0; words].into()));
+            task.storage.len() - 1
+        }
+    };
+    task.storage[at].1.as_mut_ptr().cast()
+}
+
+pub(super) extern "C" fn task_storage_delete(k: K, map: K, p: P) -> i64 {
+    let kernel = kernel(k);
+    let Some(id) = kernel.task_at("bpf_task_storage_delete", p) else { return -1 };
+    let storage = &mut kernel.tasks[id.0].storage;
+    let Some(at) = storage.iter().position(|(of, _)| *of == map as usize) else {
+        return i64::from(-ENOENT);
+    };
+    let (_, value) = storage.swap_remove(at);
+    kernel.maps.retire(value);
+    0
+}
