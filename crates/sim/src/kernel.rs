@@ -18,7 +18,7 @@ use crate::checkers::Checker;
 use crate::costs::Charged;
 use crate::dsq::{Dsq, Queues};
 use crate::dsq_iter::DsqIter;
-use crate::fair::FairQueue;
+use crate::fair::{FairGroups, FairQueue};
 use crate::idle::{Idle, Searched};
 use crate::image::Image;
 use crate::kfuncs::Host;
@@ -107,6 +107,7 @@ pub struct Kernel {
     pub(crate) exit: Option<ProgramExit>,
     /// How many tasks wait in the fair class.
     pub(crate) fair_waiting: usize,
+    pub(crate) fair_groups: FairGroups,
     /// All null while no program is loaded.
     pub(crate) ops: Ops,
     pub(crate) image: Option<Image>,
@@ -163,6 +164,7 @@ impl Kernel {
             loads: 0,
             exit: None,
             fair_waiting: 0,
+            fair_groups: FairGroups::default(),
             ops: Ops::none(),
             image: None,
             host: std::ptr::null_mut(),

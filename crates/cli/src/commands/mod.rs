@@ -1,4 +1,4 @@
-//! One file per command; `keeper.rs` and `percent.rs` are what several share.
+//! One file per command; `keeper.rs`, `percent.rs` and `strategies.rs` are what several share.
 
 pub mod assign;
 pub mod completions;
@@ -14,12 +14,14 @@ pub mod man;
 pub mod percent;
 pub mod plan;
 pub mod profile;
+pub mod record;
 pub mod report;
 pub mod run;
 pub mod sim;
 pub mod start;
 pub mod status;
 pub mod stop;
+pub mod strategies;
 pub mod switch;
 pub mod tune;
 pub mod unassign;

@@ -114,6 +114,10 @@ impl WorkConserved {
         self
     }
 
+    fn sets_aside(&self, queue: DsqRef) -> bool {
+        queue == DsqRef::Throttled || Some(queue) == self.parked
+    }
+
     fn idle_beside_work(&self, now: u64) -> Result<(), String> {
         // The kernel's queues are of one CPU each meanwhile.
         if self.bypass {
@@ -150,11 +154,8 @@ impl Checker for WorkConserved {
     fn wants(&self) -> Kinds {
         let cpus = Kinds::IDLE.and(Kinds::BUSY).and(Kinds::OFFLINE).and(Kinds::ONLINE);
         let tasks = Kinds::ARRIVE.and(Kinds::ALLOWED).and(Kinds::WAKE).and(Kinds::STOP);
-        let all = cpus.and(tasks).and(Kinds::START).and(Kinds::SLEEP).and(Kinds::BYPASS);
-        match self.parked {
-            Some(_) => all.and(Kinds::INSERT).and(Kinds::REMOVE),
-            None => all,
-        }
+        let queues = Kinds::INSERT.and(Kinds::REMOVE);
+        cpus.and(tasks).and(queues).and(Kinds::START).and(Kinds::SLEEP).and(Kinds::BYPASS)
     }
 
     fn look_at(&self) -> u64 {
@@ -194,10 +195,10 @@ impl Checker for WorkConserved {
                 *self.waiting.at(task) = None;
                 *self.idle.at(event.cpu) = None;
             }
-            (What::Insert(queue), Some(task)) if Some(*queue) == self.parked => {
+            (What::Insert(queue), Some(task)) if self.sets_aside(*queue) => {
                 *self.waiting.at(task) = None;
             }
-            (What::Remove(queue), Some(task)) if Some(*queue) == self.parked => {
+            (What::Remove(queue), Some(task)) if self.sets_aside(*queue) => {
                 *self.waiting.at(task) = Some(event.at);
             }
             (What::Sleep, Some(task)) => *self.waiting.at(task) = None,

@@ -24,8 +24,12 @@ pub struct GroupFigures {
     /// How often a task had done what it woke for, and slept or ended.
     pub bursts: u64,
     /// From runnable to running. What still waits at the end counts with what it has waited
-    /// until then, or a task that never runs would not be seen.
+    /// until then, or a task that never runs would not be seen. Without the time for which
+    /// `cpu.max` kept it off the CPUs.
     pub waits: DurationHistogram,
+    /// For how long `cpu.max` kept tasks off the CPUs that wanted to run, ns; those of several
+    /// tasks together.
+    pub throttled_ns: u64,
     /// Context switches from a task that wanted the CPU no more.
     pub voluntary: u64,
     /// Context switches from a task that wanted to go on.
@@ -48,6 +52,7 @@ impl GroupFigures {
         self.cpu_ns += other.cpu_ns;
         self.bursts += other.bursts;
         self.waits.merge(&other.waits);
+        self.throttled_ns += other.throttled_ns;
         self.voluntary += other.voluntary;
         self.involuntary += other.involuntary;
         self.migrations += other.migrations;
@@ -68,6 +73,9 @@ pub struct Figures {
     usable: u64,
     looked_at: u64,
     idle_beside_work_ns: u64,
+    /// Since when CPUs are off line, and for how long others were.
+    offline_since: BTreeMap<usize, u64>,
+    offline_ns: u64,
     end_ns: u64,
 }
 
@@ -80,12 +88,17 @@ struct Task {
     state: State,
     /// Since when it is in that state.
     since: u64,
+    /// Of its present wait: when it began, and what of it was before it was throttled, ns.
+    wait_began: u64,
+    waited: u64,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Asleep,
     Waiting,
+    /// It wants to run, and `cpu.max` does not let it.
+    Throttled,
     Running,
 }
 
@@ -102,6 +115,8 @@ impl Figures {
             usable: 0,
             looked_at: 0,
             idle_beside_work_ns: 0,
+            offline_since: BTreeMap::new(),
+            offline_ns: 0,
             end_ns: 0,
         }
     }
@@ -123,9 +138,9 @@ impl Figures {
         self.end_ns.saturating_sub(self.warm_up_ns)
     }
 
-    /// The CPU time that there was, ns.
+    /// The CPU time that there was, ns: of CPUs that were on line.
     pub fn capacity_ns(&self) -> u64 {
-        self.window_ns() * self.machine.nr_cpus() as u64
+        self.window_ns() * self.machine.nr_cpus() as u64 - self.offline_ns
     }
 
     /// CPU time that was idle while somebody waited who could have used it, ns. See
@@ -150,16 +165,31 @@ impl Figures {
 
     /// Closes the state that a task is in, and begins another one.
     fn enter(&mut self, id: TaskId, state: State, now: u64) {
-        let task = self.tasks[id.0];
+        let mut task = self.tasks[id.0];
         let span = self.counted(task.since, now);
         let group = &mut self.groups[task.group];
         match task.state {
             State::Running => group.cpu_ns += span,
+            State::Throttled => group.throttled_ns += span,
+            State::Waiting => task.waited += span,
+            State::Asleep => {}
+        }
+        let waits = |state| matches!(state, State::Waiting | State::Throttled);
+        if waits(task.state) && !waits(state) {
             // One that began in the warm-up is its doing.
-            State::Waiting if task.since >= self.warm_up_ns => group.waits.record(span),
-            _ => {}
+            if task.wait_began >= self.warm_up_ns {
+                group.waits.record(task.waited);
+            }
+        } else if !waits(task.state) {
+            (task.wait_began, task.waited) = (now, 0);
         }
         self.tasks[id.0] = Task { state, since: now, ..task };
+    }
+
+    fn online(&mut self, cpu: usize, now: u64) {
+        if let Some(since) = self.offline_since.remove(&cpu) {
+            self.offline_ns += self.counted(since, now);
+        }
     }
 
     fn migrated(&mut self, id: TaskId, cpu: usize, counts: bool) {
@@ -185,7 +215,15 @@ impl Observer for Figures {
         let group = self.group_at(cgroup);
         self.groups[group].tasks += 1;
         assert_eq!(task.0, self.tasks.len(), "tasks are born in the order of their numbers");
-        self.tasks.push(Task { group, home: 0, has_run: false, state: State::Asleep, since: 0 });
+        self.tasks.push(Task {
+            group,
+            home: 0,
+            has_run: false,
+            state: State::Asleep,
+            since: 0,
+            wait_began: 0,
+            waited: 0,
+        });
     }
 
     fn moved(&mut self, at: u64, task: TaskId, cgroup: &str) {
@@ -195,7 +233,7 @@ impl Observer for Figures {
             return;
         }
         // A wait is one wait, and counts where it ends.
-        if state == State::Running {
+        if matches!(state, State::Running | State::Throttled) {
             self.enter(task, state, at);
         }
         self.groups[group].tasks += 1;
@@ -208,6 +246,13 @@ impl Observer for Figures {
             self.account_idle(now);
             self.usable = self.beside.cpus().count() as u64;
         }
+        match event.what {
+            What::Offline => {
+                self.offline_since.insert(event.cpu, now);
+            }
+            What::Online => self.online(event.cpu, now),
+            _ => {}
+        }
         let Some(id) = event.task else { return };
         let counts = now >= self.warm_up_ns;
         match event.what {
@@ -217,6 +262,8 @@ impl Observer for Figures {
                 self.enter(id, State::Running, now);
                 self.tasks[id.0].has_run = true;
             }
+            What::Insert(queue) if queue.throttles() => self.enter(id, State::Throttled, now),
+            What::Remove(queue) if queue.throttles() => self.enter(id, State::Waiting, now),
             What::Migrate => self.migrated(id, event.cpu, counts),
             What::Stop { runnable } => {
                 let next = if runnable { State::Waiting } else { State::Asleep };
@@ -236,8 +283,13 @@ impl Observer for Figures {
         self.end_ns = now;
         self.account_idle(now);
         for id in (0..self.tasks.len()).map(TaskId) {
+            // What is not over counts as far as it has come.
             let state = self.tasks[id.0].state;
-            self.enter(id, state, now);
+            self.enter(id, State::Asleep, now);
+            self.tasks[id.0].state = state;
+        }
+        for cpu in 0..self.machine.nr_cpus() {
+            self.online(cpu, now);
         }
     }
 }
@@ -250,7 +302,15 @@ pub(crate) mod testing {
 
     /// An event of a hand-made stream: (time, CPU, task, what).
     pub fn event((at, cpu, task, what): (u64, usize, usize, What)) -> Observed {
-        let of_cpu = matches!(what, What::Idle | What::Busy | What::Kick { .. } | What::Note(_));
+        let of_cpu = matches!(
+            what,
+            What::Idle
+                | What::Busy
+                | What::Offline
+                | What::Online
+                | What::Kick { .. }
+                | What::Note(_)
+        );
         Observed { at, cpu, task: (!of_cpu).then_some(TaskId(task)), what }
     }
 
@@ -263,6 +323,7 @@ pub(crate) mod testing {
 mod tests {
     use super::testing::{allowed, event};
     use super::*;
+    use crate::dsq::DsqRef;
 
     const STOP: What = What::Stop { runnable: true };
     const REST: What = What::Stop { runnable: false };
@@ -334,6 +395,34 @@ mod tests {
     fn who_never_runs_is_seen_in_the_waits() {
         let figures = figures(0, [(10, 0, 2, What::Wake)], 1_000);
         assert_eq!(of(&figures, "").waits.max_ns(), Some(990));
+    }
+
+    #[test]
+    fn time_in_which_cpu_max_keeps_a_task_off_is_no_wait() {
+        let queue = DsqRef::Throttled;
+        let events = [
+            (10, 0, 0, What::Wake),
+            (15, 0, 0, What::Insert(queue)),
+            (95, 0, 0, What::Remove(queue)),
+            (98, 0, 0, What::Start),
+            (100, 0, 0, STOP),
+            (100, 0, 0, What::Insert(queue)),
+        ];
+        let figures = figures(0, events, 150);
+        let web = of(&figures, "web");
+        assert_eq!((web.throttled_ns, web.cpu_ns), (80 + 50, 2));
+        assert_eq!((web.waits.count(), web.waits.sum_ns(), web.waits.max_ns()), (2, 8, Some(8)));
+    }
+
+    #[test]
+    fn time_of_cpus_that_are_off_line_is_not_there() {
+        let cpu = |at, what| Observed { at, cpu: 1, task: None, what };
+        let mut figures = Figures::new(Machine::new(2, 1, 1, false).unwrap(), 100);
+        figures.observe(&cpu(50, What::Offline));
+        figures.observe(&cpu(150, What::Online));
+        figures.observe(&cpu(180, What::Offline));
+        figures.finish(200);
+        assert_eq!((figures.window_ns(), figures.capacity_ns()), (100, 130));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Cgroups, for scenarios that act on them: they are made, removed and written to.
 
 use super::{Kernel, May};
-use crate::abi::{Cgroup, CgroupInitArgs, CssSet, NO_QUOTA};
+use crate::abi::{Cgroup, CssSet, NO_QUOTA};
 use crate::callbacks::Callback;
 use crate::load::Class;
 use crate::task::TaskId;
@@ -37,12 +37,7 @@ impl Kernel {
         for cgroup in self.cgroups.take_new() {
             let (id, above) = unsafe { (*cgroup).id_and_above() };
             self.observe(0, None, What::Cgroup { id, above });
-            let mut args = CgroupInitArgs {
-                weight: 100,
-                bw_period_us: 100_000,
-                bw_quota_us: NO_QUOTA,
-                bw_burst_us: 0,
-            };
+            let mut args = self.cgroup_init_args(cgroup);
             let args = [cgroup as u64, std::ptr::from_mut(&mut args) as u64, 0];
             let said =
                 self.call(self.ops.cgroup_init, Callback::CgroupInit, 0, May::Sleep, args) as i32;
@@ -55,15 +50,16 @@ impl Kernel {
     /// Writes `cpu.max` of a cgroup, and `cpu.max.burst`; no quota means "max".
     pub fn set_cgroup_max(&mut self, path: &str, period_us: u64, quota_us: u64, burst_us: u64) {
         let id = self.cgroup_id(path);
-        let quota = (quota_us != NO_QUOTA).then_some(Quota {
+        let quota = (quota_us != NO_QUOTA).then(|| Quota {
             quota_ns: quota_us * 1_000,
             period_ns: period_us * 1_000,
             burst_ns: burst_us * 1_000,
         });
         self.observe(0, None, What::Limit { cgroup: id, quota });
-        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
+        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp };
+        self.fair_set_cgroup_max(cgroup, quota);
         let callback = self.ops.cgroup_set_bandwidth;
-        let args = [cgroup, period_us, quota_us, burst_us];
+        let args = [cgroup as u64, period_us, quota_us, burst_us];
         self.call(callback, Callback::CgroupSetBandwidth, 0, May::Look, args);
     }
 
@@ -74,6 +70,7 @@ impl Kernel {
         let (id, css_set) = (self.cgroup_id(path), self.css_set(path));
         self.observe(self.tasks[task.0].cpu, Some(task), What::Member(id));
         self.tasks[task.0].c_mut().cgroups = css_set;
+        self.fair_moved(task);
         self.tell_of_move(task, path);
     }
 
@@ -100,15 +97,17 @@ impl Kernel {
 
     /// Writes `cpu.idle` of a cgroup.
     pub fn set_cgroup_idle(&mut self, path: &str, idle: bool) {
-        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
+        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp };
+        self.fair_set_cgroup_idle(cgroup, idle);
         let callback = self.ops.cgroup_set_idle;
-        self.call(callback, Callback::CgroupSetIdle, 0, May::Look, [cgroup, idle.into(), 0]);
+        self.call(callback, Callback::CgroupSetIdle, 0, May::Look, [cgroup as u64, idle.into(), 0]);
     }
 
     /// Writes `cpu.weight` of a cgroup.
     pub fn set_cgroup_weight(&mut self, path: &str, weight: u32) {
-        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
+        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp };
+        self.fair_set_cgroup_weight(cgroup, weight);
         let callback = self.ops.cgroup_set_weight;
-        self.call(callback, Callback::CgroupSetWeight, 0, May::Look, [cgroup, weight.into(), 0]);
+        self.call(callback, Callback::CgroupSetWeight, 0, May::Look, [cgroup as u64, weight.into(), 0]);
     }
 }

@@ -5,6 +5,7 @@ mod behaviour;
 mod cgroups;
 mod digests;
 mod fair;
+mod fair_cgroups;
 mod faults;
 mod files;
 mod fuzz;

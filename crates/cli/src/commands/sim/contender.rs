@@ -240,14 +240,13 @@ impl Contender {
     /// Refuses a scenario that tells nothing under it.
     ///
     /// # Errors
-    /// `Unsupported`, under the fair class, if it says something of cgroups.
+    /// `Unsupported`, under the fair class, if its events change lanes.
     pub fn check(&self, bed: &Bed) -> Result<()> {
         if self.root != EEVDF || !bed.file.needs_program() {
             return Ok(());
         }
         let attempt = format!("simulate '{}' under {EEVDF}", bed.file.name);
-        let cause =
-            "it says something of cgroups or lanes, and the model of the fair class has none";
+        let cause = "its events change lanes, and the fair class has none";
         Err(Error::new(Kind::Unsupported, attempt, cause)
             .remedy(format!("compare {}", POLICIES.join(", "))))
     }
