@@ -19,6 +19,61 @@ pub fn generation_of(queue: u64) -> Option<u64> {
     Some(queue >> 16).filter(|generation| *generation != 0)
 }
 
+/// Something of each lane, by its generation. There are few of them, and one comes and goes
+/// with each task that is queued where nobody else is.
+pub struct ByLane<T>(Vec<(u64, T)>);
+
+impl<T> Default for ByLane<T> {
+    fn default() -> Self {
+        ByLane(Vec::new())
+    }
+}
+
+impl<T> ByLane<T> {
+    fn place(&self, generation: u64) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&generation, |(of, _)| *of)
+    }
+
+    /// What there is of a lane.
+    pub fn get(&self, generation: u64) -> Option<&T> {
+        self.place(generation).ok().map(|at| &self.0[at].1)
+    }
+
+    /// The same, to change.
+    pub fn get_mut(&mut self, generation: u64) -> Option<&mut T> {
+        self.place(generation).ok().map(|at| &mut self.0[at].1)
+    }
+
+    /// The same, and `value` where there is none yet.
+    pub fn or_insert(&mut self, generation: u64, value: T) -> &mut T {
+        let at = self.place(generation).unwrap_or_else(|at| {
+            self.0.insert(at, (generation, value));
+            at
+        });
+        &mut self.0[at].1
+    }
+
+    /// Takes it out.
+    pub fn remove(&mut self, generation: u64) -> Option<T> {
+        self.place(generation).ok().map(|at| self.0.remove(at).1)
+    }
+
+    /// Keeps those alone of which that holds.
+    pub fn retain(&mut self, keep: impl Fn(u64, &T) -> bool) {
+        self.0.retain(|(of, value)| keep(*of, value));
+    }
+
+    /// All of them, by ascending generations.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+        self.0.iter().map(|(of, value)| (*of, value))
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
 #[derive(Default)]
 pub struct Picture {
     /// The cgroup above each; none for those that are not there, too.
@@ -27,8 +82,8 @@ pub struct Picture {
     assigned: Dense<u32>,
     /// The cgroup of each task.
     members: Dense<Option<u64>>,
-    /// How many tasks stand in the queues of each lane, by its generation, ascending.
-    queued: Vec<(u64, usize)>,
+    /// How many tasks stand in the queues of each lane.
+    queued: ByLane<usize>,
     pub lanes: Rc<[LaneSeen]>,
     /// The place among the lanes of the one that tasks of a cgroup have to come through, where
     /// somebody has asked since lanes, cgroups or assignments changed.
@@ -56,20 +111,18 @@ impl Picture {
             }
             (What::Insert(DsqRef::User(queue)), _) => {
                 if let Some(generation) = generation_of(*queue) {
-                    match self.place(generation) {
-                        Ok(at) => self.queued[at].1 += 1,
-                        Err(at) => self.queued.insert(at, (generation, 1)),
-                    }
+                    *self.queued.or_insert(generation, 0) += 1;
                 }
             }
             (What::Remove(DsqRef::User(queue)), _) => {
-                if let Some(at) = generation_of(*queue).and_then(|of| self.place(of).ok()) {
-                    self.queued[at].1 -= 1;
+                let lane = generation_of(*queue).and_then(|of| self.queued.get_mut(of));
+                if let Some(tasks) = lane {
+                    *tasks -= 1;
                 }
             }
             (What::Lanes(lanes), _) => {
                 self.lanes = lanes.clone();
-                self.queued.retain(|(of, n)| *n > 0 || lanes.iter().any(|l| l.generation == *of));
+                self.queued.retain(|of, n| *n > 0 || lanes.iter().any(|l| l.generation == of));
                 self.due.get_mut().clear();
             }
             (What::Detached, _) => {
@@ -79,11 +132,6 @@ impl Picture {
             }
             _ => {}
         }
-    }
-
-    /// Where a lane's tasks are counted, or would be.
-    fn place(&self, generation: u64) -> Result<usize, usize> {
-        self.queued.binary_search_by_key(&generation, |(of, _)| *of)
     }
 
     /// The cgroup itself, the one above it, and so on to the root.
@@ -103,7 +151,7 @@ impl Picture {
 
     /// How many tasks stand in the queues of the lane of that generation.
     pub fn queued(&self, generation: u64) -> usize {
-        self.place(generation).map_or(0, |at| self.queued[at].1)
+        self.queued.get(generation).copied().unwrap_or(0)
     }
 
     pub fn lane(&self, generation: u64) -> Option<&LaneSeen> {

@@ -1,11 +1,10 @@
-use super::picture::{Picture, generation_of};
+use super::picture::{ByLane, Picture, generation_of};
 use super::{Checker, ms};
 use crate::dense::Dense;
 use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
 use crate::metasched::{LAZY, LaneState, POLICIES};
 use crate::trace::{Observed, What};
-use std::collections::BTreeMap;
 
 /// `SWEEP_NS`, `URGENT_SWEEPS` and `QUARANTINE_SWEEPS` of `meta/sweep.bpf.h`.
 const SWEEP_NS: u64 = 4_000_000;
@@ -34,11 +33,11 @@ pub struct LanesServed {
     apps_since: Option<u64>,
     /// Lanes with queued work, by generation: since when they were not served, and how many
     /// generations had been given out by then.
-    unserved: BTreeMap<u64, (u64, u64)>,
+    unserved: ByLane<(u64, u64)>,
     /// The lane, by generation, in whose queue a task stood last; 0: none.
     came_through: Dense<u64>,
     /// How many tasks of each lane run: a policy may let one go on without queueing it.
-    running: BTreeMap<u64, usize>,
+    running: ByLane<usize>,
     newest: u64,
     /// Up to then no lane can have waited for too long.
     look_at: u64,
@@ -51,9 +50,9 @@ impl LanesServed {
             tick_ns,
             picture: Picture::default(),
             apps_since: None,
-            unserved: BTreeMap::new(),
+            unserved: ByLane::default(),
             came_through: Dense::default(),
-            running: BTreeMap::new(),
+            running: ByLane::default(),
             newest: 0,
             look_at: 0,
         }
@@ -69,7 +68,7 @@ impl LanesServed {
         };
         // What is not served from now on, or runs, has all of that time.
         let mut look_at = now + URGENT_NS;
-        for (generation, (since, newest)) in &self.unserved {
+        for (generation, (since, newest)) in self.unserved.iter() {
             if self.running.get(generation).is_some_and(|tasks| *tasks > 0) {
                 continue;
             }
@@ -81,7 +80,7 @@ impl LanesServed {
                 return Err(format!(
                     "lane {generation} has {} tasks queued and was not served for {}; the bound \
                      is {}",
-                    self.picture.queued(*generation),
+                    self.picture.queued(generation),
                     ms(now - since),
                     ms(bound)
                 ));
@@ -121,27 +120,27 @@ impl Checker for LanesServed {
             (What::Insert(DsqRef::User(queue)), Some(task)) => {
                 if let Some(generation) = generation_of(*queue) {
                     *self.came_through.at(task.0) = generation;
-                    self.unserved.entry(generation).or_insert((event.at, self.newest));
+                    self.unserved.or_insert(generation, (event.at, self.newest));
                 }
             }
             (What::Remove(DsqRef::User(queue)), _) => {
                 let Some(generation) = generation_of(*queue) else { return said };
                 if self.picture.queued(generation) == 0 {
-                    self.unserved.remove(&generation);
+                    self.unserved.remove(generation);
                 }
             }
             (What::Start, Some(task)) => {
                 let lane = self.came_through.get(task.0);
                 if lane != 0 {
-                    *self.running.entry(lane).or_default() += 1;
+                    *self.running.or_insert(lane, 0) += 1;
                 }
             }
             (What::Stop { .. }, Some(task)) => {
                 let lane = self.came_through.get(task.0);
-                if let Some(tasks) = self.running.get_mut(&lane) {
+                if let Some(tasks) = self.running.get_mut(lane) {
                     *tasks -= 1;
                 }
-                if let Some(unserved) = self.unserved.get_mut(&lane) {
+                if let Some(unserved) = self.unserved.get_mut(lane) {
                     *unserved = (event.at, self.newest);
                 }
             }
@@ -173,10 +172,10 @@ pub struct Quarantined {
     picture: Picture,
     apps_since: Option<u64>,
     /// Since when lanes, by generation, have had work throughout.
-    busy_since: BTreeMap<u64, u64>,
+    busy_since: ByLane<u64>,
     /// Those that have none, and since when: one whose last task takes the place of another
     /// has work again at the same moment.
-    empty_since: BTreeMap<u64, u64>,
+    empty_since: ByLane<u64>,
     /// Whether a lane has a policy that does not dispatch.
     lazy: bool,
 }
@@ -208,9 +207,9 @@ impl Checker for Quarantined {
             }
             What::Insert(DsqRef::User(queue)) => {
                 let Some(generation) = generation_of(queue) else { return said };
-                let emptied = self.empty_since.remove(&generation);
+                let emptied = self.empty_since.remove(generation);
                 if emptied.is_none_or(|at| at < event.at) {
-                    let since = self.busy_since.entry(generation).or_insert(event.at);
+                    let since = self.busy_since.or_insert(generation, event.at);
                     if emptied.is_some() {
                         *since = event.at;
                     }
@@ -220,7 +219,7 @@ impl Checker for Quarantined {
                 if let Some(generation) = generation_of(queue)
                     && self.picture.queued(generation) == 0
                 {
-                    self.empty_since.insert(generation, event.at);
+                    *self.empty_since.or_insert(generation, event.at) = event.at;
                 }
             }
             // Lanes of another program may have the same generations.
@@ -238,10 +237,10 @@ impl Checker for Quarantined {
     fn finish(&mut self, now: u64) -> Result<(), String> {
         let Some(apps_since) = self.apps_since.filter(|_| self.lazy) else { return Ok(()) };
         for lane in self.picture.lanes.iter() {
-            let Some(since) = self.busy_since.get(&lane.generation) else { continue };
+            let Some(since) = self.busy_since.get(lane.generation) else { continue };
             let asked = matches!(lane.state, LaneState::App | LaneState::Root);
             let busy = now - (*since).max(apps_since);
-            let queued = !self.empty_since.contains_key(&lane.generation);
+            let queued = self.empty_since.get(lane.generation).is_none();
             let lazy = lane.policy == LAZY_POLICY;
             if lazy && asked && !lane.quarantined && queued && busy > QUARANTINE_NS {
                 return Err(format!(
