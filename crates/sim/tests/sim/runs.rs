@@ -1,6 +1,7 @@
 //! What every run promises: the same seed gives the same bytes, and time passes
 //! much faster than on a real machine.
 
+use metasched_sim::metasched::{assign, lanes, scenario, set_app};
 use metasched_sim::{Costs, Machine, Scenario, TaskSpec, between, metasched, ms, policy, us};
 
 fn busy_machine(name: &str, cpus: usize, seed: u64) -> Scenario {
@@ -77,4 +78,53 @@ fn simulated_time_passes_faster_than_real_time() {
         );
         assert!(outcome.speed() > SLOWEST, "{name}: {:.1}", outcome.speed());
     }
+}
+
+#[test]
+fn thousands_of_tasks_in_hundreds_of_cgroups_run_on_as_many_lanes_as_there_can_be() {
+    const LANES: usize = 63;
+    const CGROUPS: usize = 512;
+    let outcome = scenario("the big case in small", "vtime")
+        .machine(Machine::new(64, 4, 2, true).unwrap())
+        .at(0, |kernel| {
+            for app in 1..LANES {
+                set_app(kernel, app as u32, metasched::POLICIES[app % 2], 100);
+                assign(kernel, &format!("app{app}"), app as u32);
+            }
+        })
+        .tasks(5_000, |i| {
+            let spec = match i % 50 {
+                0 => TaskSpec::hog(format!("hog {i}")),
+                _ => TaskSpec::named(format!("sleeper {i}"))
+                    .run(between(us(200), ms(1)))
+                    .sleep(between(ms(50), ms(200)))
+                    .for_ever(),
+            };
+            let cgroup = i % CGROUPS;
+            spec.in_cgroup(format!("app{}/{cgroup}", cgroup % LANES)).arrives(us(10) * i as u64)
+        })
+        .at(ms(300), |kernel| {
+            let served = lanes(kernel).iter().filter(|lane| lane.runtime_ns > 0).count();
+            if served < LANES {
+                kernel.fail("expectation", format!("only {served} lanes ran anything"));
+            }
+        })
+        .run_for(ms(301))
+        .pass();
+    let ran = outcome.all().filter(|(_, figures)| figures.ran_ns > 0).count();
+    assert_eq!(ran, 5_000, "tasks ran");
+}
+
+/// As many as a scheduler could never have to look at at one instant.
+const AT_ONCE: usize = 120_000;
+
+#[test]
+fn any_number_of_tasks_may_come_at_one_instant() {
+    let outcome = Scenario::eevdf("they come at once")
+        .cpus(64)
+        .tasks(AT_ONCE, |i| TaskSpec::named(format!("task {i}")))
+        .waits_at_most(ms(60_000))
+        .run_for(ms(1))
+        .pass();
+    assert!(outcome.events > AT_ONCE as u64);
 }
