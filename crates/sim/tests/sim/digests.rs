@@ -36,9 +36,6 @@ const PINNED: &[(&str, &str)] = &[
     ("random run 1", "2726194ce5c4771e"),
     ("random run 2", "9b734851f151c0a8"),
     ("random run 3", "c7a2aca4d680f34a"),
-    ("random run 4", "58dd5773b86b18b6"),
-    ("random run 5", "351f35cebbefa744"),
-    ("random run 6", "292b7d1f49758664"),
 ];
 
 /// Everything that a run says.
@@ -183,7 +180,7 @@ fn runs() -> Vec<(String, Scenario, Machine)> {
         let run = busy(Scenario::of(format!("planted fault {ops}"), FAULTS, ops), 2);
         add(&format!("the fault {ops}"), run.run_for(ms(4_000)), Machine::cpus(2));
     }
-    for seed in 1..=6 {
+    for seed in 1..=3 {
         let case = fuzz::generate(seed);
         let machine = Machine::cpus(case.machine.cpus);
         runs.push((format!("random run {seed}"), fuzz::scenario(&case), machine));
