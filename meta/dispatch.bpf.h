@@ -238,6 +238,16 @@ static __always_inline bool rotation_is_due(struct cpu_ctx *here)
 	return true;
 }
 
+/*
+ * Kernel threads that wait for any CPU come before all lanes; but after one that would go on,
+ * lanes come first, if they have work for this CPU: some compress or encrypt for seconds.
+ */
+static __always_inline bool serve_kthreads(struct cpu_ctx *here)
+{
+	here->kthread_chosen = scx_bpf_dsq_move_to_local(KTHREADS_DSQ);
+	return here->kthread_chosen;
+}
+
 /* Several lanes are served: tries them in their order until one gives a task. */
 static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 root)
 {
@@ -246,9 +256,16 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 	bool in_turn = true, drains = false;
 	u32 i, best, prev_slot = LANES_MAX;
 	u64 left = candidate_lanes(root), late;
+	bool after_kthread = false;
 	struct meta_lane *l;
 	u64 vtime;
 
+	if (here && root & ROOT_LANES) {
+		after_kthread = here->kthread_chosen && goes_on;
+		here->kthread_chosen = 0;
+		if (!after_kthread && serve_kthreads(here))
+			return;
+	}
 	if (here && prev && goes_on) {
 		l = lane_running(here, prev);
 		if (l)
@@ -299,6 +316,8 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 			drains |= l->state == LANE_DRAINING;
 		}
 	}
+	if (here && after_kthread && serve_kthreads(here))
+		return;
 	/* Nobody else wants this CPU; if its lane is known, that one was replaced. */
 	if (prev && goes_on) {
 		if (here && (root & ROOT_LANES || READ_ONCE(resting)))

@@ -89,6 +89,6 @@ pub(crate) mod testing {
 
     pub fn arrive(cpus: &[usize]) -> What {
         let allowed = Rc::new(cpus.iter().copied().collect::<CpuMask>());
-        What::Arrive { weight: 100, allowed }
+        What::Arrive { weight: 100, allowed, kthread: false }
     }
 }

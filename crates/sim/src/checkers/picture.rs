@@ -5,11 +5,13 @@ use crate::dsq::DsqRef;
 use crate::metasched::{LaneSeen, LaneState};
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// The queue of tasks whose cgroups are throttled: `PARKED_DSQ` of `meta/limits.bpf.h`.
 pub const PARKED: u64 = 1;
+/// The queue of kernel threads that any CPU may take: `KTHREADS_DSQ` of `meta/lanes.bpf.h`.
+pub const KTHREADS: u64 = 2;
 
 /// The generation of the lane that a queue belongs to, by `make_dsq_id()` of
 /// `bpf/sched.bpf.h`; none where the queue is no lane's.
@@ -22,6 +24,7 @@ pub struct Picture {
     above: BTreeMap<u64, Option<u64>>,
     assigned: BTreeMap<u64, u32>,
     members: BTreeMap<TaskId, u64>,
+    kthreads: BTreeSet<TaskId>,
     /// How many tasks stand in the queues of each lane, by its generation.
     queued: BTreeMap<u64, usize>,
     pub lanes: Rc<[LaneSeen]>,
@@ -32,6 +35,9 @@ impl Picture {
         match (&event.what, event.task) {
             (What::Cgroup { id, above }, _) => {
                 self.above.insert(*id, *above);
+            }
+            (What::Arrive { kthread: true, .. }, Some(task)) => {
+                self.kthreads.insert(task);
             }
             (What::Member(cgroup), Some(task)) => {
                 self.members.insert(task, *cgroup);
@@ -68,6 +74,10 @@ impl Picture {
     /// The cgroup itself, the one above it, and so on to the root.
     pub fn line(&self, cgroup: u64) -> impl Iterator<Item = u64> + '_ {
         std::iter::successors(Some(cgroup), |id| self.above.get(id).copied().flatten())
+    }
+
+    pub fn is_kthread(&self, task: TaskId) -> bool {
+        self.kthreads.contains(&task)
     }
 
     pub fn cgroup_of(&self, task: TaskId) -> Option<u64> {
