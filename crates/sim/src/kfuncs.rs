@@ -11,6 +11,7 @@ use crate::kernel::{Buffered, Kernel, May};
 use crate::maps::{Here, MapType};
 use crate::task::{OpsState, TaskId};
 use crate::trace::What;
+use crate::trap::trapped;
 use metasched_base::{Error, Kind, Result};
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
@@ -62,6 +63,7 @@ pub struct Host {
     map_delete: extern "C" fn(K, K, u32, u32, *const u8) -> i64,
     task_storage: extern "C" fn(K, K, u32, P, u64) -> K,
     task_storage_delete: extern "C" fn(K, K, P) -> i64,
+    trapped: extern "C" fn(K, u64, u64),
 }
 
 impl Host {
@@ -127,6 +129,7 @@ const TABLE: Host = Host {
     map_delete,
     task_storage,
     task_storage_delete,
+    trapped,
 };
 
 /// The kernel behind the pointer. It is borrowed by the callback that calls us,
@@ -154,7 +157,11 @@ impl Kernel {
     }
 
     pub(crate) fn valid_enq_flags(&mut self, flags: u64) -> bool {
-        let valid = flags & (scx::ENQ_INTERNAL_MASK | scx::ENQ_IMMED) == 0;
+        if flags & scx::ENQ_IMMED != 0 {
+            self.fail("refused", "SCX_ENQ_IMMED is not modelled, and means nothing before 7.1");
+            return false;
+        }
+        let valid = flags & scx::ENQ_INTERNAL_MASK == 0;
         if !valid {
             self.scx_error(format!("invalid enq_flags {flags:#x}"));
         }
@@ -557,11 +564,11 @@ extern "C" fn task_storage(k: K, map: K, value_size: u32, p: P, flags: u64) -> K
         None if flags & 1 == 0 || task.dead => return ptr::null_mut(),
         None => {
             let words = value_size.div_ceil(8) as usize;
-            task.storage.push((map as usize, vec![0; words].into()));
+            task.storage.push((map as usize, kernel.maps.memory.value(words)));
             task.storage.len() - 1
         }
     };
-    task.storage[at].1.as_mut_ptr().cast()
+    task.storage[at].1.words_mut().as_mut_ptr().cast()
 }
 
 extern "C" fn task_storage_delete(k: K, map: K, p: P) -> i64 {
@@ -572,6 +579,6 @@ extern "C" fn task_storage_delete(k: K, map: K, p: P) -> i64 {
         return i64::from(-ENOENT);
     };
     let (_, value) = storage.swap_remove(at);
-    kernel.maps.retire(value);
+    kernel.maps.memory.delete(map, value);
     0
 }

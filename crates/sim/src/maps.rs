@@ -1,6 +1,6 @@
-//! BPF maps. Their values live at fixed addresses for the whole run, as the
-//! verifier lets a policy assume for as long as it holds RCU.
+//! BPF maps. What becomes of the memory of deleted values is in `memory.rs`.
 
+use crate::memory::{Memory, Value};
 use std::collections::HashMap;
 use std::ffi::c_void;
 
@@ -59,14 +59,13 @@ pub struct Here {
 }
 
 /// The values of a map by key; those of all CPUs side by side.
-type Values = HashMap<Box<[u8]>, Box<[u64]>>;
+type Values = HashMap<Box<[u8]>, Value>;
 
 /// Every map of one kernel, by the address of its definition.
 #[derive(Default)]
 pub struct Maps {
     maps: HashMap<usize, Values>,
-    /// Values that were deleted: whoever holds RCU may still look at them.
-    retired: Vec<Box<[u64]>>,
+    pub(crate) memory: Memory,
 }
 
 impl Maps {
@@ -78,11 +77,12 @@ impl Maps {
             if !of.is_array() || index >= of.max_entries {
                 return std::ptr::null_mut();
             }
-            values.insert(key.into(), of.zeroed(here.cpus));
+            // Of an array none is ever deleted.
+            values.insert(key.into(), Value::Heap(vec![0; of.all_words(here.cpus)].into()));
         }
         let value = values.get_mut(key).expect("just made sure");
         let first = if of.is_per_cpu() { here.cpu * of.words() } else { 0 };
-        value[first..].as_mut_ptr().cast()
+        value.words_mut()[first..].as_mut_ptr().cast()
     }
 
     /// Writes a value; 0, or an error as the system call gives it. A new key of a
@@ -108,9 +108,9 @@ impl Maps {
             if of.is_array() || values.len() >= of.max_entries as usize {
                 return -E2BIG;
             }
-            values.insert(key.into(), of.zeroed(here.cpus));
+            values.insert(key.into(), self.memory.value(of.all_words(here.cpus)));
         }
-        let value = values.get_mut(key).expect("just made sure");
+        let value = values.get_mut(key).expect("just made sure").words_mut();
         let copies = if !of.is_per_cpu() {
             0..1
         } else if there {
@@ -129,7 +129,7 @@ impl Maps {
     pub fn delete(&mut self, map: *mut c_void, key: &[u8]) -> i64 {
         match self.maps.get_mut(&(map as usize)).and_then(|values| values.remove(key)) {
             Some(value) => {
-                self.retire(value);
+                self.memory.delete(map, value);
                 0
             }
             None => -ENOENT,
@@ -139,19 +139,19 @@ impl Maps {
     /// The value of a key as user space sees it: those of all CPUs side by side. None if
     /// nobody has looked it up yet.
     pub fn words(&mut self, map: *mut c_void, key: &[u8]) -> Option<&mut [u64]> {
-        self.maps.get_mut(&(map as usize))?.get_mut(key).map(|value| &mut **value)
+        self.maps.get_mut(&(map as usize))?.get_mut(key).map(Value::words_mut)
     }
 
-    /// Keeps the memory of a deleted value.
-    pub fn retire(&mut self, value: Box<[u64]>) {
-        self.retired.push(value);
+    /// The map of whose deleted values that address is part, by its definition's address.
+    pub fn deleted_of(&self, address: u64) -> Option<usize> {
+        self.memory.deleted_of(address as usize)
     }
 }
 
 impl MapType {
-    fn zeroed(&self, cpus: usize) -> Box<[u64]> {
+    fn all_words(&self, cpus: usize) -> usize {
         let copies = if self.is_per_cpu() { cpus } else { 1 };
-        vec![0; self.words() * copies].into()
+        self.words() * copies
     }
 }
 
