@@ -1,11 +1,38 @@
 //! The cgroup hierarchy, as far as a policy sees it: ids, levels and ancestors.
 
-use crate::abi::{Cgroup, CssSet, KernfsNode, MAX_CGROUP_DEPTH};
+use crate::abi::{Cgroup, CssSet, KernfsNode, MAX_CGROUP_DEPTH, NO_QUOTA};
+use crate::trace::Quota;
 use std::collections::BTreeMap;
 use std::ptr;
 
 /// The kernel gives the root of the hierarchy the inode 1.
 const ROOT_ID: u64 = 1;
+
+/// What a program that comes hears of a cgroup: its files keep it, whoever schedules.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    pub(crate) weight: u32,
+    pub(crate) period_us: u64,
+    pub(crate) quota_us: u64,
+    pub(crate) burst_us: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { weight: 100, period_us: 100_000, quota_us: NO_QUOTA, burst_us: 0 }
+    }
+}
+
+impl Settings {
+    /// `cpu.max`, unless it says "max".
+    pub(crate) fn quota(&self) -> Option<Quota> {
+        (self.quota_us != NO_QUOTA).then(|| Quota {
+            quota_ns: self.quota_us * 1_000,
+            period_ns: self.period_us * 1_000,
+            burst_ns: self.burst_us * 1_000,
+        })
+    }
+}
 
 /// All cgroups of a run, by path; the root's is the empty one. Each stays where it is
 /// in memory until the run ends, since programs hold pointers into it.
@@ -16,12 +43,19 @@ pub(crate) struct Cgroups {
     new: Vec<*mut Cgroup>,
     /// Those that were removed.
     gone: Vec<*mut CssSet>,
+    /// By their ids, where they are not as at first.
+    settings: BTreeMap<u64, Settings>,
 }
 
 impl Cgroups {
     pub(crate) fn new() -> Self {
-        let mut cgroups =
-            Cgroups { by_path: BTreeMap::new(), ids: ROOT_ID, new: Vec::new(), gone: Vec::new() };
+        let mut cgroups = Cgroups {
+            by_path: BTreeMap::new(),
+            ids: ROOT_ID,
+            new: Vec::new(),
+            gone: Vec::new(),
+            settings: BTreeMap::new(),
+        };
         cgroups.make("", ptr::null_mut());
         cgroups
     }
@@ -56,6 +90,15 @@ impl Cgroups {
         self.by_path.insert(path.to_owned(), css_set);
         self.new.push(cgroup);
         css_set
+    }
+
+    /// What the files of the cgroup of that id say.
+    pub(crate) fn settings(&self, id: u64) -> Settings {
+        self.settings.get(&id).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn settings_mut(&mut self, id: u64) -> &mut Settings {
+        self.settings.entry(id).or_default()
     }
 
     /// All of them, children before their parents.

@@ -2,8 +2,8 @@
 //! class does with them is in `waking.rs`, `enqueue.rs` and `schedule.rs`, what
 //! policies may call in `kfuncs.rs`.
 
-use crate::abi::{Cgroup, CgroupInitArgs, CpuMask, CssSet, NO_QUOTA, Ops, scx};
-use crate::cgroups::Cgroups;
+use crate::abi::{Cgroup, CgroupInitArgs, CpuMask, CssSet, Ops, scx};
+use crate::cgroups::{Cgroups, Settings};
 use crate::checkers::Checker;
 use crate::costs::Charged;
 use crate::dsq::Dsq;
@@ -183,6 +183,8 @@ pub struct Kernel {
     pub(crate) dispatched: Vec<Buffered>,
     pub(crate) moved: usize,
     pub(crate) deferred: Vec<TaskId>,
+    /// Queues whose tasks are to be enqueued anew.
+    pub(crate) reenqueued: Vec<u64>,
     pub(crate) maps: Maps,
     pub(crate) dsq_iters: Vec<DsqIter>,
     events: BinaryHeap<Scheduled>,
@@ -262,6 +264,7 @@ impl Kernel {
             dispatched: Vec::new(),
             moved: 0,
             deferred: Vec::new(),
+            reenqueued: Vec::new(),
             maps: Maps::default(),
             dsq_iters: Vec::new(),
             events: BinaryHeap::new(),
@@ -283,6 +286,11 @@ impl Kernel {
     /// Adds a checker; it sees what happens from now on.
     pub fn check(&mut self, checker: Box<dyn Checker>) {
         self.checkers.push(checker);
+    }
+
+    /// Whether a checker of that name is there.
+    pub(crate) fn checks(&self, name: &str) -> bool {
+        self.checkers.iter().any(|checker| checker.name() == name)
     }
 
     /// Adds a reader; it sees what happens from now on.
@@ -716,6 +724,11 @@ impl Kernel {
         self.cgroups.bottom_up()
     }
 
+    /// The quota of a cgroup, if it has one.
+    pub(crate) fn quota_of(&self, cgroup: u64) -> Option<Quota> {
+        self.cgroups.settings(cgroup).quota()
+    }
+
     pub(crate) fn cgroups_are_new(&mut self) {
         self.cgroups.all_are_new();
     }
@@ -728,11 +741,12 @@ impl Kernel {
         for cgroup in self.cgroups.take_new() {
             let (id, above) = unsafe { (*cgroup).id_and_above() };
             self.observe(0, None, What::Cgroup { id, above });
+            let Settings { weight, period_us, quota_us, burst_us } = self.cgroups.settings(id);
             let mut args = CgroupInitArgs {
-                weight: 100,
-                bw_period_us: 100_000,
-                bw_quota_us: NO_QUOTA,
-                bw_burst_us: 0,
+                weight,
+                bw_period_us: period_us,
+                bw_quota_us: quota_us,
+                bw_burst_us: burst_us,
             };
             let args = [cgroup as u64, std::ptr::from_mut(&mut args) as u64, 0];
             let said = self.call(self.ops.cgroup_init, "cgroup_init", 0, May::Sleep, args) as i32;
@@ -745,12 +759,10 @@ impl Kernel {
     /// Writes `cpu.max` of a cgroup, and `cpu.max.burst`; no quota means "max".
     pub fn set_cgroup_max(&mut self, path: &str, period_us: u64, quota_us: u64, burst_us: u64) {
         let id = self.cgroup_id(path);
-        let quota = (quota_us != NO_QUOTA).then_some(Quota {
-            quota_ns: quota_us * 1_000,
-            period_ns: period_us * 1_000,
-            burst_ns: burst_us * 1_000,
-        });
+        let quota = Settings { period_us, quota_us, burst_us, weight: 100 }.quota();
         self.observe(0, None, What::Limit { cgroup: id, quota });
+        let settings = self.cgroups.settings_mut(id);
+        *settings = Settings { period_us, quota_us, burst_us, ..*settings };
         let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
         let callback = self.ops.cgroup_set_bandwidth;
         let args = [cgroup, period_us, quota_us, burst_us];
@@ -805,6 +817,8 @@ impl Kernel {
     /// Writes `cpu.weight` of a cgroup.
     pub fn set_cgroup_weight(&mut self, path: &str, weight: u32) {
         let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
+        let id = self.cgroup_id(path);
+        self.cgroups.settings_mut(id).weight = weight;
         let callback = self.ops.cgroup_set_weight;
         self.call(callback, "cgroup_set_weight", 0, May::Look, [cgroup, weight.into(), 0]);
     }

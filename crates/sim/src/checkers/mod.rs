@@ -17,7 +17,6 @@ pub use affinity::AffinityKept;
 pub use lane_shares::LaneShares;
 pub use lanes::{DeadLanesEmpty, LanesDrained, OneLanePerTask};
 pub use order::CallbacksInOrder;
-pub use picture::PARKED;
 pub use quota::QuotaKept;
 pub use served::{LanesServed, Quarantined};
 pub use shares::{Shares, SharesNearWeights};
@@ -44,6 +43,18 @@ pub trait Checker {
     fn finish(&mut self, _now: u64) -> Result<(), String> {
         Ok(())
     }
+}
+
+/// What level 1 promises besides, on a machine with so long between ticks, ns.
+pub fn of_level1(tick_ns: u64) -> Vec<Box<dyn Checker>> {
+    vec![
+        Box::<OneLanePerTask>::default(),
+        Box::<DeadLanesEmpty>::default(),
+        Box::new(LanesDrained::new(tick_ns)),
+        Box::new(LanesServed::new(tick_ns)),
+        Box::<Quarantined>::default(),
+        Box::new(QuotaKept::new(tick_ns)),
+    ]
 }
 
 /// A span of time as a person reads it.

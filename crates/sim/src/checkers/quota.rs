@@ -17,13 +17,17 @@ pub struct QuotaKept {
     /// What runs: since when it is not yet counted.
     running: BTreeMap<TaskId, u64>,
     limits: BTreeMap<u64, Limited>,
-    /// Nobody keeps limits any more.
-    detached: bool,
+    /// What the files of cgroups say, also while nobody keeps it.
+    written: BTreeMap<u64, Quota>,
+    /// Level 1 is asked, and keeps limits.
+    kept: bool,
 }
 
 struct Limited {
     quota: Quota,
     since: u64,
+    /// Periods began before that: one more may end in any time.
+    under_way: bool,
     used_ns: u64,
     /// How many tasks have been in it, or came.
     members: u64,
@@ -44,7 +48,8 @@ impl Limited {
         let overrun = self.members * overrun_ns;
         let (first, before) = self.starts[0];
         let recent = self.used_ns - before;
-        let granted = (period - first + 1) * quota_ns + burst_ns;
+        let more = u64::from(self.under_way);
+        let granted = (period - first + 1 + more) * quota_ns + burst_ns;
         if recent > granted + overrun {
             return Err(format!(
                 "cgroup {cgroup} ran for {} in {} periods, which grant {}",
@@ -54,7 +59,7 @@ impl Limited {
             ));
         }
         // Nothing is saved up before the limit was set.
-        let granted = (period + 1) * quota_ns;
+        let granted = (period + 1 + more) * quota_ns + more * burst_ns;
         if self.used_ns > granted + overrun {
             return Err(format!(
                 "cgroup {cgroup} ran for {} since its limit was set, {} were granted",
@@ -67,6 +72,9 @@ impl Limited {
 }
 
 impl QuotaKept {
+    /// What it is called in a failure.
+    pub const NAME: &str = "quota_kept";
+
     /// For a machine with so long between ticks.
     pub fn new(tick_ns: u64) -> Self {
         QuotaKept {
@@ -74,7 +82,29 @@ impl QuotaKept {
             picture: Picture::default(),
             running: BTreeMap::new(),
             limits: BTreeMap::new(),
-            detached: false,
+            written: BTreeMap::new(),
+            kept: true,
+        }
+    }
+
+    fn begin(&mut self, cgroup: u64, quota: Quota, now: u64, under_way: bool) {
+        let limited = Limited {
+            quota,
+            since: now,
+            under_way,
+            used_ns: 0,
+            members: self.picture.members_below(cgroup),
+            starts: VecDeque::new(),
+        };
+        self.limits.insert(cgroup, limited);
+    }
+
+    /// Level 1 came to be asked, or is asked no more.
+    fn keep(&mut self, now: u64, kept: bool) {
+        self.kept = kept;
+        self.limits.clear();
+        for (cgroup, quota) in self.written.clone().into_iter().filter(|_| kept) {
+            self.begin(cgroup, quota, now, true);
         }
     }
 
@@ -96,7 +126,7 @@ impl QuotaKept {
 
 impl Checker for QuotaKept {
     fn name(&self) -> &'static str {
-        "quota_kept"
+        Self::NAME
     }
 
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
@@ -120,23 +150,19 @@ impl Checker for QuotaKept {
             (What::Limit { cgroup, quota }, _) => {
                 self.count(event.at)?;
                 self.limits.remove(cgroup);
-                if let Some(quota) = (*quota).filter(|_| !self.detached) {
-                    let limited = Limited {
-                        quota,
-                        since: event.at,
-                        used_ns: 0,
-                        members: self.picture.members_below(*cgroup),
-                        starts: VecDeque::new(),
-                    };
-                    self.limits.insert(*cgroup, limited);
+                self.written.remove(cgroup);
+                if let Some(quota) = *quota {
+                    self.written.insert(*cgroup, quota);
+                    if self.kept {
+                        self.begin(*cgroup, quota, event.at, false);
+                    }
                 }
             }
-            (What::Detached, _) => {
-                self.limits.clear();
-                self.detached = true;
+            (What::Detached | What::Bypass(true), _) => self.keep(event.at, false),
+            (What::Bypass(false), _) => {
+                self.count(event.at)?;
+                self.keep(event.at, !self.picture.lanes.is_empty());
             }
-            // A program that came anew is asked from now on, and knows of no limits yet.
-            (What::Bypass(false), _) => self.detached = self.picture.lanes.is_empty(),
             _ => {}
         }
         self.picture.take(event);
@@ -199,6 +225,7 @@ mod tests {
         let mut limited = Limited {
             quota: Quota { quota_ns: QUOTA, period_ns: PERIOD, burst_ns: 0 },
             since: 0,
+            under_way: false,
             used_ns: 0,
             members: 0,
             starts: VecDeque::new(),
