@@ -111,30 +111,58 @@ static __noinline bool lane_serve(struct meta_lane *l, s32 cpu, struct task_stru
 	return true;
 }
 
-/* The vtime by which a lane that does not drain is compared; a new one comes first once. */
-static __always_inline u64 lane_position(struct meta_lane *l)
+/* By what the lanes of a set are compared: the one with the least key comes first. */
+enum lane_order {
+	BY_AGE,
+	BY_WAIT,
+	BY_TURN,
+	BY_VTIME,
+	BY_POSITION, /* the same, and a new lane comes first once */
+};
+
+static __always_inline u64 lane_key(u32 slot, enum lane_order order)
 {
+	struct meta_lane *l = lane_at(slot);
+
+	switch (order) {
+	case BY_AGE:
+		return l->in_force_ns;
+	case BY_WAIT:
+		return -l->unserved_sweeps;
+	case BY_TURN:
+		return READ_ONCE(turn_vtime[slot & ROOT_SLOT]);
+	case BY_VTIME:
+		return l->vtime;
+	case BY_POSITION:
+		break;
+	}
 	return l->first_run_ns ? l->vtime : l->vtime - LANE_CREDIT_NS;
 }
 
-/* Of lanes that drain, the one that came into force first, and so was replaced first. */
-static __noinline u32 oldest_lane(u64 set)
+/* The lane of a set that comes first, the lower slot of two alike; LANES_MAX if it is empty. */
+static __always_inline u32 least_lane(u64 set, enum lane_order order)
 {
-	u32 i, slot, oldest = LANES_MAX;
-	u64 in_force_ns, lowest = 0;
+	u32 i, slot, best = LANES_MAX;
+	u64 key, lowest = 0;
 
 	bpf_for(i, 0, LANES_MAX) {
 		if (!set)
 			break;
 		slot = lowest_slot(set);
 		set &= set - 1;
-		in_force_ns = lane_at(slot)->in_force_ns;
-		if (oldest == LANES_MAX || in_force_ns < lowest) {
-			oldest = slot;
-			lowest = in_force_ns;
+		key = lane_key(slot, order);
+		if (best == LANES_MAX || vtime_before(key, lowest)) {
+			best = slot;
+			lowest = key;
 		}
 	}
-	return oldest;
+	return best;
+}
+
+/* Of lanes that drain, the one that came into force first, and so was replaced first. */
+static __noinline u32 oldest_lane(u64 set)
+{
+	return least_lane(set, BY_AGE);
 }
 
 /*
@@ -144,21 +172,7 @@ static __noinline u32 oldest_lane(u64 set)
  */
 static __noinline u32 longest_unserved(u64 set)
 {
-	u32 i, slot, best = LANES_MAX;
-	u64 sweeps, most = 0;
-
-	bpf_for(i, 0, LANES_MAX) {
-		if (!set)
-			break;
-		slot = lowest_slot(set);
-		set &= set - 1;
-		sweeps = lane_at(slot)->unserved_sweeps;
-		if (best == LANES_MAX || sweeps > most) {
-			best = slot;
-			most = sweeps;
-		}
-	}
-	return best;
+	return least_lane(set, BY_WAIT);
 }
 
 /*
@@ -168,23 +182,9 @@ static __noinline u32 longest_unserved(u64 set)
  */
 static __noinline u32 first_of_turns(u64 set, struct meta_lane *in_force)
 {
-	u32 i, slot, best = LANES_MAX;
-	u64 vtime, lowest = 0;
-
 	if (cycle.settles && !in_force->first_run_ns && set & slot_bit(in_force->lane.slot))
 		return in_force->lane.slot;
-	bpf_for(i, 0, LANES_MAX) {
-		if (!set)
-			break;
-		slot = lowest_slot(set);
-		set &= set - 1;
-		vtime = READ_ONCE(turn_vtime[slot & ROOT_SLOT]);
-		if (best == LANES_MAX || vtime_before(vtime, lowest)) {
-			best = slot;
-			lowest = vtime;
-		}
-	}
-	return best;
+	return least_lane(set, BY_TURN);
 }
 
 /* The lane of a set of several that is to be served first. */
@@ -193,25 +193,17 @@ static __noinline u32 first_of_lanes(u64 set, u32 root)
 	u64 urgent = READ_ONCE(busy.urgent) & set;
 	u64 drains = READ_ONCE(draining) & set;
 	u64 rests = READ_ONCE(resting) & set;
+	/* A turn that begins comes before those that rest, and before nobody else. */
+	enum lane_order order = rests ? BY_VTIME : BY_POSITION;
 	struct meta_lane *in_force = lane_at(root);
-	u64 position, lowest = 0;
-	u32 i, slot, best = LANES_MAX;
+	u64 lowest = 0;
+	u32 slot, best;
 
 	if (unlikely(urgent))
 		return longest_unserved(urgent);
-	set &= ~(drains | rests);
-	bpf_for(i, 0, LANES_MAX) {
-		if (!set)
-			break;
-		slot = lowest_slot(set);
-		set &= set - 1;
-		/* A turn that begins comes before those that rest, and before nobody else. */
-		position = rests ? lane_at(slot)->vtime : lane_position(lane_at(slot));
-		if (best == LANES_MAX || vtime_before(position, lowest)) {
-			best = slot;
-			lowest = position;
-		}
-	}
+	best = least_lane(set & ~(drains | rests), order);
+	if (best != LANES_MAX)
+		lowest = lane_key(best, order);
 	if (unlikely(rests)) {
 		slot = in_force->lane.slot;
 		if (best == slot)
@@ -257,6 +249,16 @@ static __always_inline bool rotation_is_due(struct cpu_ctx *here)
 	return true;
 }
 
+/*
+ * Kernel threads that wait for any CPU come before all lanes; but after one that would go on,
+ * lanes come first, if they have work for this CPU: some compress or encrypt for seconds.
+ */
+static __always_inline bool serve_kthreads(struct cpu_ctx *here)
+{
+	here->kthread_chosen = scx_bpf_dsq_move_to_local(KTHREADS_DSQ);
+	return here->kthread_chosen;
+}
+
 /* Several lanes are served: tries them in their order until one gives a task. */
 static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 root)
 {
@@ -265,9 +267,16 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 	bool in_turn = true, drains = false;
 	u32 i, best, prev_slot = LANES_MAX;
 	u64 left = candidate_lanes(root), late;
+	bool after_kthread = false;
 	struct meta_lane *l;
 	u64 vtime;
 
+	if (here && root & ROOT_LANES) {
+		after_kthread = here->kthread_chosen && goes_on;
+		here->kthread_chosen = 0;
+		if (!after_kthread && serve_kthreads(here))
+			return;
+	}
 	if (here && prev && goes_on) {
 		l = lane_running(here, prev);
 		if (l)
@@ -318,6 +327,8 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 			drains |= l->state == LANE_DRAINING;
 		}
 	}
+	if (here && after_kthread && serve_kthreads(here))
+		return;
 	/* Nobody else wants this CPU; if its lane is known, that one was replaced. */
 	if (prev && goes_on) {
 		if (here && (root & ROOT_LANES || READ_ONCE(resting)))

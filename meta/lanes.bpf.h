@@ -54,6 +54,12 @@
 #define ROTATION_NS (64ULL * 1000 * 1000)
 
 /*
+ * The queue of kernel threads that any CPU may take, while applications have lanes: each
+ * looks there before it looks at lanes. No lane has generation 0.
+ */
+#define KTHREADS_DSQ 2ULL
+
+/*
  * What is in force, in one word so that one write changes it.
  *
  *	 31        11 10         9         8           7         6 5      0

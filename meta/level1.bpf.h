@@ -304,17 +304,25 @@ static __always_inline void charge_running(struct meta_lane *l, struct cpu_ctx *
 	wait_count(l, cpu, p);
 }
 
+/* Whether kernel threads wait, for any CPU or for this one. */
+static __always_inline bool kthreads_wait(void)
+{
+	return scx_bpf_dsq_nr_queued(KTHREADS_DSQ) > 0 || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) > 0;
+}
+
 /*
- * The tick of a CPU, which finds what began before other lanes had work: a slice
- * that was long because its lane was alone.
+ * The tick of a CPU, which finds what began before others had work: a slice that was
+ * long because its lane was alone.
  */
 static __noinline void tick_shared(struct task_struct *p, u32 root)
 {
 	struct cpu_ctx *cpu = cpu_ctx_here();
 	struct meta_lane *l = cpu ? lane_running(cpu, p) : NULL;
 
-	if (l)
-		cap_slice(l, p, root);
+	if (p->scx.slice <= SHARED_SLICE_NS)
+		return;
+	if ((l && others_have_work(l, root)) || kthreads_wait())
+		scx_bpf_task_set_slice(p, SHARED_SLICE_NS);
 }
 
 static __noinline void stopping_watched(struct task_struct *p, u32 root, bool runnable)

@@ -411,6 +411,17 @@ static void reap_resting(struct meta_lane *l, u64 bit, u64 drained)
 }
 
 /*
+ * While no application has a lane nobody looks into the queue of kernel threads. A callback
+ * that began earlier may put one there even so: with the sharing ends the last of the lanes
+ * that were replaced, which takes one more call, after a grace period.
+ */
+static void kthreads_let_go(void)
+{
+	if (!(root_word & ROOT_LANES) && scx_bpf_dsq_nr_queued(KTHREADS_DSQ) > 0)
+		requeue_all(KTHREADS_DSQ);
+}
+
+/*
  * Moves lanes on in their life, as far as the grace periods allow that user
  * space waited for; what waits for the next one is left in reapable. Returns the
  * number of lanes that are not yet done with. Once none drains or rests and the root
@@ -465,6 +476,7 @@ static int lifecycle_reap(u64 drained, u64 retired)
 			l->state = LANE_FREE;
 		}
 	}
+	kthreads_let_go();
 	if (walk.undrained)
 		return walk.left;
 	if (root_word & ROOT_TRACKED && !walk.resting) {
@@ -473,8 +485,10 @@ static int lifecycle_reap(u64 drained, u64 retired)
 		else
 			walk.left++;
 	}
-	if (root_word & ROOT_LANES && !walk.apps)
+	if (root_word & ROOT_LANES && !walk.apps) {
 		set_root_word(ROOT_LANES, 0);
+		kthreads_let_go();
+	}
 	return walk.left;
 }
 

@@ -65,6 +65,24 @@ static __always_inline void kick_idle(struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
+/*
+ * A kernel thread that may run elsewhere waits where every CPU looks before it looks at lanes:
+ * in its own CPU's local queue it would wait for that CPU beside others that are idle. And
+ * not in the local queue of one that is idle now: whether the thread may leave its CPU
+ * (migration may be disabled), and whether the other is still on line, the kernel sees when a
+ * CPU takes it; an insert that is wrong about it would end us.
+ */
+static __always_inline void enqueue_kthread(struct task_struct *p, u32 root, u64 enq_flags)
+{
+	if (p->nr_cpus_allowed == 1 || enq_flags & SCX_ENQ_LAST) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL,
+				   root & ROOT_LANES ? SHARED_SLICE_NS : SCX_SLICE_DFL, enq_flags);
+		return;
+	}
+	scx_bpf_dsq_insert(p, KTHREADS_DSQ, SHARED_SLICE_NS, enq_flags);
+	kick_idle(p, enq_flags);
+}
+
 SEC("struct_ops/metasched_enqueue")
 void BPF_PROG(metasched_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -74,8 +92,7 @@ void BPF_PROG(metasched_enqueue, struct task_struct *p, u64 enq_flags)
 	if (unlikely(is_level1s(p, root))) {
 		if (root & ROOT_WATCHED)
 			leave_lane(p);
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL,
-				   root & ROOT_LANES ? SHARED_SLICE_NS : SCX_SLICE_DFL, enq_flags);
+		enqueue_kthread(p, root, enq_flags);
 		return;
 	}
 	if (unlikely(root & ROOT_LIMITS) && task_exhausted(p)) {
@@ -211,7 +228,7 @@ void BPF_PROG(metasched_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 /*
  * Without these two the kernel ejects a scheduler when a CPU comes or goes. No
  * queue of ours belongs to a CPU, so nothing but what hotplug.bpf.h tells of can
- * be left behind on one.
+ * be left behind on one. Tasks that are parked wait for something else.
  */
 SEC("struct_ops/metasched_cpu_online")
 void BPF_PROG(metasched_cpu_online, s32 cpu)
@@ -225,6 +242,7 @@ void BPF_PROG(metasched_cpu_offline, s32 cpu)
 	struct meta_lane *l;
 	u32 i, queue;
 
+	leave_cpu(KTHREADS_DSQ, cpu);
 	bpf_for(i, 0, LANES_MAX) {
 		if (!(left & (1ULL << i)))
 			continue;
@@ -241,6 +259,9 @@ s32 BPF_PROG(metasched_init)
 	int err = scx_bpf_create_dsq(PARKED_DSQ, -1);
 
 	waits_measured = kernel_counts_waits();
+	if (err)
+		return err;
+	err = scx_bpf_create_dsq(KTHREADS_DSQ, -1);
 	if (err)
 		return err;
 	err = sweep_timer_make();

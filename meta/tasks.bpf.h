@@ -2,8 +2,6 @@
 /*
  * What level 1 remembers about tasks and CPUs. Nothing here is touched while a
  * single lane of a policy without task state is in force.
- *
- * The simulator puts a header of this name in front of this one.
  */
 #ifndef METASCHED_TASKS_BPF_H
 #define METASCHED_TASKS_BPF_H
@@ -48,6 +46,7 @@ struct cpu_ctx {
 	u64 rotated_ns; /* when a lane was last served out of its turn */
 	u64 preempted; /* a task that woke has had this CPU choose anew; written by any CPU */
 	u64 turn; /* the slot that was served last out of its turn */
+	u64 kthread_chosen; /* the last choice was a kernel thread of KTHREADS_DSQ */
 	/* Of the task, until its wait is counted. */
 	u64 wait_arrivals;
 	u64 wait_from_ns;

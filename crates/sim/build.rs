@@ -130,6 +130,8 @@ impl Native {
             // BPF wraps, and lays one type over another.
             "-fwrapv",
             "-fno-strict-aliasing",
+            // What follows a NULL dereference is not dead code: the seam sees it.
+            "-fno-delete-null-pointer-checks",
             // BPF programs share one translation unit; not all of it is used.
             "-Wno-unused-function",
             "-Wno-unused-variable",
@@ -137,7 +139,11 @@ impl Native {
         .map(str::to_owned)
         .into();
         if policy {
-            // What was never written reads as a pattern, the same in every run.
+            // The compiler refuses to read what was never written, where it sees it; else it
+            // reads as a pattern, the same in every run, which is neither 0 nor an address.
+            flags.extend(
+                ["-Werror=uninitialized", "-Werror=sometimes-uninitialized"].map(Into::into),
+            );
             flags.extend(["-ftrivial-auto-var-init=pattern".into(), SANITIZE.into()]);
         }
         flags.push(format!("-I{}", self.out.display()));

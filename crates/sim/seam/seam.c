@@ -9,7 +9,9 @@
  * NULL dereference and an index out of range. A policy that leans on any of it
  * is not worth having, and silently computing something else here would be
  * worse: the sources are compiled with the sanitisers below, whose handlers end
- * the callback at once and fail the run with file and line.
+ * the callback at once and fail the run with file and line. What is left to the
+ * machine (a pointer that was never written, a deleted value of a map) comes
+ * back as a signal, see seam_trap.
  */
 #include <vmlinux.h>
 #include <seam.h>
@@ -62,6 +64,7 @@ struct seam_host {
 	void *(*task_storage)(void *k, void *map, u32 value_size, struct task_struct *p,
 			      u64 flags);
 	long (*task_storage_delete)(void *k, void *map, struct task_struct *p);
+	void (*trapped)(void *k, u64 signal, u64 address);
 };
 
 struct seam_host seam_host = { .size = sizeof(struct seam_host) };
@@ -149,6 +152,36 @@ void __ubsan_handle_type_mismatch_v1(const struct source_location *at, void *poi
 void __ubsan_handle_pointer_overflow(const struct source_location *at, void *base, void *result)
 {
 	undefined(at, "pointer arithmetic out of range (the verifier would refuse it)");
+}
+
+/* The bounds of this object's code, by the linker. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char etext[] __attribute__((visibility("hidden")));
+
+/* Mirrored in src/trap.rs, whose handler fills in the signal and goes on in trapped(). */
+struct seam_trap {
+	const char *from;
+	const char *to;
+	void (*go)(void);
+	u64 signal;
+	u64 address;
+};
+
+static void trapped(void);
+
+struct seam_trap seam_trap = { .from = __ehdr_start, .to = etext, .go = trapped };
+
+/* The machine objects to an instruction of the callback: it is left. */
+static void __attribute__((noreturn)) trapped(void)
+{
+	u64 signal = seam_trap.signal;
+
+	seam_trap.signal = 0;
+	/* What looks at an image between runs is not a callback, and its faults are ours. */
+	if (!innermost)
+		__builtin_trap();
+	HOST(trapped, signal, seam_trap.address);
+	_longjmp(*innermost, 1);
 }
 
 /* --- kernel calls ------------------------------------------------------------ */

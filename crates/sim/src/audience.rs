@@ -43,6 +43,11 @@ impl Audience {
         self.checkers.push(checker);
     }
 
+    /// Whether a checker of that name is there.
+    pub fn checks(&self, name: &str) -> bool {
+        self.checkers.iter().any(|checker| checker.name() == name)
+    }
+
     pub fn add_reader(&mut self, reader: Shared) {
         let wants = reader.borrow().wants();
         self.readers.push((wants, reader));

@@ -86,8 +86,15 @@ impl Kernel {
         self.dispatch_enqueue(cpu, dsq, id, verdict_flags | flags);
     }
 
-    /// Carries out the inserts that had to wait.
+    /// Carries out what had to wait: queues that are enqueued anew, and inserts.
     pub(crate) fn run_deferred(&mut self) {
+        for dsq_id in std::mem::take(&mut self.reenqueued) {
+            let Some(dsq) = self.user.get(dsq_id) else { continue };
+            for id in dsq.tasks().collect::<Vec<_>>() {
+                self.dispatch_dequeue(id);
+                self.do_enqueue_task(id, scx::ENQ_REENQ, None);
+            }
+        }
         while !self.deferred.is_empty() {
             let id = self.deferred.remove(0);
             // A dequeue in between has withdrawn it.

@@ -6,26 +6,13 @@
 //! gets fresh `.data` and `.bss`, and nothing has to be reset or locked.
 
 use crate::abi::{LAYOUT, Ops};
+use crate::trap::{Watched, watch};
+use libc::{dladdr, dlclose, dlerror, dlopen, dlsym, memfd_create, mprotect, sysconf};
 use metasched_base::{Error, Kind, Result};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::fs::File;
-
-unsafe extern "C" {
-    fn memfd_create(name: *const c_char, flags: u32) -> c_int;
-    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
-    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
-    fn dlclose(handle: *mut c_void) -> c_int;
-    fn dlerror() -> *const c_char;
-    fn mprotect(address: *mut c_void, length: usize, protection: c_int) -> c_int;
-    fn sysconf(name: c_int) -> c_long;
-}
-
-const MFD_CLOEXEC: u32 = 1;
-const RTLD_NOW: c_int = 2;
-const PROT_READ_WRITE: c_int = 3;
-const SC_PAGESIZE: c_int = 30;
 
 /// The bytes of level 1 with every policy of `policies.def`.
 pub fn metasched() -> &'static [u8] {
@@ -50,6 +37,8 @@ pub struct Image {
     pub trampoline: Trampoline,
     /// Where symbols are that were looked for: some are with every event of a timer.
     found: RefCell<FxHashMap<Box<str>, *mut c_void>>,
+    /// Goes before the code does.
+    watched: Option<Watched>,
 }
 
 impl Image {
@@ -62,23 +51,30 @@ impl Image {
         use std::os::fd::{AsRawFd, FromRawFd};
 
         let failed = |cause: String| Error::new(Kind::Failed, "load native policies", cause);
-        let fd = unsafe { memfd_create(c"metasched-native".as_ptr(), MFD_CLOEXEC) };
+        let fd = unsafe { memfd_create(c"metasched-native".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
             return Err(failed(std::io::Error::last_os_error().to_string()));
         }
         let mut file = unsafe { File::from_raw_fd(fd) };
         file.write_all(bytes).map_err(|e| failed(e.to_string()))?;
         let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("no zero");
-        let handle = unsafe { dlopen(path.as_ptr(), RTLD_NOW) };
+        let handle = unsafe { dlopen(path.as_ptr(), libc::RTLD_NOW) };
         if handle.is_null() {
             let why = unsafe { CStr::from_ptr(dlerror()) };
             return Err(failed(why.to_string_lossy().into_owned()));
         }
-        let mut image =
-            Image { handle, _file: file, trampoline: unconnected, found: RefCell::default() };
+        let mut image = Image {
+            handle,
+            _file: file,
+            trampoline: unconnected,
+            found: RefCell::default(),
+            watched: None,
+        };
         let call = image.required("seam_call")?;
         image.trampoline = unsafe { std::mem::transmute::<*mut c_void, Trampoline>(call) };
         image.check_layout()?;
+        let trap = image.required("seam_trap")?;
+        image.watched = Some(unsafe { watch(trap.cast()) });
         Ok(image)
     }
 
@@ -121,6 +117,16 @@ impl Image {
         })
     }
 
+    /// What the global is called that is at that address; its number where it has no name.
+    pub(crate) fn name_of(&self, address: usize) -> String {
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        let known = unsafe { dladdr(address as *const c_void, &mut info) } != 0;
+        if !known || info.dli_sname.is_null() || info.dli_saddr as usize != address {
+            return format!("{address:#x}");
+        }
+        unsafe { CStr::from_ptr(info.dli_sname) }.to_string_lossy().into_owned()
+    }
+
     /// The table of callbacks of that name.
     ///
     /// # Errors
@@ -139,10 +145,11 @@ impl Image {
     /// The global must have the type `T`.
     pub unsafe fn set<T: Copy>(&self, name: &str, value: T) -> Result<()> {
         let at = self.required(name)?;
-        let page = unsafe { sysconf(SC_PAGESIZE) } as usize;
+        let page = unsafe { sysconf(libc::_SC_PAGESIZE) } as usize;
         let start = at as usize & !(page - 1);
         let length = at as usize + size_of::<T>() - start;
-        if unsafe { mprotect(start as *mut c_void, length, PROT_READ_WRITE) } != 0 {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        if unsafe { mprotect(start as *mut c_void, length, access) } != 0 {
             let why = std::io::Error::last_os_error();
             return Err(Error::new(Kind::Failed, format!("write the constant '{name}'"), why));
         }
@@ -153,6 +160,7 @@ impl Image {
 
 impl Drop for Image {
     fn drop(&mut self) {
+        self.watched = None;
         unsafe { dlclose(self.handle) };
     }
 }

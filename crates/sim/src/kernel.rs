@@ -116,6 +116,8 @@ pub struct Kernel {
     pub(crate) dispatched: Vec<Buffered>,
     pub(crate) moved: usize,
     pub(crate) deferred: Vec<TaskId>,
+    /// Queues whose tasks are to be enqueued anew.
+    pub(crate) reenqueued: Vec<u64>,
     pub(crate) maps: Maps,
     pub(crate) dsq_iters: Vec<DsqIter>,
     events: BinaryHeap<Scheduled>,
@@ -172,6 +174,7 @@ impl Kernel {
             dispatched: Vec::new(),
             moved: 0,
             deferred: Vec::new(),
+            reenqueued: Vec::new(),
             maps: Maps::default(),
             dsq_iters: Vec::new(),
             events: BinaryHeap::new(),
@@ -191,6 +194,11 @@ impl Kernel {
     /// Adds a checker; it sees what happens from now on.
     pub fn check(&mut self, checker: Box<dyn Checker>) {
         self.audience.add_checker(checker);
+    }
+
+    /// Whether a checker of that name is there.
+    pub(crate) fn checks(&self, name: &str) -> bool {
+        self.audience.checks(name)
     }
 
     /// Adds a reader; it sees what happens from now on.
@@ -309,6 +317,9 @@ impl Kernel {
             }
         }
         self.say_goodbye(&ProgramExit::unregistered());
+        if let Err(map) = self.maps.memory.finish() {
+            self.written_too_late(map);
+        }
     }
 
     /// The last events and, where asked for, the text of the whole run.

@@ -5,6 +5,7 @@
 
 use crate::abi::{ExitInfo, InitTaskArgs, Ops, scx};
 use crate::callbacks::Callback;
+use crate::checkers::of_level1;
 use crate::idle::Idle;
 use crate::image::Image;
 use crate::kernel::{Act, Event, Kernel, May};
@@ -12,9 +13,10 @@ use crate::kfuncs::Host;
 use crate::maps::Maps;
 use crate::scenario::Setup;
 use crate::task::TaskId;
-use crate::trace::What;
+use crate::trace::{Observed, What};
 use metasched_base::{Error, Kind, Result};
 use std::ffi::CString;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// From the order to load a program until tasks become its own: measured in a guest on 7.2,
@@ -50,7 +52,7 @@ pub struct Program {
     pub setup: Setup,
     /// What its user space does once it is loaded: sets its timers.
     pub started: Act,
-    /// It is level 1, whose invariants are checked where it is loaded from the start.
+    /// It is level 1, whose invariants are checked from when it is loaded.
     pub level1: bool,
 }
 
@@ -178,6 +180,9 @@ impl Kernel {
             self.fail("load", error.to_string());
             return;
         }
+        if program.level1 {
+            self.check_level1();
+        }
         (program.started)(self);
         for id in self.living() {
             self.init_task(id, false);
@@ -198,6 +203,54 @@ impl Kernel {
         self.resched_all();
         let delay = self.random.within(BYPASS_NS.0, BYPASS_NS.1);
         self.schedule_at(self.now + delay, Event::Enabled);
+    }
+
+    /// Level 1's checkers come with it, those that are not there yet, and hear how everything
+    /// stands.
+    fn check_level1(&mut self) {
+        let stands = self.how_it_stands();
+        for mut checker in of_level1(self.machine.tick_ns()) {
+            if self.checks(checker.name()) {
+                continue;
+            }
+            if let Some(wrong) = stands.iter().find_map(|event| checker.observe(event).err()) {
+                self.fail(checker.name(), wrong);
+            }
+            self.check(checker);
+        }
+    }
+
+    /// What has happened so far, as far as it matters: cgroups, queues, and the living tasks, of
+    /// which none stands in a queue.
+    fn how_it_stands(&self) -> Vec<Observed> {
+        let at = self.now;
+        let of_machine = |what| Observed { at, cpu: 0, task: None, what };
+        let mut events = vec![of_machine(What::Bypass(true))];
+        for cgroup in self.cgroups_bottom_up().into_iter().rev() {
+            let (id, above) = unsafe { (*cgroup).id_and_above() };
+            events.push(of_machine(What::Cgroup { id, above }));
+            if let Some(quota) = self.quota_of(id) {
+                events.push(of_machine(What::Limit { cgroup: id, quota: Some(quota) }));
+            }
+        }
+        events.extend(self.user.ids().into_iter().map(|id| of_machine(What::MakeQueue(id))));
+        for id in self.living() {
+            let task = &self.tasks[id.0];
+            let (weight, allowed) = (task.c().scx.weight, Rc::new(task.c().cpus_mask));
+            let (cgroup, _) = unsafe { (*task.raw.cgroup()).id_and_above() };
+            let mut life = vec![
+                What::Arrive { weight, allowed, kthread: task.spec.kthread },
+                What::Member(cgroup),
+            ];
+            if self.cpus[task.cpu].curr == Some(id) {
+                life.extend([What::Wake, What::Start]);
+            } else if task.runnable_since.is_some() {
+                life.push(What::Wake);
+            }
+            let of_task = |what| Observed { at, cpu: task.cpu, task: Some(id), what };
+            events.extend(life.into_iter().map(of_task));
+        }
+        events
     }
 
     pub(crate) fn enabled(&mut self) {

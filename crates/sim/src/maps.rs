@@ -1,6 +1,6 @@
-//! BPF maps. Their values live at fixed addresses for the whole run, as the
-//! verifier lets a policy assume for as long as it holds RCU.
+//! BPF maps. What becomes of the memory of deleted values is in `memory.rs`.
 
+use crate::memory::{Memory, Value};
 use rustc_hash::FxHashMap;
 use std::ffi::c_void;
 
@@ -61,9 +61,9 @@ pub struct Here {
 
 /// The values of a map; those of all CPUs side by side.
 enum Values {
-    /// By index; what nobody has looked up yet is not there.
+    /// By index; what nobody has looked up yet is not there. Of an array none is ever deleted.
     Array(Vec<Option<Box<[u64]>>>),
-    Hash(FxHashMap<Box<[u8]>, Box<[u64]>>),
+    Hash(FxHashMap<Box<[u8]>, Value>),
 }
 
 impl Values {
@@ -75,13 +75,13 @@ impl Values {
     }
 
     /// The value of a key. An array has every key from the start.
-    fn get(&mut self, of: MapType, key: &[u8], cpus: usize) -> Option<&mut Box<[u64]>> {
+    fn get(&mut self, of: MapType, key: &[u8], cpus: usize) -> Option<&mut [u64]> {
         match self {
             Values::Array(values) => {
                 let value = values.get_mut(index(key)?)?;
-                Some(value.get_or_insert_with(|| of.zeroed(cpus)))
+                Some(value.get_or_insert_with(|| vec![0; of.all_words(cpus)].into()))
             }
-            Values::Hash(values) => values.get_mut(key),
+            Values::Hash(values) => values.get_mut(key).map(Value::words_mut),
         }
     }
 }
@@ -95,8 +95,7 @@ fn index(key: &[u8]) -> Option<usize> {
 #[derive(Default)]
 pub struct Maps {
     maps: FxHashMap<usize, Values>,
-    /// Values that were deleted: whoever holds RCU may still look at them.
-    retired: Vec<Box<[u64]>>,
+    pub(crate) memory: Memory,
 }
 
 impl Maps {
@@ -132,7 +131,7 @@ impl Maps {
             if all.len() >= of.max_entries as usize {
                 return -E2BIG;
             }
-            all.insert(key.into(), of.zeroed(here.cpus));
+            all.insert(key.into(), self.memory.value(of.all_words(here.cpus)));
         }
         let value = values.get(of, key, here.cpus).expect("just made sure");
         let copies = if !of.is_per_cpu() {
@@ -156,7 +155,7 @@ impl Maps {
             Some(Values::Array(_)) => -EINVAL,
             Some(Values::Hash(values)) => match values.remove(key) {
                 Some(value) => {
-                    self.retire(value);
+                    self.memory.delete(map, value);
                     0
                 }
                 None => -ENOENT,
@@ -167,23 +166,22 @@ impl Maps {
     /// The value of a key as user space sees it: those of all CPUs side by side. None if
     /// nobody has looked it up yet.
     pub fn words(&mut self, map: *mut c_void, key: &[u8]) -> Option<&mut [u64]> {
-        let value = match self.maps.get_mut(&(map as usize))? {
-            Values::Array(values) => values.get_mut(index(key)?)?.as_mut(),
-            Values::Hash(values) => values.get_mut(key),
-        };
-        value.map(|value| &mut **value)
+        match self.maps.get_mut(&(map as usize))? {
+            Values::Array(values) => values.get_mut(index(key)?)?.as_deref_mut(),
+            Values::Hash(values) => values.get_mut(key).map(Value::words_mut),
+        }
     }
 
-    /// Keeps the memory of a deleted value.
-    pub fn retire(&mut self, value: Box<[u64]>) {
-        self.retired.push(value);
+    /// The map of whose deleted values that address is part, by its definition's address.
+    pub fn deleted_of(&self, address: u64) -> Option<usize> {
+        self.memory.deleted_of(address as usize)
     }
 }
 
 impl MapType {
-    fn zeroed(&self, cpus: usize) -> Box<[u64]> {
+    fn all_words(&self, cpus: usize) -> usize {
         let copies = if self.is_per_cpu() { cpus } else { 1 };
-        vec![0; self.words() * copies].into()
+        self.words() * copies
     }
 }
 

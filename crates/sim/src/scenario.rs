@@ -1,9 +1,8 @@
 //! A machine, a program, tasks, and what happens to them: one run.
 
 use crate::checkers::{
-    AffinityKept, CallbacksInOrder, DeadLanesEmpty, LaneShares, LanesDrained, LanesServed,
-    NoTaskLost, OneCpuPerTask, OneLanePerTask, PARKED, Quarantined, QuotaKept, Shares,
-    SharesNearWeights, WaitingBounded, WorkConserved,
+    AffinityKept, CallbacksInOrder, LaneShares, NoTaskLost, OneCpuPerTask, QuotaKept, Shares,
+    SharesNearWeights, WaitingBounded, WorkConserved, of_level1,
 };
 use crate::image::Image;
 use crate::kernel::{Act, Kernel};
@@ -51,6 +50,8 @@ pub struct Scenario {
     shares: Option<Shares>,
     lane_shares: Option<f64>,
     idle_window_ns: u64,
+    /// The same in the calm, and from how long into it, where that differs.
+    calm_idle_ns: Option<(u64, u64)>,
     whole_trace: bool,
     observers: Vec<Shared>,
     duration_ns: u64,
@@ -83,6 +84,7 @@ impl Scenario {
             shares: None,
             lane_shares: None,
             idle_window_ns: IDLE_WINDOW_NS,
+            calm_idle_ns: None,
             whole_trace: false,
             observers: Vec::new(),
             duration_ns: 1_000_000_000,
@@ -213,6 +215,12 @@ impl Scenario {
         self
     }
 
+    /// The same from so long after the moment when faults stop, see [`Kernel::calm`].
+    pub fn idle_at_most_in_the_calm(mut self, ns: u64, after_ns: u64) -> Self {
+        self.calm_idle_ns = Some((ns, after_ns));
+        self
+    }
+
     /// The command that runs this again, where it is not the test that runs.
     pub fn replayed_by(mut self, command: impl Into<String>) -> Self {
         self.replay = Some(command.into());
@@ -315,22 +323,19 @@ impl Scenario {
         kernel.check(Box::<AffinityKept>::default());
         kernel.check(Box::<CallbacksInOrder>::default());
         kernel.check(Box::new(WaitingBounded::new(self.wait_bound_ns)));
-        let (level1, tick_ns) =
-            (self.program.as_ref().is_some_and(|p| p.level1), self.machine.tick_ns());
         let work_conserved = WorkConserved::new(self.idle_window_ns);
-        kernel.check(Box::new(match level1 {
-            true => work_conserved.except_in(PARKED),
-            false => work_conserved,
+        kernel.check(Box::new(match self.calm_idle_ns {
+            Some((window_ns, after_ns)) => work_conserved.in_the_calm(window_ns, after_ns),
+            None => work_conserved,
         }));
-        if level1 {
-            kernel.check(Box::<OneLanePerTask>::default());
-            kernel.check(Box::<DeadLanesEmpty>::default());
-            kernel.check(Box::new(LanesDrained::new(tick_ns)));
-            kernel.check(Box::new(LanesServed::new(tick_ns)));
-            kernel.check(Box::<Quarantined>::default());
-        }
-        if level1 || self.program.is_none() {
-            kernel.check(Box::new(QuotaKept::new(tick_ns)));
+        // Where it is loaded later they come with it.
+        if self.program.as_ref().is_some_and(|program| program.level1) {
+            for checker in of_level1(self.machine.tick_ns()) {
+                kernel.check(checker);
+            }
+        } else if self.program.is_none() {
+            // The fair class keeps quotas too.
+            kernel.check(Box::new(QuotaKept::new(self.machine.tick_ns())));
         }
         if let Some(tolerance) = self.lane_shares {
             kernel.check(Box::new(LaneShares::new(self.machine.nr_cpus(), tolerance)));

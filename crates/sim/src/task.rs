@@ -2,6 +2,7 @@
 
 use crate::abi::{Cgroup, CpuMask, CssSet, SchedEntity, SchedInfo, ScxEntity, TaskStruct, scx};
 use crate::dsq::DsqRef;
+use crate::memory::Value;
 use crate::random::Random;
 use crate::span::Span;
 use crate::step::Doing;
@@ -283,7 +284,8 @@ pub struct Task {
     /// Every wait that is over.
     pub(crate) waits_ns: Vec<u64>,
     pub(crate) figures: TaskFigures,
-    pub(crate) storage: Vec<(usize, Box<[u64]>)>,
+    /// By the address of the map that it is of.
+    pub(crate) storage: Vec<(usize, Value)>,
 }
 
 /// Run time of a task between the start of its exit and its death: a task is

@@ -30,6 +30,8 @@ pub enum What {
         weight: u32,
         /// The CPUs that it may use.
         allowed: Rc<CpuMask>,
+        /// Whether it is a thread of the kernel's own.
+        kthread: bool,
     },
     /// It became runnable.
     Wake,
@@ -137,7 +139,9 @@ impl fmt::Display for Observed {
             None => write!(f, " {:<8} ", "")?,
         }
         match &self.what {
-            What::Arrive { weight, allowed } => write!(f, "arrive weight {weight} on {allowed:?}"),
+            What::Arrive { weight, allowed, .. } => {
+                write!(f, "arrive weight {weight} on {allowed:?}")
+            }
             What::Insert(DsqRef::User(id)) => write!(f, "insert into {id:#x}"),
             What::Insert(dsq) => write!(f, "insert into {dsq:?}"),
             What::Remove(DsqRef::User(id)) => write!(f, "remove from {id:#x}"),

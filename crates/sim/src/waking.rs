@@ -9,6 +9,7 @@ use crate::kernel::{Kernel, May};
 use crate::load::Class;
 use crate::task::TaskId;
 use crate::trace::What;
+use std::ffi::c_void;
 use std::rc::Rc;
 
 impl Kernel {
@@ -105,11 +106,10 @@ impl Kernel {
     pub(crate) fn retire(&mut self, id: TaskId) {
         self.tasks[id.0].dead = true;
         self.forget_task(id);
-        // The memory stays for the rest of the run, as in the kernel until the
-        // last RCU reader has gone, but it holds nothing of use any more.
-        for (_, value) in &mut self.tasks[id.0].storage {
-            value.fill(0x6b6b_6b6b_6b6b_6b6b);
+        for (map, value) in std::mem::take(&mut self.tasks[id.0].storage) {
+            self.maps.memory.delete(map as *mut c_void, value);
         }
+        self.grace_period();
     }
 
     /// sched_yield() by the current task of `cpu`.

@@ -1,4 +1,4 @@
-use super::picture::{PARKED, Picture, generation_of};
+use super::picture::{KTHREADS, PARKED, Picture, generation_of};
 use super::served::{URGENT_NS, choice_ns, other_lane_ns};
 use super::{Checker, ms};
 use crate::dsq::DsqRef;
@@ -8,7 +8,8 @@ use crate::trace::{Observed, What};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A task is queued in its lane's queues only: those of the lane that was in force for its
-/// cgroup when it was queued, or the one for tasks whose cgroups are throttled.
+/// cgroup when it was queued, or the one for tasks whose cgroups are throttled; a kernel
+/// thread may stand in the one for those instead.
 #[derive(Default)]
 pub struct OneLanePerTask {
     picture: Picture,
@@ -23,6 +24,7 @@ impl OneLanePerTask {
         let Some(generation) = generation_of(queue) else {
             return match queue {
                 PARKED => Ok(()),
+                KTHREADS if self.picture.is_kthread(task) => Ok(()),
                 _ => Err(format!("task {} is put into queue {queue:#x}, no lane's", task.0)),
             };
         };
@@ -295,6 +297,18 @@ mod tests {
         feed(&mut checker, [(3, 0, 0, What::Insert(queue_of(2)))]).unwrap();
         feed(&mut checker, [(4, 0, 0, What::Insert(queue_of(1)))]).unwrap();
         assert!(checker.finish(5).unwrap_err().contains("its lane is Some(2)"));
+    }
+
+    #[test]
+    fn a_task_among_the_kernel_threads_is_caught_unless_it_is_one() {
+        let mut checker = OneLanePerTask::default();
+        feed(&mut checker, machine()).unwrap();
+        let allowed = std::rc::Rc::default();
+        feed(&mut checker, [(0, 0, 1, What::Arrive { weight: 100, allowed, kthread: true })])
+            .unwrap();
+        feed(&mut checker, [(1, 0, 1, What::Insert(DsqRef::User(KTHREADS)))]).unwrap();
+        feed(&mut checker, [(2, 0, 0, What::Insert(DsqRef::User(KTHREADS)))]).unwrap();
+        assert!(checker.finish(3).unwrap_err().contains("task 0 is put into queue 0x2, no lane's"));
     }
 
     #[test]

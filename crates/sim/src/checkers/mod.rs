@@ -58,6 +58,18 @@ pub trait Checker {
     }
 }
 
+/// What level 1 promises besides, on a machine with so long between ticks, ns.
+pub fn of_level1(tick_ns: u64) -> Vec<Box<dyn Checker>> {
+    vec![
+        Box::<OneLanePerTask>::default(),
+        Box::<DeadLanesEmpty>::default(),
+        Box::new(LanesDrained::new(tick_ns)),
+        Box::new(LanesServed::new(tick_ns)),
+        Box::<Quarantined>::default(),
+        Box::new(QuotaKept::new(tick_ns)),
+    ]
+}
+
 /// A span of time as a person reads it.
 fn ms(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
@@ -101,6 +113,6 @@ pub(crate) mod testing {
 
     pub fn arrive(cpus: &[usize]) -> What {
         let allowed = Rc::new(cpus.iter().copied().collect::<CpuMask>());
-        What::Arrive { weight: 100, allowed }
+        What::Arrive { weight: 100, allowed, kthread: false }
     }
 }

@@ -34,27 +34,18 @@ pub struct CallbacksInOrder {
     told: Dense<Told>,
 }
 
-/// Whether a callback is one within which a task may be queued again: it holds no run queue.
-fn may_requeue(within: Callback) -> bool {
+/// Within these a task may be moved to a local queue, which ends the policy's custody of it at
+/// once. Whatever else is asked for, another CPU's local queue or a queue enqueued anew, the
+/// kernel does when they are over.
+fn may_move(within: Callback) -> bool {
     matches!(
         within,
-        Callback::Program
-            | Callback::Timer
-            | Callback::CpuOnline
-            | Callback::CpuOffline
-            | Callback::CgroupInit
-            | Callback::CgroupExit
-            | Callback::CgroupSetBandwidth
+        Callback::Dispatch | Callback::CpuOffline | Callback::Program | Callback::Timer
     )
 }
 
 fn may_nest(callback: Callback, within: Callback) -> bool {
-    match callback {
-        _ if within == Callback::Nothing => true,
-        Callback::Dequeue => within == Callback::Dispatch || may_requeue(within),
-        Callback::Enqueue => may_requeue(within),
-        _ => false,
-    }
+    within == Callback::Nothing || callback == Callback::Dequeue && may_move(within)
 }
 
 impl Told {
@@ -222,5 +213,7 @@ mod tests {
         };
         assert!(within(Running, Enqueue).unwrap_err().contains("within enqueue"));
         assert!(within(Dequeue, Dispatch).unwrap_err().contains("comes at"));
+        assert!(within(Enqueue, CpuOffline).unwrap_err().contains("within cpu_offline"));
+        assert!(within(Dequeue, CgroupInit).unwrap_err().contains("within cgroup_init"));
     }
 }

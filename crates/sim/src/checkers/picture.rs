@@ -12,6 +12,8 @@ use std::rc::Rc;
 
 /// The queue of tasks whose cgroups are throttled: `PARKED_DSQ` of `meta/limits.bpf.h`.
 pub const PARKED: u64 = 1;
+/// The queue of kernel threads that any CPU may take: `KTHREADS_DSQ` of `meta/lanes.bpf.h`.
+pub const KTHREADS: u64 = 2;
 
 /// The generation of the lane that a queue belongs to, by `make_dsq_id()` of
 /// `bpf/sched.bpf.h`; none where the queue is no lane's.
@@ -82,6 +84,7 @@ pub struct Picture {
     assigned: Dense<u32>,
     /// The cgroup of each task.
     members: Dense<Option<u64>>,
+    kthreads: Dense<bool>,
     /// How many tasks stand in the queues of each lane.
     queued: ByLane<usize>,
     pub lanes: Rc<[LaneSeen]>,
@@ -96,13 +99,21 @@ impl Picture {
         Kinds::LANES.and(Kinds::DETACHED).and(Kinds::INSERT).and(Kinds::REMOVE);
     /// The same for lanes, cgroups and who belongs to them, and not for queues.
     pub const OF_CGROUPS: Kinds =
-        Kinds::LANES.and(Kinds::DETACHED).and(Kinds::CGROUP).and(Kinds::MEMBER).and(Kinds::ASSIGN);
+        Kinds::LANES
+        .and(Kinds::DETACHED)
+        .and(Kinds::CGROUP)
+        .and(Kinds::ARRIVE)
+        .and(Kinds::MEMBER)
+        .and(Kinds::ASSIGN);
 
     pub fn take(&mut self, event: &Observed) {
         match (&event.what, event.task) {
             (What::Cgroup { id, above }, _) => {
                 *self.above.at(*id as usize) = *above;
                 self.due.get_mut().clear();
+            }
+            (What::Arrive { kthread: true, .. }, Some(task)) => {
+                *self.kthreads.at(task.0) = true;
             }
             (What::Member(cgroup), Some(task)) => *self.members.at(task.0) = Some(*cgroup),
             (What::Assign { cgroup, app }, _) => {
@@ -137,6 +148,10 @@ impl Picture {
     /// The cgroup itself, the one above it, and so on to the root.
     pub fn line(&self, cgroup: u64) -> impl Iterator<Item = u64> + '_ {
         std::iter::successors(Some(cgroup), |id| self.above.get(*id as usize))
+    }
+
+    pub fn is_kthread(&self, task: TaskId) -> bool {
+        self.kthreads.get(task.0)
     }
 
     pub fn cgroup_of(&self, task: TaskId) -> Option<u64> {

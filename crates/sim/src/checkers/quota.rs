@@ -36,6 +36,8 @@ pub struct QuotaKept {
 struct Limited {
     quota: Quota,
     since: u64,
+    /// Periods began before that: one more may end in any time.
+    under_way: bool,
     /// What was used until `counted`, and how many tasks have run since.
     used_ns: u64,
     counted: u64,
@@ -65,7 +67,8 @@ impl Limited {
         let overrun = self.members * overrun_ns;
         let (first, before) = self.starts[0];
         let recent = self.used_ns - before;
-        let granted = (period - first + 1) * quota_ns + burst_ns;
+        let more = u64::from(self.under_way);
+        let granted = (period - first + 1 + more) * quota_ns + burst_ns;
         if recent > granted + overrun {
             return Err(format!(
                 "cgroup {cgroup} ran for {} in {} periods, which grant {}",
@@ -75,7 +78,7 @@ impl Limited {
             ));
         }
         // Nothing is saved up before the limit was set.
-        let granted = (period + 1) * quota_ns;
+        let granted = (period + 1 + more) * quota_ns + more * burst_ns;
         if self.used_ns > granted + overrun {
             return Err(format!(
                 "cgroup {cgroup} ran for {} since its limit was set, {} were granted",
@@ -103,7 +106,7 @@ impl QuotaKept {
     }
 
     /// An account of a cgroup begins, if anybody keeps it.
-    fn begin(&mut self, cgroup: u64, quota: Quota, now: u64) {
+    fn begin(&mut self, cgroup: u64, quota: Quota, now: u64, under_way: bool) {
         if self.suspended {
             return;
         }
@@ -115,6 +118,7 @@ impl QuotaKept {
         let limited = Limited {
             quota,
             since: now,
+            under_way,
             used_ns: 0,
             counted: now,
             running: running.filter(|task| below(*task)).count() as u64,
@@ -212,7 +216,7 @@ impl Checker for QuotaKept {
                 self.quotas.remove(cgroup);
                 if let Some(quota) = *quota {
                     self.quotas.insert(*cgroup, quota);
-                    self.begin(*cgroup, quota, event.at);
+                    self.begin(*cgroup, quota, event.at, false);
                 }
             }
             (What::Detached, _) => {
@@ -228,7 +232,7 @@ impl Checker for QuotaKept {
                 let left = std::mem::take(&mut self.leaving);
                 self.suspended = !left && self.picture.lanes.is_empty();
                 for (cgroup, quota) in self.quotas.clone() {
-                    self.begin(cgroup, quota, event.at);
+                    self.begin(cgroup, quota, event.at, true);
                 }
             }
             _ => {}
@@ -293,6 +297,7 @@ mod tests {
         let mut limited = Limited {
             quota: Quota { quota_ns: QUOTA, period_ns: PERIOD, burst_ns: 0 },
             since: 0,
+            under_way: false,
             used_ns: 0,
             counted: 0,
             running: 0,

@@ -1,3 +1,4 @@
+use super::picture::PARKED;
 use super::{Checker, ms};
 use crate::abi::CpuMask;
 use crate::dense::Dense;
@@ -82,14 +83,17 @@ impl Checker for WaitingBounded {
 /// No CPU stays idle, beyond a window, while a task that may run there waits.
 pub struct WorkConserved {
     window_ns: u64,
+    /// The window some time into the calm, and how long; then the moment from which it counts.
+    calm: Option<(u64, u64)>,
+    narrows_at: Option<u64>,
     /// Since when each CPU is idle, and each task waits.
     idle: Dense<Option<u64>>,
     waiting: Dense<Option<u64>>,
     offline: CpuMask,
     allowed: Dense<Rc<CpuMask>>,
     looked_at: u64,
-    /// Tasks in this queue wait for something else.
-    parked: Option<DsqRef>,
+    /// Level 1 is there: tasks in its queue [`PARKED`] wait for something else.
+    level1: bool,
     bypass: bool,
 }
 
@@ -98,24 +102,35 @@ impl WorkConserved {
     pub fn new(window_ns: u64) -> Self {
         WorkConserved {
             window_ns,
+            calm: None,
+            narrows_at: None,
             idle: Dense::default(),
             waiting: Dense::default(),
             offline: CpuMask::EMPTY,
             allowed: Dense::default(),
             looked_at: 0,
-            parked: None,
+            level1: false,
             bypass: false,
         }
     }
 
-    /// Tasks in that queue wait for something else than a CPU.
-    pub fn except_in(mut self, queue: u64) -> Self {
-        self.parked = Some(DsqRef::User(queue));
+    /// Another window from some time after the moment when faults stop.
+    pub fn in_the_calm(mut self, window_ns: u64, after_ns: u64) -> Self {
+        self.calm = Some((window_ns, after_ns));
         self
     }
 
+    fn narrow(&mut self, now: u64) {
+        if self.narrows_at.is_some_and(|at| now >= at)
+            && let Some((window_ns, _)) = self.calm
+        {
+            (self.window_ns, self.narrows_at) = (window_ns, None);
+            self.waiting.values_mut().flatten().for_each(|since| *since = now);
+        }
+    }
+
     fn sets_aside(&self, queue: DsqRef) -> bool {
-        queue == DsqRef::Throttled || Some(queue) == self.parked
+        queue == DsqRef::Throttled || self.level1 && queue == DsqRef::User(PARKED)
     }
 
     fn idle_beside_work(&self, now: u64) -> Result<(), String> {
@@ -155,16 +170,19 @@ impl Checker for WorkConserved {
         let cpus = Kinds::IDLE.and(Kinds::BUSY).and(Kinds::OFFLINE).and(Kinds::ONLINE);
         let tasks = Kinds::ARRIVE.and(Kinds::ALLOWED).and(Kinds::WAKE).and(Kinds::STOP);
         let queues = Kinds::INSERT.and(Kinds::REMOVE);
-        cpus.and(tasks).and(queues).and(Kinds::START).and(Kinds::SLEEP).and(Kinds::BYPASS)
+        let phases = Kinds::BYPASS.and(Kinds::CALM).and(Kinds::LANES).and(Kinds::DESTROY_QUEUE);
+        cpus.and(tasks).and(queues).and(phases).and(Kinds::START).and(Kinds::SLEEP)
     }
 
     fn look_at(&self) -> u64 {
         // Looking costs tasks times CPUs; a window is passed in four looks.
-        self.looked_at.saturating_add(self.window_ns / 4)
+        let next = self.looked_at.saturating_add(self.window_ns / 4);
+        self.narrows_at.map_or(next, |at| at.min(next))
     }
 
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
         let mut said = Ok(());
+        self.narrow(event.at);
         if event.at > self.look_at() {
             self.looked_at = event.at;
             said = self.idle_beside_work(event.at);
@@ -206,6 +224,12 @@ impl Checker for WorkConserved {
                 self.bypass = *on;
                 self.waiting.values_mut().flatten().for_each(|since| *since = event.at);
             }
+            (What::Calm, _) => {
+                self.narrows_at = self.calm.map(|(_, after_ns)| event.at + after_ns);
+            }
+            (What::Lanes(lanes), _) => self.level1 = !lanes.is_empty(),
+            // Nobody parks any more; what is parked is queued anew after this.
+            (What::DestroyQueue(PARKED), _) => self.level1 = false,
             _ => {}
         }
         said
@@ -262,6 +286,17 @@ mod tests {
         checker.finish(200).unwrap();
         feed(&mut checker, [(200, 3, 0, What::Online), (200, 3, 0, What::Idle)]).unwrap();
         assert!(checker.finish(301).unwrap_err().contains("CPU 3 is idle"));
+    }
+
+    #[test]
+    fn a_window_that_faults_need_gets_narrower_when_they_have_stopped() {
+        let mut checker = WorkConserved::new(1_000).in_the_calm(100, 500);
+        let beside = [(0, 3, 0, What::Idle), (1, 0, 1, arrive(&[0, 3])), (2, 0, 1, What::Wake)];
+        feed(&mut checker, beside).unwrap();
+        let nothing = || What::Kick { preempt: false };
+        feed(&mut checker, [(300, 0, 0, What::Calm), (700, 0, 0, nothing())]).unwrap();
+        feed(&mut checker, [(800, 0, 0, nothing()), (900, 0, 0, nothing())]).unwrap();
+        assert!(checker.finish(901).unwrap_err().contains("CPU 3 is idle"));
     }
 
     #[test]

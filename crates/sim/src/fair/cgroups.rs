@@ -295,6 +295,12 @@ impl Kernel {
         }
     }
 
+    /// The quota of a cgroup, if it has one.
+    pub(crate) fn quota_of(&self, cgroup: u64) -> Option<Quota> {
+        let group = self.fair_groups.groups.get(cgroup as usize)?;
+        group.limit.as_ref().map(|limit| limit.quota)
+    }
+
     /// `cpu.weight` was written.
     pub(crate) fn fair_set_cgroup_weight(&mut self, cgroup: *mut Cgroup, weight: u32) {
         let at = self.fair_groups.at(cgroup);

@@ -315,7 +315,8 @@ pub(crate) mod testing {
     }
 
     pub fn allowed(cpus: &[usize]) -> What {
-        What::Arrive { weight: 100, allowed: Rc::new(cpus.iter().copied().collect::<CpuMask>()) }
+        let allowed = Rc::new(cpus.iter().copied().collect::<CpuMask>());
+        What::Arrive { weight: 100, allowed, kthread: false }
     }
 }
 

@@ -74,7 +74,28 @@ impl Kernel {
         let result = unsafe { trampoline(code, arg(0), arg(1), arg(2), arg(3)) };
         unsafe { (*host).leave(outer_kernel) };
         self.context = outer;
+        if self.maps.memory.waits() {
+            self.grace_period();
+        }
         result
+    }
+
+    /// Where no callback is under way nobody holds RCU: deleted values are gone.
+    pub(crate) fn grace_period(&mut self) {
+        if self.context.callback != Callback::Nothing {
+            return;
+        }
+        if let Err(map) = self.maps.memory.grace_period() {
+            self.written_too_late(map);
+        }
+    }
+
+    pub(crate) fn written_too_late(&mut self, map: usize) {
+        let map = self.image.as_ref().map_or(String::new(), |image| image.name_of(map));
+        self.fail(
+            "memory",
+            format!("a value of the map '{map}' was written to after it was deleted"),
+        );
     }
 
     /// Runs a function of the image as a system-call program, which may sleep, and

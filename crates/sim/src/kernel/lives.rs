@@ -25,7 +25,8 @@ impl Kernel {
         self.audience.readers(|reader| reader.born(id, &task.name, &task.spec.cgroup));
         self.init_task(id, fork);
         let (cgroup, _) = unsafe { (*(*css_set).dfl_cgrp).id_and_above() };
-        self.observe(cpu, Some(id), What::Arrive { weight, allowed: Rc::new(allowed) });
+        let (allowed, kthread) = (Rc::new(allowed), self.tasks[id.0].spec.kthread);
+        self.observe(cpu, Some(id), What::Arrive { weight, allowed, kthread });
         self.observe(cpu, Some(id), What::Member(cgroup));
         self.enable_task(id);
         id

@@ -5,6 +5,7 @@ use crate::abi::CpuMask;
 use crate::dsq_iter::{dsq_move, iter_destroy, iter_new, iter_next, iter_set};
 use crate::image::Image;
 use crate::kernel::Kernel;
+use crate::trap::trapped;
 use metasched_base::{Error, Kind, Result};
 use std::ffi::c_char;
 use std::ptr;
@@ -46,6 +47,7 @@ pub struct Host {
     map_delete: extern "C" fn(K, K, u32, u32, *const u8) -> i64,
     task_storage: extern "C" fn(K, K, u32, P, u64) -> K,
     task_storage_delete: extern "C" fn(K, K, P) -> i64,
+    trapped: extern "C" fn(K, u64, u64),
 }
 
 impl Host {
@@ -111,4 +113,5 @@ const TABLE: Host = Host {
     map_delete: maps::map_delete,
     task_storage: tasks::task_storage,
     task_storage_delete: tasks::task_storage_delete,
+    trapped,
 };

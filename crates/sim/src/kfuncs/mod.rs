@@ -50,7 +50,11 @@ impl Kernel {
     }
 
     pub(crate) fn valid_enq_flags(&mut self, flags: u64) -> bool {
-        let valid = flags & (scx::ENQ_INTERNAL_MASK | scx::ENQ_IMMED) == 0;
+        if flags & scx::ENQ_IMMED != 0 {
+            self.fail("refused", "SCX_ENQ_IMMED is not modelled, and means nothing before 7.1");
+            return false;
+        }
+        let valid = flags & scx::ENQ_INTERNAL_MASK == 0;
         if !valid {
             self.scx_error(format!("invalid enq_flags {flags:#x}"));
         }

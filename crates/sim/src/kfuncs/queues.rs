@@ -143,20 +143,16 @@ pub(super) extern "C" fn peek(k: K, dsq_id: u64) -> P {
     dsq.first().map_or(ptr::null_mut(), |id| kernel.tasks[id.0].raw.pointer())
 }
 
-/// In the kernel this is put off until the run queue is unlocked; here no callback that
-/// calls it has one locked.
+/// Put off until the callback is over, as in the kernel.
 pub(super) extern "C" fn reenq(k: K, dsq_id: u64, flags: u64) {
     let kernel = kernel(k);
     if flags != 0 {
         kernel.fail("refused", format!("scx_bpf_dsq_reenq: flags {flags:#x} are not modelled"));
         return;
     }
-    let Some(dsq) = kernel.user.get(dsq_id) else {
+    if kernel.user.get(dsq_id).is_none() {
         kernel.scx_error(format!("invalid DSQ ID {dsq_id:#018x}"));
         return;
-    };
-    for id in dsq.tasks().collect::<Vec<_>>() {
-        kernel.dispatch_dequeue(id);
-        kernel.do_enqueue_task(id, scx::ENQ_REENQ, None);
     }
+    kernel.reenqueued.push(dsq_id);
 }

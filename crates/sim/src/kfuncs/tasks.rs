@@ -39,11 +39,11 @@ pub(super) extern "C" fn task_storage(k: K, map: K, value_size: u32, p: P, flags
         None if flags & 1 == 0 || task.dead => return ptr::null_mut(),
         None => {
             let words = value_size.div_ceil(8) as usize;
-            task.storage.push((map as usize, vec![0; words].into()));
+            task.storage.push((map as usize, kernel.maps.memory.value(words)));
             task.storage.len() - 1
         }
     };
-    task.storage[at].1.as_mut_ptr().cast()
+    task.storage[at].1.words_mut().as_mut_ptr().cast()
 }
 
 pub(super) extern "C" fn task_storage_delete(k: K, map: K, p: P) -> i64 {
@@ -54,6 +54,6 @@ pub(super) extern "C" fn task_storage_delete(k: K, map: K, p: P) -> i64 {
         return i64::from(-ENOENT);
     };
     let (_, value) = storage.swap_remove(at);
-    kernel.maps.retire(value);
+    kernel.maps.memory.delete(map, value);
     0
 }

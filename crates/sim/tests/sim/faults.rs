@@ -128,6 +128,13 @@ fn a_call_in_the_wrong_callback_is_refused_by_name() {
 }
 
 #[test]
+fn a_flag_that_is_not_modelled_is_refused_by_name() {
+    let (check, message) = caught("immediate");
+    assert_eq!(check, "refused");
+    assert!(message.starts_with("SCX_ENQ_IMMED "), "{message}");
+}
+
+#[test]
 fn arithmetic_that_differs_from_bpf_ends_the_run() {
     for (ops, what) in [
         ("divides_by_zero", "division by zero"),
@@ -143,28 +150,94 @@ fn arithmetic_that_differs_from_bpf_ends_the_run() {
 }
 
 #[test]
+fn what_bpf_defines_is_computed_as_in_bpf() {
+    run("computes").unwrap();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_signed_division_without_a_result_ends_the_run() {
+    let (check, message) = caught("divides_signed");
+    assert_eq!(check, "arithmetic");
+    assert!(message.contains("signed division"), "{message}");
+}
+
+#[test]
+fn what_was_never_written_is_a_pattern_and_no_address() {
+    let (check, message) = caught("never_writes");
+    assert_eq!(check, "scx_error");
+    assert!(message.contains("non-existent DSQ 0xaaaaaaaaaaaaaaaa"), "{message}");
+    let (check, message) = caught("follows_nothing");
+    assert_eq!(check, "memory");
+    assert!(message.ends_with("(in enqueue)"), "{message}");
+}
+
+#[test]
+fn a_deleted_value_may_be_read_until_the_callback_is_over() {
+    run("looks_before").unwrap();
+}
+
+#[test]
+fn a_value_that_is_used_after_it_was_deleted_ends_the_run() {
+    for (ops, map) in [
+        ("keeps_number", "numbers"),
+        ("keeps_storage", "of_tasks"),
+        ("deletes_storage", "of_tasks"),
+        ("keeps_wide", "wide_ones"),
+    ] {
+        let Err(failure) = scenario(ops)
+            .task(TaskSpec::named("mortal").run(between(1_000, 2_000)).rounds(1))
+            .run()
+        else {
+            panic!("'{ops}' was not caught")
+        };
+        assert_eq!(failure.check, "memory", "{ops}: {failure}");
+        let said = format!("a value of the map '{map}' ");
+        assert!(failure.message.starts_with(&said), "{ops}: {}", failure.message);
+    }
+}
+
+#[test]
+fn a_missing_value_that_is_followed_ends_the_run() {
+    let (check, message) = caught("misses");
+    assert_eq!(check, "arithmetic");
+    assert!(message.contains("NULL dereference"), "{message}");
+    assert!(message.contains("lifetime.bpf.c:"), "{message}");
+}
+
+#[test]
 fn a_policy_that_gives_up_says_why() {
     let (check, message) = caught("gives_up");
     assert_eq!(check, "scx_bpf_error");
     assert!(message.ends_with(" has 42 of beef, 100% (in enqueue)"), "{message}");
 }
 
-#[test]
-fn a_call_that_is_not_modelled_does_not_link() {
-    let out = std::env::temp_dir().join(format!("metasched-unmodelled-{}", std::process::id()));
-    let faults = Path::new(env!("CARGO_MANIFEST_DIR")).join("faults");
-    let seam = Path::new(env!("CARGO_MANIFEST_DIR")).join("seam/seam.c");
+/// What the compiler says of a fault that does not build.
+fn does_not_build(file: &str) -> String {
+    let out = std::env::temp_dir().join(format!("metasched-{file}-{}", std::process::id()));
+    let sim = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new(env!("SIM_COMPILER"))
         .args(env!("SIM_FLAGS").split(' '))
         .args(["-shared", "-Wl,-z,defs", "-o"])
         .arg(&out)
-        .args([faults.join("unmodelled.c"), seam])
+        .args([sim.join("faults").join(file), sim.join("seam/seam.c")])
         .output()
         .expect("the compiler that built the policies");
     let _ = std::fs::remove_file(&out);
-    assert!(!output.status.success(), "it links");
-    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{file} builds");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_call_that_is_not_modelled_does_not_link() {
+    let said = does_not_build("unmodelled.c");
     assert!(said.contains("scx_bpf_reenqueue_local"), "{said}");
+}
+
+#[test]
+fn what_the_compiler_sees_is_never_written_does_not_compile() {
+    let said = does_not_build("uninitialised.c");
+    assert!(said.contains("variable 'slice' is used uninitialized"), "{said}");
 }
 
 #[test]
