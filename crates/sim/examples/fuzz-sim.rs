@@ -4,7 +4,10 @@
 use clap::Parser;
 use metasched_base::parse_duration;
 use metasched_sim::Failure;
-use metasched_sim::fuzz::{self, Case, generate, scenario};
+use metasched_sim::fuzz::{
+    self, Case, Theme, events_before_calm, everywhere, generate, generate_about, reassignments,
+    scenario,
+};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -36,6 +39,13 @@ struct Options {
     /// Run the case in this file alone
     #[arg(long)]
     replay: Option<PathBuf>,
+    /// Cases about one thing: root, lanes, turns, limits, moves, hotplug or programs
+    #[arg(long, value_parser = theme, conflicts_with = "replay")]
+    about: Option<Theme>,
+    /// With --seed or --replay: the case again and again, with one reassignment more, of every
+    /// kind, after each of its events in turn
+    #[arg(long)]
+    everywhere: bool,
     /// Leave a case that fails as it is
     #[arg(long)]
     no_shrink: bool,
@@ -48,6 +58,23 @@ struct Options {
     /// Where cases that failed are written to
     #[arg(long, default_value = "target/fuzz-sim")]
     out: PathBuf,
+}
+
+fn theme(name: &str) -> Result<Theme, String> {
+    let known = Theme::ALL.iter().find(|(called, _)| *called == name);
+    known.map(|(_, theme)| *theme).ok_or_else(|| format!("there is no theme '{name}'"))
+}
+
+impl Options {
+    fn generate(&self, seed: u64) -> Case {
+        self.about.map_or_else(|| generate(seed), |theme| generate_about(theme, seed))
+    }
+
+    fn replay_seed(&self, seed: u64) -> String {
+        let about = Theme::ALL.iter().find(|(_, theme)| Some(*theme) == self.about);
+        let about = about.map_or(String::new(), |(name, _)| format!(" --about {name}"));
+        format!("make fuzz-sim ARGS=\"--seed {seed}{about}\"")
+    }
 }
 
 fn main() -> ExitCode {
@@ -67,11 +94,22 @@ fn run(options: &Options) -> Result<usize, String> {
         let cannot = |e: &dyn std::fmt::Display| format!("cannot replay {}: {e}", path.display());
         let text = std::fs::read_to_string(path).map_err(|e| cannot(&e))?;
         let case: Case = serde_json::from_str(&text).map_err(|e| cannot(&e))?;
+        if options.everywhere {
+            return at_every_point(options, &case);
+        }
         let command = format!("make fuzz-sim ARGS=\"--replay {}\"", path.display());
         return one(options, &case, &command, true);
     }
     if let Some(seed) = options.seed {
-        return one(options, &generate(seed), &fuzz::replay_seed(seed), options.no_shrink);
+        if options.everywhere {
+            return at_every_point(options, &options.generate(seed));
+        }
+        return one(
+            options,
+            &options.generate(seed),
+            &options.replay_seed(seed),
+            options.no_shrink,
+        );
     }
     campaign(options)
 }
@@ -104,27 +142,44 @@ fn trace(options: &Options, text: &str) -> Result<(), String> {
 }
 
 fn campaign(options: &Options) -> Result<usize, String> {
-    let began = Instant::now();
-    let (next, done, over) =
-        (AtomicU64::new(options.from), AtomicU64::new(0), AtomicBool::new(false));
-    let simulated_ms = AtomicU64::new(0);
-    let failures: Mutex<Vec<(Case, Failure)>> = Mutex::default();
     let last = options.from.saturating_add(options.runs);
+    run_all(options, (options.from..last).map(|seed| options.generate(seed)))
+}
+
+/// One more reassignment after each event before faults stop.
+fn at_every_point(options: &Options, case: &Case) -> Result<usize, String> {
+    let events = match events_before_calm(case) {
+        Ok(events) => events,
+        Err(failure) => {
+            report(options, case, failure, true)?;
+            return Ok(1);
+        }
+    };
+    let acts = reassignments(case);
+    println!("fuzz-sim: {} kinds of reassignments after each of {events} events", acts.len());
+    run_all(options, everywhere(case, acts, events))
+}
+
+/// Runs cases until one fails, or as long as the options say; how many checkers failed.
+fn run_all(options: &Options, cases: impl Iterator<Item = Case> + Send) -> Result<usize, String> {
+    let began = Instant::now();
+    let (done, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let simulated_ms = AtomicU64::new(0);
+    let cases = Mutex::new(cases.enumerate());
+    let failures: Mutex<Vec<(usize, Case, Failure)>> = Mutex::default();
     let late = || options.time.is_some_and(|time| began.elapsed() >= time);
     let work = || {
         while !over.load(Ordering::Relaxed) && !late() {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= last {
-                break;
-            }
-            let case = generate(seed);
-            match scenario(&case).run() {
+            let next = cases.lock().expect("no holder panics").next();
+            let Some((place, case)) = next else { break };
+            let command = options.replay_seed(case.seed);
+            match scenario(&case).replayed_by(command).run() {
                 Ok(outcome) => {
                     simulated_ms.fetch_add(outcome.simulated_ns / 1_000_000, Ordering::Relaxed);
                 }
                 Err(failure) => {
-                    eprintln!("seed {seed}: {}: {}", failure.check, failure.message);
-                    failures.lock().expect("no holder panics").push((case, failure));
+                    eprintln!("seed {}: {}: {}", case.seed, failure.check, failure.message);
+                    failures.lock().expect("no holder panics").push((place, case, failure));
                     if !options.keep_going {
                         over.store(true, Ordering::Relaxed);
                     }
@@ -146,20 +201,17 @@ fn campaign(options: &Options) -> Result<usize, String> {
     });
     println!("fuzz-sim: {}", so_far(&done, &simulated_ms, began));
     let mut failures = failures.into_inner().expect("no holder panics");
-    failures.sort_by_key(|(case, _)| case.seed);
+    failures.sort_by_key(|(place, _, _)| *place);
+    let failed = failures.len();
     let mut kept: Vec<String> = Vec::new();
-    for (case, failure) in failures {
+    for (_, case, failure) in failures {
         if kept.contains(&failure.check) {
             continue;
         }
         kept.push(failure.check.clone());
         report(options, &case, failure, options.no_shrink)?;
     }
-    println!(
-        "fuzz-sim: {} of {} runs failed",
-        if kept.is_empty() { "none" } else { "some" },
-        done.load(Ordering::Relaxed)
-    );
+    println!("fuzz-sim: {failed} of {} runs failed", done.load(Ordering::Relaxed));
     Ok(kept.len())
 }
 

@@ -131,7 +131,8 @@ fn of_image(image: &'static [u8], name: impl Into<String>, policy: &str) -> Scen
     Scenario::under(name, Some(program_of_image(image, policy)))
 }
 
-fn program_of_image(image: &'static [u8], policy: &str) -> Program {
+/// Level 1 of any image; panics when there is no such policy.
+pub(crate) fn program_of_image(image: &'static [u8], policy: &str) -> Program {
     let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
     Program {
         setup: Arc::new(move |image| unsafe { image.set("initial_policy", number) }),

@@ -2,6 +2,7 @@
 
 use crate::abi::NO_QUOTA;
 use crate::kernel::Kernel;
+use crate::load::Phase;
 use crate::metasched;
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +104,17 @@ pub enum Act {
     },
     /// User space lets go of the program, or dies.
     Detach,
+    /// It comes anew, with a first lane of this policy.
+    Load {
+        policy: String,
+    },
+    /// A CPU goes off line, unless it is the last one.
+    CpuOff {
+        cpu: usize,
+    },
+    CpuOn {
+        cpu: usize,
+    },
 }
 
 /// What a program may answer to a request that cannot be met: no such application or
@@ -120,7 +132,8 @@ fn answered(kernel: &mut Kernel, said: i32) {
 }
 
 impl Act {
-    pub(super) fn carry_out(&self, kernel: &mut Kernel) {
+    /// `image` is what is loaded anew.
+    pub(super) fn carry_out(&self, kernel: &mut Kernel, image: &'static [u8]) {
         match self {
             Act::ReplaceRoot { policy } => {
                 let said = metasched::try_replace_root(kernel, policy);
@@ -196,8 +209,18 @@ impl Act {
                 let removed = kernel.remove_cgroup(cgroup);
                 kernel.note(&format!("'{cgroup}' is removed: {removed}"));
             }
-            Act::Detach if kernel.stays() => kernel.unload(),
+            Act::Detach if kernel.phase == Phase::Enabled => kernel.unload(),
             Act::Detach => {}
+            Act::Load { policy } if kernel.phase == Phase::None => {
+                kernel.load(&metasched::program_of_image(image, policy));
+            }
+            Act::Load { .. } => {}
+            Act::CpuOff { cpu } => {
+                kernel.cpu_off(cpu % kernel.nr_cpus());
+            }
+            Act::CpuOn { cpu } => {
+                kernel.cpu_on(cpu % kernel.nr_cpus());
+            }
         }
     }
 }

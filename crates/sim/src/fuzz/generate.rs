@@ -22,17 +22,43 @@ const ACTS: u64 = 60;
 const EVENTS: u64 = 6_000;
 
 /// What a case is mostly about, so that acts of one kind meet each other.
-#[derive(Clone, Copy, PartialEq)]
-enum Theme {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Theme {
+    /// All there is.
     Anything,
+    /// The root lane is replaced, and no application has one: only this.
+    Root,
+    /// Applications' lanes come, go and are replaced.
     Lanes,
+    /// The root's share goes round by the timer.
     Turns,
+    /// `cpu.max`.
     Limits,
+    /// Tasks move, and change their affinities.
     Moves,
+    /// CPUs go off line and come back.
+    Hotplug,
+    /// Programs are detached and come anew.
+    Programs,
+}
+
+impl Theme {
+    /// Each with what it is called on a command line.
+    pub const ALL: [(&'static str, Theme); 8] = [
+        ("anything", Theme::Anything),
+        ("root", Theme::Root),
+        ("lanes", Theme::Lanes),
+        ("turns", Theme::Turns),
+        ("limits", Theme::Limits),
+        ("moves", Theme::Moves),
+        ("hotplug", Theme::Hotplug),
+        ("programs", Theme::Programs),
+    ];
 }
 
 struct Generator {
     random: Random,
+    machine: Machine,
     cpus: usize,
     cgroups: Vec<String>,
     theme: Theme,
@@ -48,25 +74,24 @@ struct Generator {
 /// The case of a seed: always the same.
 pub fn generate(seed: u64) -> Case {
     let mut random = Random::new(seed ^ 0xca5e_ca5e);
-    let cpus = match random.within(0, 9) {
-        0 => 1,
-        1..=6 => random.within(1, 4),
-        7 | 8 => random.within(2, 16),
-        _ => random.within(8, 40),
-    } as usize;
-    let theme = *pick(
-        &mut random,
-        &[
-            Theme::Anything,
-            Theme::Anything,
-            Theme::Lanes,
-            Theme::Turns,
-            Theme::Limits,
-            Theme::Moves,
-        ],
-    );
+    // That of two in nine.
+    let theme = match random.within(0, Theme::ALL.len() as u64) {
+        0 => Theme::Anything,
+        which => Theme::ALL[which as usize - 1].1,
+    };
+    generate_from(seed, theme, random)
+}
+
+/// The case of a seed that is about one thing.
+pub fn generate_about(theme: Theme, seed: u64) -> Case {
+    generate_from(seed, theme, Random::new(seed ^ (0x7e3e_0001 + theme as u64)))
+}
+
+fn generate_from(seed: u64, theme: Theme, mut random: Random) -> Case {
+    let machine = machine(&mut random);
     let mut generator = Generator {
-        cpus,
+        cpus: machine.cpus,
+        machine,
         cgroups: vec![String::new()],
         theme,
         calm_ns: log_within(&mut random, ms(5), ms(1_500)),
@@ -77,6 +102,23 @@ pub fn generate(seed: u64) -> Case {
         random,
     };
     generator.case(seed)
+}
+
+/// Few CPUs more often than many, all alike or with cores, caches and nodes.
+fn machine(random: &mut Random) -> Machine {
+    let cpus = match random.within(0, 9) {
+        0 => 1,
+        1..=6 => random.within(1, 4),
+        7 | 8 => random.within(2, 16),
+        _ => random.within(8, 40),
+    } as usize;
+    if !random.once_in(3) {
+        return Machine::cpus(cpus);
+    }
+    let smt = random.once_in(2);
+    let (llcs, nodes) = *pick(random, &[(1, 1), (2, 1), (2, 2), (4, 2)]);
+    let least = if smt { 2 * llcs } else { llcs };
+    Machine { cpus: cpus.next_multiple_of(least), llcs, nodes, smt }
 }
 
 fn pick<'a, T>(random: &mut Random, of: &'a [T]) -> &'a T {
@@ -99,7 +141,7 @@ impl Generator {
         let crowd = self.random.within(1, most.min(CROWD * self.cpus as u64));
         let tasks: Vec<Task> = (0..crowd).map(|_| self.task(true)).collect();
         let mut acts: Vec<Timed> = Vec::new();
-        if self.random.once_in(2) {
+        if self.theme != Theme::Root && self.random.once_in(2) {
             // Most faults need lanes to be there.
             for app in 1..=self.random.within(1, APPS) as u32 {
                 acts.push(Timed { when: When::At(0), act: self.set_app(app) });
@@ -127,16 +169,21 @@ impl Generator {
         }
         if self.random.once_in(12) {
             acts.push(Timed { when: self.moment(), act: Act::Detach });
+            if self.random.once_in(2) {
+                let policy = self.honest_policy();
+                acts.push(Timed { when: self.moment(), act: Act::Load { policy } });
+            }
         }
         Case {
             broke: String::new(),
             seed,
-            machine: Machine { cpus: self.cpus },
+            machine: self.machine.clone(),
             root: self.honest_policy(),
             tasks,
             acts,
             calm_ns: self.calm_ns,
             reaps: !self.random.once_in(6),
+            bound_ns: None,
         }
     }
 
@@ -333,11 +380,15 @@ impl Generator {
         let task = self.random.within(0, 200);
         let of_theme = self.random.within(0, 2) > 0;
         let kind = match self.theme {
+            // Of an application's lane there is none: only the root's has options.
+            Theme::Root => *pick(&mut self.random, &[9, 9, 9, 13, 14, 21, 22]),
             Theme::Lanes if of_theme => self.random.within(0, 9),
             Theme::Turns if of_theme => self.random.within(9, 12),
             Theme::Limits if of_theme => *pick(&mut self.random, &[16, 18, 19, 19, 19, 20]),
             Theme::Moves if of_theme => *pick(&mut self.random, &[5, 7, 13, 15, 15]),
-            _ => self.random.within(0, 20),
+            Theme::Hotplug if of_theme => *pick(&mut self.random, &[13, 21, 21, 22]),
+            Theme::Programs if of_theme => *pick(&mut self.random, &[21, 23, 24, 24]),
+            _ => self.random.within(0, 22),
         };
         match kind {
             0..=2 => self.set_app(app),
@@ -369,6 +420,10 @@ impl Generator {
             }
             18 => Act::RemoveCgroup { cgroup: self.cgroup() },
             19 => self.limit(),
+            21 => Act::CpuOff { cpu: self.random.within(0, self.cpus as u64 - 1) as usize },
+            22 => Act::CpuOn { cpu: self.random.within(0, self.cpus as u64 - 1) as usize },
+            23 => Act::Detach,
+            24 => Act::Load { policy: self.honest_policy() },
             _ => {
                 let app = if self.random.once_in(4) { 0 } else { app };
                 self.lane_option(app)
@@ -385,6 +440,19 @@ mod tests {
     fn a_seed_always_gives_the_same_case() {
         assert_eq!(generate(7), generate(7));
         assert_ne!(generate(7), generate(8));
+    }
+
+    #[test]
+    fn a_theme_that_is_asked_for_is_kept_to() {
+        for case in (1..50).map(|seed| generate_about(Theme::Root, seed)) {
+            let of_apps = |timed: &Timed| {
+                let text = format!("{:?}", timed.act);
+                text.contains("app") || text.contains("StartTurns")
+            };
+            assert!(!case.acts.iter().any(of_apps), "{case:?}");
+        }
+        let hotplug: Vec<Case> = (1..20).map(|seed| generate_about(Theme::Hotplug, seed)).collect();
+        assert!(format!("{hotplug:?}").matches("CpuOff").count() > 20);
     }
 
     #[test]
@@ -410,6 +478,10 @@ mod tests {
             "CgroupMax",
             "RemoveCgroup",
             "Detach",
+            "Load",
+            "CpuOff",
+            "CpuOn",
+            "smt: true",
             "Fork",
             "Yield",
             "kthread: true",

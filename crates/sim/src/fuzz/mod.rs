@@ -5,12 +5,14 @@
 //! run runs within a bound, shares follow weights, and lanes that were replaced are freed.
 
 mod acts;
+mod everywhere;
 mod generate;
 mod run;
 mod shrink;
 
 pub use acts::{Act, Timed, When};
-pub use generate::generate;
+pub use everywhere::{events_before_calm, everywhere, reassignments};
+pub use generate::{Theme, generate, generate_about};
 pub use run::{replay_seed, scenario, scenario_on};
 pub use shrink::{Shrunk, shrink};
 
@@ -40,13 +42,45 @@ pub struct Case {
     pub calm_ns: u64,
     /// Whether user space looks after lanes from then on; else it is dead.
     pub reaps: bool,
+    /// In the calm no task may wait longer, ns; estimated from the rest where this is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_ns: Option<u64>,
 }
 
 /// The machine of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// How many CPUs it has, all alike.
+    /// How many CPUs it has.
     pub cpus: usize,
+    /// Last-level caches, over which they are spread evenly.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub llcs: usize,
+    /// NUMA nodes, over which the caches are spread evenly.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub nodes: usize,
+    /// Whether two CPUs share each core.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub smt: bool,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn is_one(n: &usize) -> bool {
+    *n == 1
+}
+
+impl Machine {
+    /// CPUs that are all alike.
+    pub fn cpus(cpus: usize) -> Machine {
+        Machine { cpus, llcs: 1, nodes: 1, smt: false }
+    }
+
+    fn modelled(&self) -> crate::Machine {
+        let Machine { cpus, llcs, nodes, smt } = *self;
+        crate::Machine::new(cpus, llcs, nodes, smt).unwrap_or_else(|e| panic!("{e}"))
+    }
 }
 
 /// A task of a run.

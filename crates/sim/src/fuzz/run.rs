@@ -34,6 +34,17 @@ impl Case {
         })
     }
 
+    /// As in the kernel, a CPU that has gone may still be marked as idle. Who is sent there, once
+    /// for each time that one went, ends up in the local queue of another, behind what runs there
+    /// and others who were sent.
+    fn hotplug_idle_ns(&self) -> u64 {
+        let gone = self.acts.iter().filter(|timed| matches!(timed.act, Act::CpuOff { .. }));
+        match gone.count() as u64 {
+            0 => 0,
+            times => (times + 1) * (self.longest_slice_ns() + self.machine.modelled().tick_ns()),
+        }
+    }
+
     /// The longest slice that any lane may grant.
     fn longest_slice_ns(&self) -> u64 {
         let default = all_options().iter().map(|option| option.default).max().unwrap_or(0);
@@ -70,6 +81,9 @@ impl Case {
     /// In the calm no task may wait longer: on the only CPU that it may use it may stand
     /// behind all others, each of which has a whole slice, or several by their weights.
     pub fn longest_wait_ns(&self) -> u64 {
+        if let Some(bound_ns) = self.bound_ns {
+            return bound_ns;
+        }
         let tasks: u64 = self.tasks.iter().map(Task::count).sum();
         LEAST_BOUND_NS + tasks * self.longest_slice_ns() * self.weight_ratio()
     }
@@ -100,11 +114,14 @@ pub fn scenario(case: &Case) -> Scenario {
 
 /// The same on another image of level 1 with those policies.
 pub fn scenario_on(image: &'static [u8], case: &Case) -> Scenario {
+    let idle_ns = if case.has_lazy() { LAZY_IDLE_NS } else { IDLE_NS };
+    let hotplug_idle_ns = case.hotplug_idle_ns();
     let mut run = metasched::scenario_of(image, "fuzz", &case.root)
-        .cpus(case.machine.cpus)
+        .machine(case.machine.modelled())
         .seed(case.seed)
         .waits_at_most(case.longest_wait_ns())
-        .idle_at_most(if case.has_lazy() { LAZY_IDLE_NS } else { IDLE_NS })
+        .idle_at_most(idle_ns.max(hotplug_idle_ns))
+        .idle_at_most_in_the_calm(idle_ns, hotplug_idle_ns)
         .lane_shares(SHARES)
         .run_for(case.until_ns());
     for (place, task) in case.tasks.iter().enumerate() {
@@ -115,7 +132,7 @@ pub fn scenario_on(image: &'static [u8], case: &Case) -> Scenario {
         let act = timed.act.clone();
         let carry_out = move |kernel: &mut Kernel| {
             if kernel.now() < calm_ns {
-                act.carry_out(kernel);
+                act.carry_out(kernel, image);
             }
         };
         run = match timed.when {
@@ -127,6 +144,9 @@ pub fn scenario_on(image: &'static [u8], case: &Case) -> Scenario {
     run = run.at(calm_ns, move |kernel| {
         for cgroup in &cgroups {
             kernel.set_cgroup_max(cgroup, 100_000, NO_QUOTA, 0);
+        }
+        for cpu in 0..kernel.nr_cpus() {
+            kernel.cpu_on(cpu);
         }
         kernel.calm();
     });

@@ -1,7 +1,7 @@
 //! Making a case that fails smaller, as long as the same checker fails: delta debugging
 //! over the value.
 
-use super::{Act, Case, Does, Timed, When};
+use super::{Act, Case, Does, Machine, Timed, When};
 use crate::{Failure, us};
 
 /// What is left of a case.
@@ -111,9 +111,10 @@ impl Shrinker<'_> {
     }
 
     fn fewer_cpus(&mut self) {
+        self.attempt(|case| case.machine = Machine::cpus(case.machine.cpus));
         for cpus in [1, 2, self.case.machine.cpus / 2, self.case.machine.cpus.saturating_sub(1)] {
             if cpus > 0 && cpus < self.case.machine.cpus {
-                self.attempt(|case| case.machine.cpus = cpus);
+                self.attempt(|case| case.machine = Machine::cpus(cpus));
             }
         }
     }

@@ -1,35 +1,97 @@
-//! Random runs with faults: a fixed set of seeds, and every case that broke once.
+//! Random runs with faults: a fixed set of seeds about everything, more about one thing each, one
+//! more reassignment at every possible point, and every case that broke once.
 
-use metasched_sim::fuzz::{Case, generate, scenario};
+use metasched_sim::fuzz::{
+    Act, Case, Theme, events_before_calm, everywhere, generate, generate_about, reassignments,
+    scenario,
+};
 use metasched_sim::{Failure, seeds};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// What a minute is enough for on two CPUs; `make fuzz-sim` runs as many as one likes.
+/// With those of single themes what a minute or two are enough for on two CPUs; `make fuzz-sim`
+/// runs as many as one likes.
 const SEEDS: u64 = 300;
+/// Of each theme that has a test.
+const SEEDS_OF_THEME: u64 = 120;
 
-/// Runs every case, as many at a time as there are CPUs; the first failure by seed.
+/// Runs every case, as many at a time as there are CPUs; the failure that came first among
+/// them. A case that fails is kept in a file, from which it can be replayed.
 fn first_failure(cases: impl Iterator<Item = Case> + Send) -> Option<Failure> {
-    let (cases, failures) = (Mutex::new(cases), Mutex::new(Vec::new()));
+    let (cases, failures) = (Mutex::new(cases.enumerate()), Mutex::new(Vec::new()));
+    let test = std::thread::current().name().unwrap_or("fuzz").replace("::", "-");
     let work = || {
         while failures.lock().unwrap().is_empty() {
-            let Some(case) = cases.lock().unwrap().next() else { break };
-            if let Err(failure) = scenario(&case).run() {
-                failures.lock().unwrap().push((case.seed, failure));
+            let Some((place, case)) = cases.lock().unwrap().next() else { break };
+            let file = format!("{}/{test}-{place}.json", env!("CARGO_TARGET_TMPDIR"));
+            let replay = format!("make fuzz-sim ARGS=\"--replay {file}\"");
+            if let Err(failure) = scenario(&case).replayed_by(replay).run() {
+                fs::write(file, serde_json::to_string_pretty(&case).unwrap()).unwrap();
+                failures.lock().unwrap().push((place, failure));
             }
         }
     };
     let threads = std::thread::available_parallelism().map_or(2, |n| n.get());
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    failures.into_inner().unwrap().into_iter().min_by_key(|(seed, _)| *seed).map(|(_, f)| f)
+    failures.into_inner().unwrap().into_iter().min_by_key(|(place, _)| *place).map(|(_, f)| f)
+}
+
+fn all_pass(cases: impl Iterator<Item = Case> + Send) {
+    if let Some(failure) = first_failure(cases) {
+        panic!("{failure}");
+    }
 }
 
 #[test]
 fn level_1_keeps_its_promises_whatever_happens() {
-    if let Some(failure) = first_failure(seeds(SEEDS).map(generate)) {
-        panic!("{failure}");
-    }
+    all_pass(seeds(SEEDS).map(generate));
+}
+
+fn about(theme: Theme) {
+    all_pass(seeds(SEEDS_OF_THEME).map(|seed| generate_about(theme, seed)));
+}
+
+#[test]
+fn the_root_lane_may_be_replaced_at_any_moment() {
+    about(Theme::Root);
+}
+
+#[test]
+fn lanes_may_come_go_and_change_at_any_moment() {
+    about(Theme::Lanes);
+}
+
+#[test]
+fn turns_may_begin_and_end_at_any_moment() {
+    about(Theme::Turns);
+}
+
+#[test]
+fn cpus_may_go_and_come_at_any_moment() {
+    about(Theme::Hotplug);
+}
+
+#[test]
+fn programs_may_go_and_come_at_any_moment() {
+    about(Theme::Programs);
+}
+
+/// Two applications with lanes beside the root's on two CPUs: hogs, a service, what comes and
+/// goes, a pinned task and a kernel thread.
+fn small() -> Case {
+    serde_json::from_str(include_str!("../small.json")).unwrap()
+}
+
+#[test]
+fn a_reassignment_may_come_right_after_any_event() {
+    let case = small();
+    let events = events_before_calm(&case).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(events > 100, "{events} events are too few to tell anything");
+    let mut acts = reassignments(&case);
+    assert_eq!(acts.len(), 6);
+    acts.push(Act::CpuOff { cpu: 1 });
+    all_pass(everywhere(&case, acts, events));
 }
 
 fn kept() -> Vec<PathBuf> {

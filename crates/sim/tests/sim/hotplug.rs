@@ -1,12 +1,11 @@
 //! CPUs that go and come: nobody is left behind, and policies hear of it in the kernel's
 //! order.
 
-use crate::level1::{any_policy, any_tasks_in, change_any_task, loaded};
+use crate::level1::loaded;
 use metasched_sim::abi::CpuMask;
 use metasched_sim::kernel::Kernel;
-use metasched_sim::metasched::{POLICIES, reap, replace_root};
-use metasched_sim::random::Random;
-use metasched_sim::{Machine, Scenario, TaskSpec, exactly, ms, policy, seeds, us};
+use metasched_sim::metasched::{POLICIES, replace_root};
+use metasched_sim::{Machine, Scenario, TaskSpec, exactly, ms, policy, us};
 
 static FAULTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfaults-native.so"));
 
@@ -197,54 +196,6 @@ fn a_kick_to_a_cpu_that_is_off_does_nothing() {
     assert!(after.clone().count() > 100);
     let happens = |line: &&str| line.contains("cpu2 ") && !line.contains(" kick");
     assert_eq!(after.filter(happens).count(), 0);
-}
-
-/// Until when anything changes.
-const CHANGES: u64 = ms(300);
-const LONGEST_WAIT: u64 = ms(1_500);
-
-/// Any machine, any tasks, and CPUs that go and come at any moment, beside lanes that are
-/// replaced and affinities that change. Then all are back, and everybody must come to run.
-fn anything(seed: u64) -> Scenario {
-    let mut random = Random::new(seed ^ 0x0ff);
-    let mut run = any_tasks_in(&["", "a"], "CPUs at random", 16, &mut random);
-    for _ in 0..random.within(1, 30) {
-        let (which, bits, policy) = (random.bits(), random.bits(), any_policy(&mut random));
-        run = run.at(random.within(0, CHANGES), move |kernel| {
-            let cpu = which as usize % kernel.nr_cpus();
-            match bits % 5 {
-                0 | 1 => {
-                    kernel.cpu_off(cpu);
-                }
-                2 => {
-                    kernel.cpu_on(cpu);
-                }
-                3 => change_any_task(kernel, which, bits, 100),
-                _ => {
-                    replace_root(kernel, policy);
-                    reap(kernel);
-                }
-            }
-        });
-    }
-    run.at(CHANGES, |kernel| {
-        for cpu in 0..kernel.nr_cpus() {
-            kernel.cpu_on(cpu);
-        }
-    })
-    .seed(seed)
-    // As in the kernel, a CPU that has gone may still be marked as idle. Who is sent there,
-    // once for each, ends up in the local queue of the lowest CPU, behind a slice or more.
-    .idle_at_most(ms(400))
-    .waits_at_most(LONGEST_WAIT)
-    .run_for(CHANGES + LONGEST_WAIT + ms(1))
-}
-
-#[test]
-fn cpus_may_go_and_come_at_any_moment() {
-    for seed in seeds(200) {
-        anything(seed).pass();
-    }
 }
 
 #[test]

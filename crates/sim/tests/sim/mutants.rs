@@ -2,7 +2,7 @@
 //! an exact replacement in one of its files, made in a copy when the test runs, so that one
 //! whose line has changed fails loudly; and the same scenario passes without it.
 
-use crate::lanes::hogs;
+use crate::lanes::{hogs, share_from_elsewhere};
 use metasched_sim::metasched::{
     LAZY, assign, drop_app, reap, replace_root, scenario_of, set_app, unassign,
 };
@@ -140,23 +140,6 @@ fn lazy(image: &'static [u8]) -> Scenario {
             assign(kernel, "a", 1);
         })
         .run_for(ms(1_500))
-}
-
-/// Tasks that may run on CPU 0 only, in a lane that has its share on CPU 1.
-fn share_from_elsewhere(image: &'static [u8]) -> Scenario {
-    scenario_of(image, "shares from elsewhere", "fifo")
-        .cpus(2)
-        .tasks(3, |i| TaskSpec::hog(format!("narrow {i}")).in_cgroup("narrow").only_on([0]))
-        .tasks(4, |i| TaskSpec::hog(format!("wide {i}")).in_cgroup("wide"))
-        .task(TaskSpec::hog("pinned").in_cgroup("wide").only_on([0]))
-        .at(0, |kernel| {
-            for (app, cgroup) in [(1, "narrow"), (2, "wide")] {
-                set_app(kernel, app, "vtime", 100);
-                assign(kernel, cgroup, app);
-            }
-        })
-        .waits_at_most(ms(1_000))
-        .run_for(ms(3_000))
 }
 
 /// Two hogs come to share a CPU while the other one is idle: one must be let go.

@@ -1,15 +1,14 @@
 //! Turns by the timer: the root's share goes from lane to lane, and nobody is lost,
 //! forgotten or kept waiting by it.
 
-use crate::lanes::{app_lane, hogs, near};
-use crate::level1::{any_policy, any_tasks_in, any_weight, change_any_task, expect, loaded};
+use crate::lanes::{hogs, near};
+use crate::level1::{expect, loaded};
 use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{
-    LaneState, POLICIES, assign, cycle, drop_app, lanes, reap, replace_root, scenario, set_app,
-    start_turns, stop_turns,
+    LaneState, POLICIES, assign, cycle, lanes, reap, replace_root, scenario, set_app, start_turns,
+    stop_turns,
 };
-use metasched_sim::random::Random;
-use metasched_sim::{Scenario, TaskSpec, between, ms, seeds, us};
+use metasched_sim::{TaskSpec, between, ms, us};
 
 /// The policies that take turns: up to three of them.
 fn rotating() -> &'static [&'static str] {
@@ -225,56 +224,4 @@ fn a_sleeper_on_a_lane_of_its_own_is_not_disturbed_by_turns() {
     let mean = service.waited_ns / service.waits.max(1);
     assert!(mean < us(100), "it waits {} us in the mean", mean / 1_000);
     assert!(service.longest_wait_ns < ms(7), "{} us", service.longest_wait_ns / 1_000);
-}
-
-/// Until when everything changes.
-const CHANGES: u64 = ms(300);
-/// As in `lanes.rs`: a lane of little weight takes long to come to its tasks.
-const LONGEST_WAIT_AT_RANDOM: u64 = ms(2_500);
-const CGROUPS: [&str; 4] = ["", "a", "a/b", "c"];
-
-/// Any machine, any tasks in any cgroups, turns of any length that begin, are replaced and
-/// end at any moment, lanes that come and go beside them, and affinities that change. What
-/// is in force in the end stays: turns too, and everybody must come to run.
-fn anything(seed: u64) -> Scenario {
-    let mut random = Random::new(seed ^ 0x7a4e5);
-    let mut run = any_tasks_in(&CGROUPS, "turns at random", 8, &mut random);
-    for _ in 0..random.within(1, 40) {
-        let (what, app) = (random.within(0, 9), random.within(1, 3) as u32);
-        let (which, bits) = (random.bits(), random.bits());
-        let cgroup = CGROUPS[random.within(1, 3) as usize];
-        let (policy, weight) = (any_policy(&mut random), any_weight(&mut random));
-        let turns: Vec<_> = (0..random.within(1, 4))
-            .map(|_| (any_policy(&mut random), random.within(us(100), ms(5))))
-            .collect();
-        run = run.at(random.within(0, CHANGES), move |kernel| match what {
-            0..=3 => start_turns(kernel, &turns),
-            4 => stop_turns(kernel),
-            5 => replace_root(kernel, policy),
-            6 => {
-                set_app(kernel, app, policy, weight);
-                assign(kernel, cgroup, app);
-            }
-            7 if app_lane(kernel, app).is_some() => drop_app(kernel, app),
-            8 => {
-                if let Some(task) = kernel.any_task(which) {
-                    kernel.move_to_cgroup(task, cgroup);
-                }
-            }
-            _ => change_any_task(kernel, which, bits, weight),
-        });
-        run = run.at(random.within(0, CHANGES), |kernel| {
-            reap(kernel);
-        });
-    }
-    run.seed(seed)
-        .waits_at_most(LONGEST_WAIT_AT_RANDOM)
-        .run_for(CHANGES + LONGEST_WAIT_AT_RANDOM + ms(1))
-}
-
-#[test]
-fn turns_may_begin_and_end_at_any_moment() {
-    for seed in seeds(200) {
-        anything(seed).pass();
-    }
 }
