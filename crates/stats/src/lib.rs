@@ -17,5 +17,7 @@ pub use ratio::{
     CONFIDENCE, Interval, PairedRatio, Tails, holm, paired_estimate, paired_p_value, paired_ratio,
     paired_ratio_at, paired_tails,
 };
-pub use sample::{coefficient_of_variation, geometric_mean, mean, median, percentile, std_dev};
+pub use sample::{
+    coefficient_of_variation, geometric_mean, mean, median, median_interval, percentile, std_dev,
+};
 pub use waits::WaitHistogram;

@@ -25,6 +25,25 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
+/// The interval that holds the median of what the sample was drawn from with 95 % confidence
+/// at least, whatever its distribution: between two of its values, by the binomial
+/// distribution of how many are below. Absent for fewer than six values, of which even the
+/// extremes hold it less surely.
+pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
+    const TAIL: f64 = 0.025;
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    // The chance that no more than `rank` values are below the median.
+    let (mut below, mut term, mut rank) = (0.0, 0.5_f64.powi(n as i32), 0);
+    while rank < n && below + term <= TAIL {
+        below += term;
+        term *= (n - rank) as f64 / (rank + 1) as f64;
+        rank += 1;
+    }
+    (rank > 0).then(|| (sorted[rank - 1], sorted[n - rank]))
+}
+
 /// The standard deviation of the population that the sample was drawn from
 /// (divisor n - 1); absent for fewer than two values.
 pub fn std_dev(values: &[f64]) -> Option<f64> {
@@ -108,5 +127,15 @@ mod tests {
         assert!((coefficient_of_variation(&ns).unwrap() - expected).abs() < 1e-12);
         assert_eq!(coefficient_of_variation(&[1.0]), None);
         assert_eq!(coefficient_of_variation(&[-1.0, 1.0]), None);
+    }
+
+    #[test]
+    fn the_interval_of_a_median_leaves_out_as_many_as_the_tables_say() {
+        let interval = |n: u32| median_interval(&(1..=n).map(f64::from).collect::<Vec<_>>());
+        assert_eq!(interval(5), None);
+        assert_eq!(interval(6), Some((1.0, 6.0)));
+        assert_eq!(interval(10), Some((2.0, 9.0)));
+        assert_eq!(interval(12), Some((3.0, 10.0)));
+        assert_eq!(interval(31), Some((10.0, 22.0)));
     }
 }
