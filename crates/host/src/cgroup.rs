@@ -196,12 +196,32 @@ impl Cgroup {
 
     /// Moves a process into it.
     pub fn add(&self, pid: i32) -> Result<()> {
-        let procs = self.path.join("cgroup.procs");
-        fs::OpenOptions::new()
-            .write(true)
-            .open(&procs)
-            .and_then(|mut file| std::io::Write::write_all(&mut file, pid.to_string().as_bytes()))
+        self.write("cgroup.procs", &pid.to_string())
             .map_err(|e| denied(e, format!("move process {pid} to '{}'", self.path.display())))
+    }
+
+    /// Moves one thread into it. It must be threaded, below a cgroup that has the process.
+    pub fn add_thread(&self, tid: i32) -> Result<()> {
+        self.write("cgroup.threads", &tid.to_string())
+            .map_err(|e| denied(e, format!("move thread {tid} to '{}'", self.path.display())))
+    }
+
+    /// Lets single threads be moved into it, for good. The cgroups above must be so already,
+    /// up to that which has their process.
+    pub fn make_threaded(&self) -> Result<()> {
+        self.set("cgroup.type", "threaded")
+    }
+
+    /// Writes one of its files, such as `cpu.weight`.
+    pub fn set(&self, file: &str, value: &str) -> Result<()> {
+        self.write(file, value).map_err(|e| {
+            denied(e, format!("write '{value}' to '{}'", self.path.join(file).display()))
+        })
+    }
+
+    fn write(&self, file: &str, value: &str) -> std::io::Result<()> {
+        let mut file = fs::OpenOptions::new().write(true).open(self.path.join(file))?;
+        std::io::Write::write_all(&mut file, value.as_bytes())
     }
 
     /// Kills every process in it and below it, and waits until none is left.
@@ -325,8 +345,8 @@ impl Cgroup {
     }
 }
 
-/// Reads one thread's folder; `None` when the thread has ended.
-fn thread_stat(folder: &Path) -> Option<SchedStat> {
+/// Reads one thread's folder, `/proc/PID/task/TID`; `None` when the thread has ended.
+pub fn thread_stat(folder: &Path) -> Option<SchedStat> {
     let schedstat = fs::read_to_string(folder.join("schedstat")).ok()?;
     let status = fs::read_to_string(folder.join("status")).ok()?;
     let mut numbers = schedstat.split_whitespace().map(|n| n.parse::<u64>().ok());

@@ -96,6 +96,41 @@ pub fn cpus_by_place(root: &Path) -> Vec<u32> {
     cpus
 }
 
+/// What two CPUs share, nearest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// A core.
+    Core,
+    /// A last-level cache.
+    Llc,
+    /// A NUMA node.
+    Node,
+    /// Memory across nodes only.
+    Machine,
+}
+
+/// What two CPUs of the machine below `root` share.
+pub fn sharing(root: &Path, a: u32, b: u32) -> Sharing {
+    let has_b = |list: String| parse_cpu_list(&list).is_some_and(|cpus| cpus.contains(&b));
+    if cpu_file(root, a, "topology/thread_siblings_list").is_some_and(has_b) {
+        return Sharing::Core;
+    }
+    let llcs = |cpus: [u32; 2]| last_level_caches(root, &BTreeSet::from(cpus));
+    if llcs([a, b]) == 1 {
+        return Sharing::Llc;
+    }
+    let nodes = read_trimmed(root, "/sys/devices/system/node/online")
+        .and_then(|list| parse_cpu_list(&list))
+        .unwrap_or_default();
+    let of_node = |node: &u32| {
+        read_trimmed(root, &format!("/sys/devices/system/node/node{node}/cpulist"))
+            .and_then(|list| parse_cpu_list(&list))
+            .is_some_and(|cpus| cpus.contains(&a) && cpus.contains(&b))
+    };
+    if nodes.is_empty() || nodes.iter().any(of_node) { Sharing::Node } else { Sharing::Machine }
+}
+
 fn describe(root: &Path, signature: impl Fn() -> Option<[u8; 12]>) -> Result<Machine> {
     let cpuinfo = read_trimmed(root, "/proc/cpuinfo").unwrap_or_default();
     let cpus = online_cpus(root, &cpuinfo);
