@@ -55,8 +55,8 @@ struct Args {
 const CPUS: usize = 8;
 /// Simulated time of a run of each load on that machine: a tenth of a second of wall time
 /// and more, against which loading does not count.
-const LIGHT_NS: u64 = ms(60_000);
-const CONTENDED_NS: u64 = ms(6_000);
+const LIGHT_NS: u64 = ms(100_000);
+const CONTENDED_NS: u64 = ms(12_000);
 /// The machines of the curve, and for how long one of [`CPUS`] runs; others run for so long
 /// that there is as much to do, but not less than the last.
 const SIZES: [usize; 9] = [2, 4, 8, 16, 32, 64, 128, 256, 512];

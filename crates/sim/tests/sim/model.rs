@@ -82,12 +82,12 @@ fn calls_about_cores_and_queues_answer_as_in_the_kernel() {
                 .sleep(between(us(50), ms(9)))
                 .for_ever()
         })
-        .at(ms(1_999), |kernel| {
+        .at(ms(499), |kernel| {
             for name in ["idle_cores", "idle_siblings", "walks", "moves"] {
                 came(kernel, name);
             }
         })
-        .run_for(ms(2_000))
+        .run_for(ms(500))
         .pass();
     // Whoever kicks a busy CPU and waits spins for the time of the interrupt.
     assert!(outcome.lost_ns > us(200), "{} ns", outcome.lost_ns);
