@@ -174,6 +174,19 @@ fn lanes_get_cpu_time_by_their_weights() {
 }
 
 #[test]
+fn cgroups_with_weights_are_compared_with_the_default_scheduler() {
+    let place = Place::new();
+    let hogs = SCENARIO.replace(", \"sleep 1ms..4ms\"", "");
+    let weighed = format!("{hogs}\n[cgroups]\nweb = {{ weight = 300 }}\n");
+    std::fs::write(place.path("weighed.toml"), weighed).unwrap();
+    let args = ["weighed.toml", "--duration", "2s", "--compare", "eevdf,fifo"];
+    let report = place.json(&args);
+    assert_eq!(contenders(&report), ["eevdf", "fifo"]);
+    let share = group(&report, "web")["share"].as_f64().unwrap();
+    assert!((share - 0.75).abs() < 0.05, "{share}");
+}
+
+#[test]
 fn work_is_called_what_it_is() {
     let place = Place::new();
     let with = |steps: &str| SCENARIO.replace("\"run 1s\"", steps);
@@ -227,6 +240,8 @@ fn what_is_wrong_is_refused_with_what_would_be_right() {
         (vec!["small.toml", "--cpus", "0"], 3, "no CPUs"),
         (vec!["small.toml", "--cpus", "6", "--llcs", "4"], 3, "a multiple of 4 CPUs"),
         (vec!["small.toml", "--lanes", "web=eevdf"], 4, "no lanes"),
+        (vec!["small.toml", "--policy", "eevdf", "--set", "slice=5ms"], 2, "no options"),
+        (vec!["small.toml", "--only", "wbe"], 3, "batch, web"),
     ] {
         let (code, stderr) = place.refused(&args);
         assert_eq!(code, status, "{args:?}: {stderr}");

@@ -136,7 +136,12 @@ fn failed(e: &io::Error) -> Error {
 }
 
 fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).attempt(Kind::Failed, || format!("read '{}'", path.display()))
+    // Some of these files can be read at one go only, and then seem to be at their end.
+    let mut text = String::with_capacity(1 << 16);
+    File::open(path)
+        .and_then(|mut file| file.read_to_string(&mut text))
+        .attempt(Kind::Failed, || format!("read '{}'", path.display()))?;
+    Ok(text)
 }
 
 /// Instances of ours whose processes are no more.

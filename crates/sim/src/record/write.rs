@@ -196,7 +196,11 @@ fn does(groups: &[Group], at: usize, chains: &Chains, mut extra: Vec<(String, u6
     let group = &groups[at];
     let rounds = group.rounds().max(1);
     let step = |verb: &str, what: &str| format!("\"{verb} {what}\"");
-    let often = extra.iter().map(|(_, times)| *times).max().unwrap_or(0);
+    let often = |verb: &str| {
+        let of = extra.iter().filter(|(step, _)| step.starts_with(verb));
+        of.map(|(_, times)| *times).max().unwrap_or(0)
+    };
+    let (often, wakes) = (often(""), often("wake "));
     let parts = |often: u64| {
         let of_part = group.ran_ns / often;
         step("run", &span_of_mean(&group.bursts, of_part.max(1)))
@@ -210,13 +214,13 @@ fn does(groups: &[Group], at: usize, chains: &Chains, mut extra: Vec<(String, u6
             }
         };
     }
-    if often >= PARTS * rounds && !chains.in_loop(at) {
+    if wakes >= PARTS * rounds && !chains.in_loop(at) {
         let pause = match chains.waits(at) {
             true => format!("wait {}", group.name),
             false => format!("sleep {}", span_of_mean(&group.sleeps, sleep_ns(group).max(1))),
         };
         extra.push((pause, rounds));
-        return Does { steps: rounds_of(&[parts(often)], extra, &[], often), rounds: often };
+        return Does { steps: rounds_of(&[parts(wakes)], extra, &[], wakes), rounds: wakes };
     }
     let run = step("run", &span(&group.bursts));
     let (begin, end) = if let Some(asks) = chains.loops.get(&at) {

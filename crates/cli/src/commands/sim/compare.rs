@@ -104,7 +104,7 @@ pub fn rounded(value: f64) -> f64 {
 }
 
 /// A cgroup's name in tables.
-fn name(path: &str) -> &str {
+pub fn name(path: &str) -> &str {
     if path.is_empty() { "(root)" } else { path }
 }
 

@@ -21,7 +21,7 @@ pub const LANES: &str = "lanes";
 const TURNS: &str = "turns";
 
 /// The kernel's own scheduler.
-const EEVDF: &str = metasched_control::EEVDF;
+pub const EEVDF: &str = metasched_control::EEVDF;
 
 /// The kernel ends a scheduler under which a task waits so long (SCX_WATCHDOG_MAX_TIMEOUT).
 /// What is bad below that is told by the figures; the scenario may ask for less.

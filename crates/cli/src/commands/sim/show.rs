@@ -103,6 +103,11 @@ fn throughput(group: &GroupEntry) -> String {
     format!("{} {}", brief(group.throughput_per_s), unit(group.work))
 }
 
+/// For how long `cpu.max` kept tasks away, if it did.
+fn throttled(group: &GroupEntry) -> String {
+    if group.throttled_ns == 0 { String::new() } else { time(group.throttled_ns) }
+}
+
 fn time(ns: u64) -> String {
     brief_time(ns as f64)
 }
@@ -111,10 +116,10 @@ fn time(ns: u64) -> String {
 fn alone(entry: &Entry) -> String {
     let (rows, more) = shown(&entry.groups);
     let responses = rows.iter().any(|row| row.response.is_some());
-    let throttled = rows.iter().any(|row| row.throttled_ns > 0);
+    let limited = rows.iter().any(|row| row.throttled_ns > 0);
     let mut header = titles(&["cgroup", "tasks", "throughput", "CPUs", "share"]);
     header.extend(titles(&["wait p50", "p90", "p99", "max"]));
-    if throttled {
+    if limited {
         header.push("throttled".to_owned());
     }
     if responses {
@@ -132,8 +137,8 @@ fn alone(entry: &Entry) -> String {
             percent(row.share),
         ];
         cells.extend([p50_ns, p90_ns, p99_ns, max_ns].map(time));
-        if throttled {
-            cells.push(time(row.throttled_ns));
+        if limited {
+            cells.push(throttled(row));
         }
         if responses {
             let response = row.response.as_ref().map(|r| [r.p50_ns, r.p99_ns, r.max_ns].map(time));
@@ -171,7 +176,7 @@ fn compared(entries: &[Entry]) -> String {
     let first = &entries[0];
     let (rows, more) = shown(&first.groups);
     let responses = rows.iter().any(|row| row.response.is_some());
-    let throttled =
+    let limited =
         entries.iter().flat_map(|entry| &entry.groups).any(|g| g.shown && g.throttled_ns > 0);
     let against = format!("against {}", first.name);
     let mut header = titles(&["cgroup", "policy", "throughput", &against]);
@@ -179,7 +184,7 @@ fn compared(entries: &[Entry]) -> String {
     if responses {
         header.extend(titles(&["response p50", "p99", &against]));
     }
-    if throttled {
+    if limited {
         header.push("throttled".to_owned());
     }
     let mut by_group = table(header, 2);
@@ -204,10 +209,14 @@ fn compared(entries: &[Entry]) -> String {
                 let of = |which: fn(&Spread) -> u64| {
                     group.response.as_ref().map(|r| time(which(r))).unwrap_or_default()
                 };
-                cells.extend([of(|r| r.p50_ns), of(|r| r.p99_ns), ratio(Metric::ResponseP99)]);
+                let against = match &group.response {
+                    Some(_) => ratio(Metric::ResponseP99),
+                    None => String::new(),
+                };
+                cells.extend([of(|r| r.p50_ns), of(|r| r.p99_ns), against]);
             }
-            if throttled {
-                cells.push(time(group.throttled_ns));
+            if limited {
+                cells.push(throttled(group));
             }
             by_group.add_row(cells);
         }
