@@ -1,5 +1,6 @@
 //! Dispatch queues: local to a CPU, global, or made by a policy.
 
+use crate::checkers::PARKED;
 use crate::task::TaskId;
 use std::collections::VecDeque;
 
@@ -14,6 +15,16 @@ pub enum DsqRef {
     User(u64),
     /// A CPU's queue in the fair class, while no program is loaded.
     Fair(usize),
+    /// No queue of a CPU's: `cpu.max` keeps tasks of the fair class aside.
+    Throttled,
+}
+
+impl DsqRef {
+    /// Whether who stands there is kept off the CPUs by `cpu.max`, under level 1 or in the fair
+    /// class, and waits for no CPU.
+    pub fn throttles(self) -> bool {
+        matches!(self, DsqRef::Throttled | DsqRef::User(PARKED))
+    }
 }
 
 /// In which order the tasks of a queue stand; it cannot hold both.

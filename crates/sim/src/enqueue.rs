@@ -189,7 +189,9 @@ impl Kernel {
             DsqRef::Local(cpu) => &self.cpus[cpu].local,
             DsqRef::Global => &self.global,
             DsqRef::User(id) => &self.user[&id],
-            DsqRef::Fair(_) => unreachable!("the fair class has queues of its own kind"),
+            DsqRef::Fair(_) | DsqRef::Throttled => {
+                unreachable!("the fair class has queues of its own kind")
+            }
         }
     }
 
@@ -198,7 +200,9 @@ impl Kernel {
             DsqRef::Local(cpu) => &mut self.cpus[cpu].local,
             DsqRef::Global => &mut self.global,
             DsqRef::User(id) => self.user.get_mut(&id).expect("destroyed only when empty"),
-            DsqRef::Fair(_) => unreachable!("the fair class has queues of its own kind"),
+            DsqRef::Fair(_) | DsqRef::Throttled => {
+                unreachable!("the fair class has queues of its own kind")
+            }
         }
     }
 
@@ -207,6 +211,7 @@ impl Kernel {
         if let Some(dsq) = self.tasks[id.0].dsq.take() {
             let found = match dsq {
                 DsqRef::Fair(cpu) => self.fair_dequeue(id, cpu),
+                DsqRef::Throttled => self.fair_unpark(id),
                 dsq => self.dsq_mut(dsq).remove(id),
             };
             assert!(found, "engine: task {} is not in {dsq:?}", id.0);
@@ -236,6 +241,9 @@ impl Kernel {
             c.flags |= scx::TASK_DEQD_FOR_SLEEP;
         }
         self.dispatch_dequeue(id);
+        if !migrating {
+            self.fair_deactivate(id);
+        }
         self.tasks[id.0].direct = None;
         self.deferred.retain(|t| *t != id);
     }

@@ -2,14 +2,19 @@
 //! each CPU in the order of virtual run time. A simple model of the kernel's fair class, so
 //! that a swap of programs can be compared with a lane's replacement, and a policy with the
 //! default. **Comparable in shape, not in figures**: the kernel's has deadlines, decaying
-//! loads, groups of tasks by cgroup, and domains that are balanced at paces of their own.
+//! loads, and domains that are balanced at paces of their own. Cgroups are in `fair/cgroups.rs`.
+
+mod cgroups;
 
 use crate::abi::{CpuMask, scx};
 use crate::dsq::DsqRef;
 use crate::kernel::Kernel;
 use crate::task::TaskId;
 use crate::trace::What;
+use cgroups::UNIT;
 use std::collections::BTreeSet;
+
+pub(crate) use cgroups::FairGroups;
 
 /// How long a task runs on beside one that lags.
 const SLICE_NS: u64 = 3_000_000;
@@ -20,9 +25,9 @@ const BALANCE_TICKS: u64 = 4;
 /// Where virtual time begins: far from where it could wrap round, either way.
 const START: u64 = 1 << 48;
 
-/// Run time scaled by weight.
-fn weighted_ns(ns: u64, weight: u32) -> u64 {
-    ns * 100 / u64::from(weight.max(1))
+/// Run time scaled by weight, which is in [`UNIT`]s.
+fn weighted_ns(ns: u64, weight: u64) -> u64 {
+    (u128::from(ns) * u128::from(100 * UNIT) / u128::from(weight)) as u64
 }
 
 /// What a CPU has waiting.
@@ -42,7 +47,12 @@ impl Default for FairQueue {
 
 impl Kernel {
     fn weighted(&self, id: TaskId, ns: u64) -> u64 {
-        weighted_ns(ns, self.tasks[id.0].c().scx.weight)
+        weighted_ns(ns, self.fair_weight(id))
+    }
+
+    /// Who waits on a CPU.
+    fn fair_waiting_on(&self, cpu: usize) -> Vec<TaskId> {
+        self.cpus[cpu].fair.waiting.iter().map(|(_, id)| *id).collect()
     }
 
     /// The task of a queue that lags most, and its virtual time.
@@ -52,17 +62,21 @@ impl Kernel {
 
     /// Puts a task into its CPU's queue. What it has saved up while it slept is a slice.
     pub(crate) fn fair_enqueue(&mut self, id: TaskId) {
+        if self.fair_throttled(id) {
+            return self.fair_park(id);
+        }
+        self.fair_activate(id);
         let cpu = self.tasks[id.0].cpu;
         let saved = self.weighted(id, SLICE_NS);
-        let weight = self.tasks[id.0].c().scx.weight;
+        let weight = self.fair_weight(id);
         let queue = &mut self.cpus[cpu].fair;
         let task = &mut self.tasks[id.0];
         task.vruntime = match task.vruntime {
             0 => queue.min,
-            vruntime => vruntime.max(queue.min - saved),
+            vruntime => vruntime.max(queue.min.saturating_sub(saved)),
         };
         queue.waiting.insert((task.vruntime, id));
-        queue.weight += u64::from(weight);
+        queue.weight += weight;
         task.queued_weight = weight;
         task.dsq = Some(DsqRef::Fair(cpu));
         self.fair_waiting += 1;
@@ -73,7 +87,7 @@ impl Kernel {
     pub(crate) fn fair_dequeue(&mut self, id: TaskId, cpu: usize) -> bool {
         let task = &self.tasks[id.0];
         let queue = &mut self.cpus[cpu].fair;
-        queue.weight -= u64::from(task.queued_weight);
+        queue.weight -= task.queued_weight;
         self.fair_waiting -= 1;
         queue.waiting.remove(&(task.vruntime, id))
     }
@@ -89,12 +103,18 @@ impl Kernel {
 
     /// What runs has come to this class while it ran.
     pub(crate) fn fair_begin(&mut self, cpu: usize, id: TaskId) {
+        self.fair_activate(id);
         self.tasks[id.0].vruntime = self.cpus[cpu].fair.min;
         self.cpus[cpu].picked_at = self.now;
     }
 
     /// Charges the task that runs.
     pub(crate) fn fair_charge(&mut self, cpu: usize, id: TaskId, ran_ns: u64) {
+        // It may have been changed while it ran.
+        if self.tasks[id.0].queued() {
+            self.fair_activate(id);
+        }
+        self.fair_account(id, ran_ns);
         let vruntime = self.tasks[id.0].vruntime + self.weighted(id, ran_ns);
         self.tasks[id.0].vruntime = vruntime;
         let behind = self.most_behind(cpu).map_or(vruntime, |(first, _)| first.min(vruntime));
@@ -105,7 +125,7 @@ impl Kernel {
     /// What a CPU runs next: of its own the one that lags most, else one of another CPU's.
     pub(crate) fn fair_pick(&mut self, cpu: usize, previous: Option<TaskId>) -> Option<TaskId> {
         self.update_curr(cpu);
-        let goes_on = previous.filter(|p| self.tasks[p.0].queued());
+        let goes_on = previous.filter(|p| self.tasks[p.0].queued() && !self.fair_throttled(*p));
         if goes_on.is_none() && self.most_behind(cpu).is_none() {
             self.pull(cpu);
         }
@@ -127,6 +147,9 @@ impl Kernel {
 
     /// The timer interrupt of a busy CPU.
     pub(crate) fn fair_tick(&mut self, cpu: usize, id: TaskId) {
+        if self.fair_throttled(id) {
+            return self.schedule(cpu);
+        }
         self.lend_to_idle(cpu);
         let ticks = self.now / self.machine.tick_ns();
         if (ticks + cpu as u64).is_multiple_of(BALANCE_TICKS) {
@@ -190,8 +213,8 @@ impl Kernel {
 
     /// The weights of all that runs on a CPU or waits for it.
     fn weight_on(&self, cpu: usize) -> u64 {
-        let current = self.cpus[cpu].curr.map_or(0, |id| self.tasks[id.0].c().scx.weight);
-        self.cpus[cpu].fair.weight + u64::from(current)
+        let current = self.cpus[cpu].curr.map_or(0, |id| self.fair_weight(id));
+        self.cpus[cpu].fair.weight + current
     }
 
     fn least_loaded(&self, set: &CpuMask) -> Option<usize> {
@@ -259,7 +282,7 @@ impl Kernel {
         };
         let theirs = self.weight_on(from);
         let Some(id) = self.movable(from, cpu) else { return };
-        if own + u64::from(self.tasks[id.0].c().scx.weight) < theirs {
+        if own + self.fair_weight(id) < theirs {
             self.fair_move(id, cpu);
         }
     }

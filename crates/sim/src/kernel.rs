@@ -2,13 +2,13 @@
 //! class does with them is in `waking.rs`, `enqueue.rs` and `schedule.rs`, what
 //! policies may call in `kfuncs.rs`.
 
-use crate::abi::{Cgroup, CgroupInitArgs, CpuMask, CssSet, NO_QUOTA, Ops, scx};
+use crate::abi::{Cgroup, CpuMask, CssSet, NO_QUOTA, Ops, scx};
 use crate::cgroups::Cgroups;
 use crate::checkers::Checker;
 use crate::costs::Charged;
 use crate::dsq::Dsq;
 use crate::dsq_iter::DsqIter;
-use crate::fair::FairQueue;
+use crate::fair::{FairGroups, FairQueue};
 use crate::idle::{Idle, Searched};
 use crate::image::Image;
 use crate::kfuncs::Host;
@@ -175,6 +175,7 @@ pub struct Kernel {
     pub(crate) exit: Option<ProgramExit>,
     /// How many tasks wait in the fair class.
     pub(crate) fair_waiting: usize,
+    pub(crate) fair_groups: FairGroups,
     /// All null while no program is loaded.
     pub(crate) ops: Ops,
     pub(crate) image: Option<Image>,
@@ -255,6 +256,7 @@ impl Kernel {
             loads: 0,
             exit: None,
             fair_waiting: 0,
+            fair_groups: FairGroups::default(),
             ops: Ops::none(),
             image: None,
             host: std::ptr::null_mut(),
@@ -703,12 +705,7 @@ impl Kernel {
         for cgroup in self.cgroups.take_new() {
             let (id, above) = unsafe { (*cgroup).id_and_above() };
             self.observe(0, None, What::Cgroup { id, above });
-            let mut args = CgroupInitArgs {
-                weight: 100,
-                bw_period_us: 100_000,
-                bw_quota_us: NO_QUOTA,
-                bw_burst_us: 0,
-            };
+            let mut args = self.cgroup_init_args(cgroup);
             let args = [cgroup as u64, std::ptr::from_mut(&mut args) as u64, 0];
             let said = self.call(self.ops.cgroup_init, "cgroup_init", 0, May::Sleep, args) as i32;
             if said != 0 {
@@ -720,15 +717,16 @@ impl Kernel {
     /// Writes `cpu.max` of a cgroup, and `cpu.max.burst`; no quota means "max".
     pub fn set_cgroup_max(&mut self, path: &str, period_us: u64, quota_us: u64, burst_us: u64) {
         let id = self.cgroup_id(path);
-        let quota = (quota_us != NO_QUOTA).then_some(Quota {
+        let quota = (quota_us != NO_QUOTA).then(|| Quota {
             quota_ns: quota_us * 1_000,
             period_ns: period_us * 1_000,
             burst_ns: burst_us * 1_000,
         });
         self.observe(0, None, What::Limit { cgroup: id, quota });
-        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
+        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp };
+        self.fair_set_cgroup_max(cgroup, quota);
         let callback = self.ops.cgroup_set_bandwidth;
-        let args = [cgroup, period_us, quota_us, burst_us];
+        let args = [cgroup as u64, period_us, quota_us, burst_us];
         self.call(callback, "cgroup_set_bandwidth", 0, May::Look, args);
     }
 
@@ -739,6 +737,7 @@ impl Kernel {
         let (id, css_set) = (self.cgroup_id(path), self.css_set(path));
         self.observe(self.tasks[task.0].cpu, Some(task), What::Member(id));
         self.tasks[task.0].c_mut().cgroups = css_set;
+        self.fair_moved(task);
         self.tell_of_move(task, path);
     }
 
@@ -772,16 +771,18 @@ impl Kernel {
 
     /// Writes `cpu.idle` of a cgroup.
     pub fn set_cgroup_idle(&mut self, path: &str, idle: bool) {
-        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
+        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp };
+        self.fair_set_cgroup_idle(cgroup, idle);
         let callback = self.ops.cgroup_set_idle;
-        self.call(callback, "cgroup_set_idle", 0, May::Look, [cgroup, idle.into(), 0]);
+        self.call(callback, "cgroup_set_idle", 0, May::Look, [cgroup as u64, idle.into(), 0]);
     }
 
     /// Writes `cpu.weight` of a cgroup.
     pub fn set_cgroup_weight(&mut self, path: &str, weight: u32) {
-        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp } as u64;
+        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp };
+        self.fair_set_cgroup_weight(cgroup, weight);
         let callback = self.ops.cgroup_set_weight;
-        self.call(callback, "cgroup_set_weight", 0, May::Look, [cgroup, weight.into(), 0]);
+        self.call(callback, "cgroup_set_weight", 0, May::Look, [cgroup as u64, weight.into(), 0]);
     }
 }
 

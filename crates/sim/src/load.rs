@@ -230,6 +230,7 @@ impl Kernel {
         (self.class, self.bypass, self.phase) = (Class::Fair, false, Phase::None);
         self.observe(0, None, What::Bypass(false));
         self.forget_idle();
+        self.fair_forget();
         for cpu in 0..self.cpus.len() {
             if self.cpus[cpu].curr.is_none() && self.active.has(cpu) {
                 self.mark_idle(cpu, true);

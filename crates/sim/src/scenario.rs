@@ -328,6 +328,8 @@ impl Scenario {
             kernel.check(Box::new(LanesDrained::new(tick_ns)));
             kernel.check(Box::new(LanesServed::new(tick_ns)));
             kernel.check(Box::<Quarantined>::default());
+        }
+        if level1 || self.program.is_none() {
             kernel.check(Box::new(QuotaKept::new(tick_ns)));
         }
         if let Some(tolerance) = self.lane_shares {

@@ -261,8 +261,10 @@ pub struct Task {
     pub(crate) inserts: u64,
     /// How far it has come in the fair class; 0 until it is first queued there.
     pub(crate) vruntime: u64,
-    /// Its weight when it was.
-    pub(crate) queued_weight: u32,
+    /// Its weight when it was, as that class counts.
+    pub(crate) queued_weight: u64,
+    /// The cgroup in which it wants to run there, and its own weight, while it does.
+    pub(crate) fair_in: Option<(usize, u32)>,
     /// Verdict of an insert from select_cpu or enqueue: queue and flags.
     pub(crate) direct: Option<(u64, u64)>,
     pub(crate) selected_cpu: usize,
@@ -310,6 +312,7 @@ impl Task {
             inserts: 0,
             vruntime: 0,
             queued_weight: 0,
+            fair_in: None,
             direct: None,
             selected_cpu: 0,
             exec_start: 0,

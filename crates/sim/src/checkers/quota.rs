@@ -17,8 +17,12 @@ pub struct QuotaKept {
     /// What runs: since when it is not yet counted.
     running: BTreeMap<TaskId, u64>,
     limits: BTreeMap<u64, Limited>,
-    /// Nobody keeps limits any more.
-    detached: bool,
+    /// All that were set, also while nobody keeps them.
+    quotas: BTreeMap<u64, Quota>,
+    /// Nobody keeps limits for now: a program comes or goes.
+    suspended: bool,
+    /// It goes.
+    leaving: bool,
 }
 
 struct Limited {
@@ -74,8 +78,25 @@ impl QuotaKept {
             picture: Picture::default(),
             running: BTreeMap::new(),
             limits: BTreeMap::new(),
-            detached: false,
+            quotas: BTreeMap::new(),
+            suspended: false,
+            leaving: false,
         }
+    }
+
+    /// An account of a cgroup begins, if anybody keeps it.
+    fn begin(&mut self, cgroup: u64, quota: Quota, now: u64) {
+        if self.suspended {
+            return;
+        }
+        let limited = Limited {
+            quota,
+            since: now,
+            used_ns: 0,
+            members: self.picture.members_below(cgroup),
+            starts: VecDeque::new(),
+        };
+        self.limits.insert(cgroup, limited);
     }
 
     /// Brings all accounts up to date, then looks at them.
@@ -120,23 +141,29 @@ impl Checker for QuotaKept {
             (What::Limit { cgroup, quota }, _) => {
                 self.count(event.at)?;
                 self.limits.remove(cgroup);
-                if let Some(quota) = (*quota).filter(|_| !self.detached) {
-                    let limited = Limited {
-                        quota,
-                        since: event.at,
-                        used_ns: 0,
-                        members: self.picture.members_below(*cgroup),
-                        starts: VecDeque::new(),
-                    };
-                    self.limits.insert(*cgroup, limited);
+                self.quotas.remove(cgroup);
+                if let Some(quota) = *quota {
+                    self.quotas.insert(*cgroup, quota);
+                    self.begin(*cgroup, quota, event.at);
                 }
             }
             (What::Detached, _) => {
                 self.limits.clear();
-                self.detached = true;
+                (self.suspended, self.leaving) = (true, true);
             }
-            // A program that came anew is asked from now on, and knows of no limits yet.
-            (What::Bypass(false), _) => self.detached = self.picture.lanes.is_empty(),
+            (What::Bypass(true), _) => {
+                self.limits.clear();
+                self.suspended = true;
+            }
+            (What::Bypass(false), _) => {
+                // With none in force the fair class keeps them, or a program that has lanes.
+                let left = std::mem::take(&mut self.leaving);
+                self.suspended = !left && self.picture.lanes.is_empty();
+                self.count(event.at)?;
+                for (cgroup, quota) in self.quotas.clone() {
+                    self.begin(cgroup, quota, event.at);
+                }
+            }
             _ => {}
         }
         self.picture.take(event);

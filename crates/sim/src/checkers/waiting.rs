@@ -101,6 +101,10 @@ impl WorkConserved {
         self
     }
 
+    fn sets_aside(&self, queue: DsqRef) -> bool {
+        queue == DsqRef::Throttled || Some(queue) == self.parked
+    }
+
     fn idle_beside_work(&self, now: u64) -> Result<(), String> {
         // The kernel's queues are of one CPU each meanwhile.
         if self.bypass {
@@ -162,10 +166,10 @@ impl Checker for WorkConserved {
                 self.waiting.remove(&task);
                 self.idle.remove(&event.cpu);
             }
-            (What::Insert(queue), Some(task)) if Some(*queue) == self.parked => {
+            (What::Insert(queue), Some(task)) if self.sets_aside(*queue) => {
                 self.waiting.remove(&task);
             }
-            (What::Remove(queue), Some(task)) if Some(*queue) == self.parked => {
+            (What::Remove(queue), Some(task)) if self.sets_aside(*queue) => {
                 self.waiting.insert(task, event.at);
             }
             (What::Sleep, Some(task)) => {

@@ -32,20 +32,9 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// What the model of the fair class has nothing of: lanes, and groups by cgroup.
+    /// Whether it changes lanes, which the fair class has none of.
     pub fn needs_program(&self) -> bool {
-        match self {
-            Change::TaskWeight(..)
-            | Change::TaskAffinity(..)
-            | Change::TaskMove(..)
-            | Change::Online(..) => false,
-            Change::CgroupWeight(..)
-            | Change::CgroupQuota(..)
-            | Change::CgroupIdle(..)
-            | Change::Lane(_)
-            | Change::NoLane { .. }
-            | Change::RootLane(_) => true,
-        }
+        matches!(self, Change::Lane(_) | Change::NoLane { .. } | Change::RootLane(_))
     }
 
     /// Carries it out.

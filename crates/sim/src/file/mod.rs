@@ -148,8 +148,8 @@ impl ScenarioFile {
         self.changes().any(|change| matches!(change, Change::CgroupQuota(..)))
     }
 
-    /// Whether it says something of cgroups or lanes, of which the model of the fair class
-    /// has nothing: then it tells nothing under that.
+    /// Whether its events change lanes, which the fair class has none of: then it tells nothing
+    /// under that.
     pub fn needs_program(&self) -> bool {
         self.changes().any(Change::needs_program)
     }

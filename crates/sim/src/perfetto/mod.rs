@@ -89,6 +89,7 @@ impl State {
             DsqRef::Local(cpu) => ((0, cpu as u64), format!("local to CPU {cpu}")),
             DsqRef::Global => ((1, 0), "global".to_owned()),
             DsqRef::Fair(cpu) => ((3, cpu as u64), format!("fair class of CPU {cpu}")),
+            DsqRef::Throttled => ((4, 0), "throttled in the fair class".to_owned()),
             DsqRef::User(id) => ((2, id), format!("made by the policy: {id:#x}")),
         };
         let next = self.queues.len();

@@ -4,6 +4,7 @@
 mod behaviour;
 mod cgroups;
 mod fair;
+mod fair_cgroups;
 mod faults;
 mod files;
 mod fuzz;

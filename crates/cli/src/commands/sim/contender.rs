@@ -21,7 +21,7 @@ pub const LANES: &str = "lanes";
 const TURNS: &str = "turns";
 
 /// The kernel's own scheduler.
-const EEVDF: &str = metasched_control::EEVDF;
+pub const EEVDF: &str = metasched_control::EEVDF;
 
 /// The kernel ends a scheduler under which a task waits so long (SCX_WATCHDOG_MAX_TIMEOUT).
 /// What is bad below that is told by the figures; the scenario may ask for less.
@@ -240,14 +240,13 @@ impl Contender {
     /// Refuses a scenario that tells nothing under it.
     ///
     /// # Errors
-    /// `Unsupported`, under the fair class, if it says something of cgroups.
+    /// `Unsupported`, under the fair class, if its events change lanes.
     pub fn check(&self, bed: &Bed) -> Result<()> {
         if self.root != EEVDF || !bed.file.needs_program() {
             return Ok(());
         }
         let attempt = format!("simulate '{}' under {EEVDF}", bed.file.name);
-        let cause =
-            "it says something of cgroups or lanes, and the model of the fair class has none";
+        let cause = "its events change lanes, and the fair class has none";
         Err(Error::new(Kind::Unsupported, attempt, cause)
             .remedy(format!("compare {}", POLICIES.join(", "))))
     }
