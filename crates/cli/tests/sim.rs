@@ -72,6 +72,18 @@ impl Place {
     }
 }
 
+/// The names of those that a report compares.
+fn contenders(report: &serde_json::Value) -> Vec<&str> {
+    let all = report["contenders"].as_array().unwrap();
+    all.iter().map(|contender| contender["name"].as_str().unwrap()).collect()
+}
+
+/// A cgroup's figures under the first of them.
+fn group<'a>(report: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
+    let groups = report["contenders"][0]["groups"].as_array().unwrap();
+    groups.iter().find(|group| group["cgroup"] == name).unwrap()
+}
+
 #[test]
 fn help_says_what_can_be_asked_for() {
     let help = Place::new().text(&["--help"]);
@@ -104,8 +116,7 @@ fn figures_agree_with_what_the_scenario_says() {
     let report = Place::new().json(&["small.toml", "--policy", "vtime"]);
     let entry = &report["contenders"][0];
     assert!(entry["utilisation"].as_f64().unwrap() > 0.99, "{entry}");
-    let groups = entry["groups"].as_array().unwrap();
-    let of = |name: &str| groups.iter().find(|g| g["cgroup"] == name).unwrap();
+    let of = |name| group(&report, name);
     assert_eq!(of("web")["tasks"], 4);
     assert_eq!(of("all")["tasks"], 7);
     let share = |name| of(name)["share"].as_f64().unwrap();
@@ -126,13 +137,7 @@ fn a_comparison_has_a_row_for_each_policy_and_ratios_to_the_first() {
     assert!(!text.contains(" to +"), "one run has no interval: {text}");
     let report = place.json(&["small.toml", "--compare", "fifo,vtime", "--runs", "3"]);
     assert_eq!(report["seeds"], serde_json::json!([1, 2, 3]));
-    let names: Vec<&str> = report["contenders"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|c| c["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(names, ["fifo", "vtime"]);
+    assert_eq!(contenders(&report), ["fifo", "vtime"]);
     let ratio = &report["contenders"][1]["groups"][1]["ratios"]["wait_p99"];
     assert_eq!(ratio["interval"]["n"], 3, "{report:#}");
     assert!(report["contenders"][0]["groups"][0]["ratios"].as_object().unwrap().is_empty());
@@ -164,9 +169,57 @@ fn lanes_get_cpu_time_by_their_weights() {
     std::fs::write(place.path("hogs.toml"), scenario).unwrap();
     let report =
         place.json(&["hogs.toml", "--duration", "2s", "--lanes", "web=fifo:300,batch=vtime:100"]);
-    let groups = report["contenders"][0]["groups"].as_array().unwrap();
-    let web = groups.iter().find(|g| g["cgroup"] == "web").unwrap();
+    let web = group(&report, "web");
     assert!((web["share"].as_f64().unwrap() - 0.75).abs() < 0.03, "{web}");
+}
+
+#[test]
+fn cgroups_with_weights_are_compared_with_the_default_scheduler() {
+    let place = Place::new();
+    let hogs = SCENARIO.replace(", \"sleep 1ms..4ms\"", "");
+    let weighed = format!("{hogs}\n[cgroups]\nweb = {{ weight = 300 }}\n");
+    std::fs::write(place.path("weighed.toml"), weighed).unwrap();
+    let args = ["weighed.toml", "--duration", "2s", "--compare", "eevdf,fifo"];
+    let report = place.json(&args);
+    assert_eq!(contenders(&report), ["eevdf", "fifo"]);
+    let share = group(&report, "web")["share"].as_f64().unwrap();
+    assert!((share - 0.75).abs() < 0.05, "{share}");
+}
+
+#[test]
+fn work_is_called_what_it_is() {
+    let place = Place::new();
+    let with = |steps: &str| SCENARIO.replace("\"run 1s\"", steps);
+    for (file, steps, unit) in [
+        ("done.toml", "\"run 5ms\", \"done 3\"", "units/s"),
+        ("both.toml", "\"begin\", \"run 5ms\", \"end\", \"done\"", "units/s"),
+        ("answered.toml", "\"begin\", \"run 5ms\", \"end\"", "requests/s"),
+    ] {
+        std::fs::write(place.path(file), with(steps)).unwrap();
+        let text = place.text(&[file, "--policy", "fifo"]);
+        let batch = text.lines().find(|line| line.starts_with(" batch")).unwrap();
+        assert!(batch.contains(unit), "{file}: {text}");
+    }
+}
+
+#[test]
+fn who_is_throttled_does_not_wait_and_is_shown_to_be_throttled() {
+    let place = Place::new();
+    let limited = format!("{SCENARIO}\n[cgroups]\nbatch = {{ quota = \"20ms/100ms\" }}\n");
+    std::fs::write(place.path("limited.toml"), limited).unwrap();
+    for policy in ["vtime", "eevdf"] {
+        let args = ["limited.toml", "--policy", policy, "--duration", "2s"];
+        let report = place.json(&args);
+        let batch = group(&report, "batch");
+        let cpus = batch["cpus"].as_f64().unwrap();
+        assert!((cpus - 0.2).abs() < 0.02, "{policy}: {batch}");
+        // Three tasks for most of two seconds.
+        assert!(batch["throttled_ns"].as_u64().unwrap() > 4_000_000_000, "{policy}: {batch}");
+        assert!(batch["wait"]["max_ns"].as_u64().unwrap() < 50_000_000, "{policy}: {batch}");
+        let idle = report["contenders"][0]["idle_beside_work"].as_f64().unwrap();
+        assert!(idle < 0.05, "{policy}: {idle}");
+        assert!(place.text(&args).contains("throttled"), "{policy}");
+    }
 }
 
 #[test]
@@ -187,6 +240,8 @@ fn what_is_wrong_is_refused_with_what_would_be_right() {
         (vec!["small.toml", "--cpus", "0"], 3, "no CPUs"),
         (vec!["small.toml", "--cpus", "6", "--llcs", "4"], 3, "a multiple of 4 CPUs"),
         (vec!["small.toml", "--lanes", "web=eevdf"], 4, "no lanes"),
+        (vec!["small.toml", "--policy", "eevdf", "--set", "slice=5ms"], 2, "no options"),
+        (vec!["small.toml", "--only", "wbe"], 3, "batch, web"),
     ] {
         let (code, stderr) = place.refused(&args);
         assert_eq!(code, status, "{args:?}: {stderr}");
@@ -261,12 +316,6 @@ fn a_scenario_without_cgroups_has_nothing_to_plan() {
 fn strategies_are_compared_in_turns_and_as_lanes() {
     let place = two_services();
     let report = place.json(&["two.toml", "--strategy", "round-robin,delta", "--plan-runs", "3"]);
-    let names: Vec<&str> = report["contenders"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|c| c["name"].as_str().unwrap())
-        .collect();
     let wanted = [
         "vtime",
         "round-robin, turns of 10ms",
@@ -274,7 +323,7 @@ fn strategies_are_compared_in_turns_and_as_lanes() {
         "delta, turns of 10ms",
         "delta, lanes",
     ];
-    assert_eq!(names, wanted);
+    assert_eq!(contenders(&report), wanted);
     let (code, said) = place.refused(&["small.toml", "--strategy", "delta", "--plan-runs", "3"]);
     assert!(code == 3 && said.contains("round-robin needs no figures"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! One file per command; `keeper.rs` and `percent.rs` are what several share.
+//! One file per command; `keeper.rs`, `percent.rs` and `strategies.rs` are what several share.
 
 pub mod assign;
 pub mod completions;
@@ -20,6 +20,7 @@ pub mod sim;
 pub mod start;
 pub mod status;
 pub mod stop;
+pub mod strategies;
 pub mod switch;
 pub mod tune;
 pub mod unassign;

@@ -23,7 +23,7 @@ use super::run::DEFAULT_POLICY;
 use crate::context::Context;
 use bed::{Bed, BedArgs};
 use compare::Comparison;
-use contender::{Contender, LaneArg, TurnArg};
+use contender::{Contender, EEVDF, LaneArg, TurnArg};
 use runs::{Runner, Seeds};
 use strategies::StrategyArgs;
 
@@ -135,12 +135,31 @@ impl Args {
                 name => policy(name),
             });
         }
+        if let (Some(EEVDF), [setting, ..]) = (self.policy.as_deref(), settings.as_slice()) {
+            let cause = "the model of the fair class has no options";
+            return Err(Error::new(Kind::Usage, format!("set '{setting}'"), cause)
+                .remedy("leave it out; in a comparison it is set of the others"));
+        }
         Ok(vec![match &self.policy {
             Some(name) => policy(name)?,
             None if !self.turns.is_empty() => Contender::turns(self.turns.clone(), settings)?,
             None if self.lanes.is_empty() => self.lanes_of_file(bed)?,
             None => Contender::lanes(self.lanes.clone(), &self.default, settings)?,
         }])
+    }
+
+    /// Refuses a cgroup without tasks: a slip of the pen would pass as a result.
+    fn check_only(&self, bed: &Bed, contender: &Contender) -> Result<()> {
+        let Some(only) = &self.only else { return Ok(()) };
+        let scenario = contender.scenario(bed, 0);
+        let cgroups = scenario.cgroups();
+        if cgroups.contains(only.as_str()) {
+            return Ok(());
+        }
+        let known: Vec<&str> = cgroups.into_iter().map(compare::name).collect();
+        let cause = format!("no task of '{}' is in it", bed.file.name);
+        Err(Error::new(Kind::BadInput, format!("simulate only the cgroup '{only}'"), cause)
+            .remedy(format!("its tasks are in {}", known.join(", "))))
     }
 
     fn lanes_of_file(&self, bed: &Bed) -> Result<Contender> {
@@ -157,6 +176,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     }
     let bed = args.bed.bed()?;
     let contenders = args.contenders(&bed, context)?;
+    args.check_only(&bed, &contenders[0])?;
     if args.until_narrow && contenders.len() == 1 {
         return Err(Error::new(Kind::Usage, "repeat until narrow", "there is nothing to compare")
             .remedy("add --compare or --strategy; or give a number of --runs"));

@@ -17,6 +17,7 @@ use metasched_strategy::Strategy;
 
 use super::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, Source};
 use super::run::{DEFAULT_POLICY, Mode};
+use super::strategies::SearchedArgs;
 use crate::context::Context;
 use search::{Searches, Settings};
 use show::Show;
@@ -35,14 +36,8 @@ pub struct Args {
     source: Source,
     #[command(flatten)]
     choice: ChoiceArgs,
-    /// The strategies to search
-    #[arg(
-        long,
-        value_name = "NAME,...",
-        value_delimiter = ',',
-        default_value = "round-robin,delta,benefit,delta-benefit"
-    )]
-    strategies: Vec<Strategy>,
+    #[command(flatten)]
+    searched: SearchedArgs,
     /// How applications get their schedulers: turns (one after the other, the whole
     /// machine) and lanes (all at the same time, each in its cgroups; our policies only)
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "turns,lanes")]
@@ -107,9 +102,12 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let workload = same_workload(&args.source, &analysis, &site, context)?;
     let table = candidates(&CandidateEnv::system())?;
     let settings = Settings {
-        strategies: &args.strategies,
+        strategies: &args.searched.strategies,
         mechanisms: if args.mode.contains(&Mode::Turns) { &args.mechanism } else { &[] },
-        lanes_by: if args.lanes_by.is_empty() { &args.strategies } else { &args.lanes_by },
+        lanes_by: match args.lanes_by.as_slice() {
+            [] => &args.searched.strategies,
+            own => own,
+        },
         default: args.mode.contains(&Mode::Lanes).then_some(&args.default),
         base_slices: &args.base_slices,
         asked: args.turns.iter().cloned().collect::<BTreeMap<_, _>>(),

@@ -8,12 +8,14 @@ use std::rc::Rc;
 
 /// Follows a run, and knows at each moment the idle CPUs that waiting tasks could have.
 ///
-/// One waiting task can use one CPU, however many are idle. Tasks that may use few CPUs
+/// One waiting task can use one CPU, however many are idle. A CPU that is off line is not idle,
+/// and who is kept off the CPUs by `cpu.max` waits for none. Tasks that may use few CPUs
 /// are given theirs first; where sets of CPUs overlap without one holding the other, that
 /// may find fewer than there are.
 #[derive(Default)]
 pub struct IdleBesideWork {
     idle: CpuMask,
+    offline: CpuMask,
     tasks: Vec<Place>,
     /// How many wait, by the CPUs that they may use; the smallest sets come first.
     waiting: BTreeMap<(usize, CpuMask), usize>,
@@ -45,8 +47,15 @@ impl IdleBesideWork {
     /// Takes an event in; true if [`IdleBesideWork::cpus`] may have changed.
     pub fn observe(&mut self, event: &Observed) -> bool {
         match (&event.what, event.task) {
+            // What is left to do there before it is off comes and goes.
+            (What::Idle, _) if self.offline.has(event.cpu) => return false,
             (What::Idle, _) => self.idle.set(event.cpu),
             (What::Busy, _) => self.idle.clear(event.cpu),
+            (What::Offline, _) => {
+                self.offline.set(event.cpu);
+                self.idle.clear(event.cpu);
+            }
+            (What::Online, _) => self.offline.clear(event.cpu),
             (What::Arrive { allowed, .. } | What::Allowed(allowed), Some(task)) => {
                 let waits = self.place(task).waits;
                 self.wait(task, false);
@@ -58,6 +67,8 @@ impl IdleBesideWork {
                 self.wait(task, false);
                 self.idle.clear(event.cpu);
             }
+            (What::Insert(queue), Some(task)) if queue.throttles() => self.wait(task, false),
+            (What::Remove(queue), Some(task)) if queue.throttles() => self.wait(task, true),
             (What::Exit, Some(task)) => self.wait(task, false),
             _ => return false,
         }
@@ -109,6 +120,8 @@ impl IdleBesideWork {
 mod tests {
     use super::super::testing::{allowed, event};
     use super::*;
+    use crate::checkers::PARKED;
+    use crate::dsq::DsqRef;
 
     fn usable(events: impl IntoIterator<Item = (u64, usize, usize, What)>) -> Vec<usize> {
         let mut beside = IdleBesideWork::default();
@@ -125,6 +138,28 @@ mod tests {
         let begin = [idle(0), idle(1), idle(2), (0, 0, 0, allowed(&[0, 1, 2])), wakes(0)];
         assert_eq!(usable(begin.clone()), [0]);
         assert_eq!(usable(begin.into_iter().chain([(2, 0, 0, What::Start)])), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn a_cpu_that_is_off_line_is_not_idle_until_it_is_back_and_idle_again() {
+        let begin = [(0, 0, 0, What::Idle), (0, 0, 0, allowed(&[0])), (1, 0, 0, What::Wake)];
+        let off = begin.into_iter().chain([(2, 0, 0, What::Offline), (2, 0, 0, What::Idle)]);
+        assert_eq!(usable(off.clone()), Vec::<usize>::new());
+        assert_eq!(usable(off.chain([(3, 0, 0, What::Online), (3, 0, 0, What::Idle)])), [0]);
+    }
+
+    #[test]
+    fn who_is_throttled_waits_for_no_cpu() {
+        for queue in [DsqRef::Throttled, DsqRef::User(PARKED)] {
+            let begin = [
+                (0, 0, 0, What::Idle),
+                (0, 0, 0, allowed(&[0])),
+                (1, 0, 0, What::Wake),
+                (1, 0, 0, What::Insert(queue)),
+            ];
+            assert_eq!(usable(begin.clone()), Vec::<usize>::new());
+            assert_eq!(usable(begin.into_iter().chain([(2, 0, 0, What::Remove(queue))])), [0]);
+        }
     }
 
     #[test]

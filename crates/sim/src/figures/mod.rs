@@ -4,6 +4,8 @@
 //! length of a run.
 
 mod beside;
+#[cfg(test)]
+mod tests;
 
 pub use beside::IdleBesideWork;
 
@@ -24,8 +26,12 @@ pub struct GroupFigures {
     /// How often a task had done what it woke for, and slept or ended.
     pub bursts: u64,
     /// From runnable to running. What still waits at the end counts with what it has waited
-    /// until then, or a task that never runs would not be seen.
+    /// until then, or a task that never runs would not be seen. Without the time for which
+    /// `cpu.max` kept it off the CPUs.
     pub waits: DurationHistogram,
+    /// For how long `cpu.max` kept tasks off the CPUs that wanted to run, ns; those of several
+    /// tasks together.
+    pub throttled_ns: u64,
     /// Context switches from a task that wanted the CPU no more.
     pub voluntary: u64,
     /// Context switches from a task that wanted to go on.
@@ -48,6 +54,7 @@ impl GroupFigures {
         self.cpu_ns += other.cpu_ns;
         self.bursts += other.bursts;
         self.waits.merge(&other.waits);
+        self.throttled_ns += other.throttled_ns;
         self.voluntary += other.voluntary;
         self.involuntary += other.involuntary;
         self.migrations += other.migrations;
@@ -68,6 +75,9 @@ pub struct Figures {
     usable: u64,
     looked_at: u64,
     idle_beside_work_ns: u64,
+    /// Since when CPUs are off line, and for how long others were.
+    offline_since: BTreeMap<usize, u64>,
+    offline_ns: u64,
     end_ns: u64,
 }
 
@@ -80,12 +90,17 @@ struct Task {
     state: State,
     /// Since when it is in that state.
     since: u64,
+    /// Of its present wait: when it began, and what of it was before it was throttled, ns.
+    wait_began: u64,
+    waited: u64,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Asleep,
     Waiting,
+    /// It wants to run, and `cpu.max` does not let it.
+    Throttled,
     Running,
 }
 
@@ -102,6 +117,8 @@ impl Figures {
             usable: 0,
             looked_at: 0,
             idle_beside_work_ns: 0,
+            offline_since: BTreeMap::new(),
+            offline_ns: 0,
             end_ns: 0,
         }
     }
@@ -123,9 +140,9 @@ impl Figures {
         self.end_ns.saturating_sub(self.warm_up_ns)
     }
 
-    /// The CPU time that there was, ns.
+    /// The CPU time that there was, ns: of CPUs that were on line.
     pub fn capacity_ns(&self) -> u64 {
-        self.window_ns() * self.machine.nr_cpus() as u64
+        self.window_ns() * self.machine.nr_cpus() as u64 - self.offline_ns
     }
 
     /// CPU time that was idle while somebody waited who could have used it, ns. See
@@ -150,16 +167,31 @@ impl Figures {
 
     /// Closes the state that a task is in, and begins another one.
     fn enter(&mut self, id: TaskId, state: State, now: u64) {
-        let task = self.tasks[id.0];
+        let mut task = self.tasks[id.0];
         let span = self.counted(task.since, now);
         let group = &mut self.groups[task.group];
         match task.state {
             State::Running => group.cpu_ns += span,
+            State::Throttled => group.throttled_ns += span,
+            State::Waiting => task.waited += span,
+            State::Asleep => {}
+        }
+        let waits = |state| matches!(state, State::Waiting | State::Throttled);
+        if waits(task.state) && !waits(state) {
             // One that began in the warm-up is its doing.
-            State::Waiting if task.since >= self.warm_up_ns => group.waits.record(span),
-            _ => {}
+            if task.wait_began >= self.warm_up_ns {
+                group.waits.record(task.waited);
+            }
+        } else if !waits(task.state) {
+            (task.wait_began, task.waited) = (now, 0);
         }
         self.tasks[id.0] = Task { state, since: now, ..task };
+    }
+
+    fn online(&mut self, cpu: usize, now: u64) {
+        if let Some(since) = self.offline_since.remove(&cpu) {
+            self.offline_ns += self.counted(since, now);
+        }
     }
 
     fn migrated(&mut self, id: TaskId, cpu: usize, counts: bool) {
@@ -185,7 +217,15 @@ impl Observer for Figures {
         let group = self.group_at(cgroup);
         self.groups[group].tasks += 1;
         assert_eq!(task.0, self.tasks.len(), "tasks are born in the order of their numbers");
-        self.tasks.push(Task { group, home: 0, has_run: false, state: State::Asleep, since: 0 });
+        self.tasks.push(Task {
+            group,
+            home: 0,
+            has_run: false,
+            state: State::Asleep,
+            since: 0,
+            wait_began: 0,
+            waited: 0,
+        });
     }
 
     fn moved(&mut self, at: u64, task: TaskId, cgroup: &str) {
@@ -195,7 +235,7 @@ impl Observer for Figures {
             return;
         }
         // A wait is one wait, and counts where it ends.
-        if state == State::Running {
+        if matches!(state, State::Running | State::Throttled) {
             self.enter(task, state, at);
         }
         self.groups[group].tasks += 1;
@@ -208,6 +248,13 @@ impl Observer for Figures {
             self.account_idle(now);
             self.usable = self.beside.cpus().count() as u64;
         }
+        match event.what {
+            What::Offline => {
+                self.offline_since.insert(event.cpu, now);
+            }
+            What::Online => self.online(event.cpu, now),
+            _ => {}
+        }
         let Some(id) = event.task else { return };
         let counts = now >= self.warm_up_ns;
         match event.what {
@@ -217,6 +264,8 @@ impl Observer for Figures {
                 self.enter(id, State::Running, now);
                 self.tasks[id.0].has_run = true;
             }
+            What::Insert(queue) if queue.throttles() => self.enter(id, State::Throttled, now),
+            What::Remove(queue) if queue.throttles() => self.enter(id, State::Waiting, now),
             What::Migrate => self.migrated(id, event.cpu, counts),
             What::Stop { runnable } => {
                 let next = if runnable { State::Waiting } else { State::Asleep };
@@ -236,8 +285,13 @@ impl Observer for Figures {
         self.end_ns = now;
         self.account_idle(now);
         for id in (0..self.tasks.len()).map(TaskId) {
+            // What is not over counts as far as it has come.
             let state = self.tasks[id.0].state;
-            self.enter(id, state, now);
+            self.enter(id, State::Asleep, now);
+            self.tasks[id.0].state = state;
+        }
+        for cpu in 0..self.machine.nr_cpus() {
+            self.online(cpu, now);
         }
     }
 }
@@ -250,132 +304,19 @@ pub(crate) mod testing {
 
     /// An event of a hand-made stream: (time, CPU, task, what).
     pub fn event((at, cpu, task, what): (u64, usize, usize, What)) -> Observed {
-        let of_cpu = matches!(what, What::Idle | What::Busy | What::Kick { .. } | What::Note(_));
+        let of_cpu = matches!(
+            what,
+            What::Idle
+                | What::Busy
+                | What::Offline
+                | What::Online
+                | What::Kick { .. }
+                | What::Note(_)
+        );
         Observed { at, cpu, task: (!of_cpu).then_some(TaskId(task)), what }
     }
 
     pub fn allowed(cpus: &[usize]) -> What {
         What::Arrive { weight: 100, allowed: Rc::new(cpus.iter().copied().collect::<CpuMask>()) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::testing::{allowed, event};
-    use super::*;
-
-    const STOP: What = What::Stop { runnable: true };
-    const REST: What = What::Stop { runnable: false };
-
-    fn figures(
-        warm_up_ns: u64,
-        events: impl IntoIterator<Item = (u64, usize, usize, What)>,
-        end: u64,
-    ) -> Figures {
-        let mut figures = Figures::new(Machine::new(2, 1, 1, false).unwrap(), warm_up_ns);
-        figures.born(TaskId(0), "web 1", "web");
-        figures.born(TaskId(1), "web 2", "web");
-        figures.born(TaskId(2), "batch", "");
-        for task in 0..3 {
-            figures.observe(&event((0, 0, task, allowed(&[0, 1]))));
-        }
-        events.into_iter().for_each(|e| figures.observe(&event(e)));
-        figures.finish(end);
-        figures
-    }
-
-    fn of<'a>(figures: &'a Figures, path: &str) -> &'a GroupFigures {
-        figures.groups().find(|(p, _)| *p == path).unwrap().1
-    }
-
-    #[test]
-    fn time_waits_and_switches_are_those_of_the_stream() {
-        let events = [
-            (10, 0, 0, What::Wake),
-            (15, 0, 0, What::Start),
-            (115, 0, 0, STOP),
-            (215, 0, 0, What::Start),
-            (225, 0, 0, What::Sleep),
-            (225, 0, 0, REST),
-        ];
-        let figures = figures(0, events, 300);
-        let web = of(&figures, "web");
-        assert_eq!((web.tasks, web.cpu_ns, web.bursts), (2, 110, 1));
-        assert_eq!((web.voluntary, web.involuntary, web.switches()), (1, 1, 2));
-        assert_eq!(
-            (web.waits.count(), web.waits.sum_ns(), web.waits.max_ns()),
-            (2, 105, Some(100))
-        );
-        assert_eq!((figures.window_ns(), figures.capacity_ns()), (300, 600));
-        assert_eq!(figures.all().tasks, 3);
-    }
-
-    #[test]
-    fn nothing_of_the_warm_up_counts() {
-        let events = [
-            (10, 0, 0, What::Wake),
-            (20, 0, 0, What::Start),
-            (90, 0, 0, STOP),
-            (120, 0, 0, What::Start),
-            (130, 1, 0, STOP),
-            (140, 1, 0, What::Start),
-            (150, 1, 0, What::Sleep),
-            (150, 1, 0, REST),
-        ];
-        let figures = figures(100, events, 200);
-        let web = of(&figures, "web");
-        assert_eq!((web.cpu_ns, web.bursts, web.switches()), (20, 1, 2));
-        // The wait from 90 to 120 began before.
-        assert_eq!((web.waits.count(), web.waits.max_ns()), (1, Some(10)));
-        assert_eq!(figures.window_ns(), 100);
-    }
-
-    #[test]
-    fn who_never_runs_is_seen_in_the_waits() {
-        let figures = figures(0, [(10, 0, 2, What::Wake)], 1_000);
-        assert_eq!(of(&figures, "").waits.max_ns(), Some(990));
-    }
-
-    #[test]
-    fn only_a_task_that_has_run_migrates() {
-        let events = [
-            (1, 0, 0, What::Wake),
-            (1, 1, 0, What::Migrate),
-            (2, 1, 0, What::Start),
-            (3, 1, 0, STOP),
-            (4, 0, 0, What::Migrate),
-            (5, 0, 0, What::Start),
-        ];
-        let figures = figures(0, events, 10);
-        let web = of(&figures, "web");
-        assert_eq!((web.migrations, web.across_llcs, web.across_nodes), (1, 0, 0));
-    }
-
-    #[test]
-    fn idle_time_counts_while_somebody_waits_and_no_more_than_he_could_use() {
-        let events = [
-            (0, 0, 0, What::Idle),
-            (0, 1, 0, What::Idle),
-            (100, 0, 0, What::Wake),
-            (130, 0, 1, What::Wake),
-            (140, 0, 0, What::Busy),
-            (140, 0, 0, What::Start),
-            (160, 1, 1, What::Busy),
-            (160, 1, 1, What::Start),
-            (900, 0, 2, What::Wake),
-        ];
-        // One task for 30, two for 10, one for 20, and none beside the busy machine.
-        assert_eq!(figures(0, events.clone(), 1_000).idle_beside_work_ns(), 30 + 20 + 20);
-        assert_eq!(figures(150, events, 1_000).idle_beside_work_ns(), 10);
-    }
-
-    #[test]
-    fn a_task_that_changes_its_cgroup_is_charged_to_each_for_its_time_there() {
-        let mut figures = figures(0, [(0, 0, 0, What::Wake), (0, 0, 0, What::Start)], 0);
-        figures.moved(60, TaskId(0), "other");
-        figures.observe(&event((100, 0, 0, REST)));
-        figures.finish(100);
-        assert_eq!((of(&figures, "web").cpu_ns, of(&figures, "other").cpu_ns), (60, 40));
-        assert_eq!(of(&figures, "other").voluntary, 1);
     }
 }

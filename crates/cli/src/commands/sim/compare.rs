@@ -36,6 +36,8 @@ pub struct Comparison<'a> {
 pub enum Work {
     /// Requests that were answered.
     Requests,
+    /// What tasks call done, beside requests or without any.
+    Units,
     /// What a task wakes for, and has done when it sleeps again.
     Bursts,
     /// Seconds on a CPU, of tasks that do not sleep.
@@ -80,7 +82,7 @@ impl Work {
 
     fn amount(self, group: &Group) -> f64 {
         match self {
-            Work::Requests => group.done as f64,
+            Work::Requests | Work::Units => group.done as f64,
             Work::Bursts => group.figures.bursts as f64,
             Work::CpuSeconds => group.figures.cpu_ns as f64 / 1e9,
         }
@@ -102,7 +104,7 @@ pub fn rounded(value: f64) -> f64 {
 }
 
 /// A cgroup's name in tables.
-fn name(path: &str) -> &str {
+pub fn name(path: &str) -> &str {
     if path.is_empty() { "(root)" } else { path }
 }
 
@@ -219,7 +221,8 @@ impl<'a> Comparison<'a> {
             self.rounds.iter().flatten().all(|run| self.group(run, path).is_some_and(has))
         };
         if all(|group| group.done > 0) {
-            Work::Requests
+            let answered = all(|group| group.responses.count() == group.done);
+            if answered { Work::Requests } else { Work::Units }
         } else if all(|group| group.figures.bursts > 0) {
             Work::Bursts
         } else {
@@ -315,6 +318,10 @@ impl<'a> Comparison<'a> {
             cpus: rate(&|group| group.figures.cpu_ns as f64 / 1e9),
             share: rounded(own as f64 / used.max(1) as f64),
             wait: spread(|group| &group.figures.waits),
+            throttled_ns: {
+                let all: u64 = pairs.iter().map(|(_, group)| group.figures.throttled_ns).sum();
+                all / pairs.len().max(1) as u64
+            },
             response: Some(spread(|group| &group.responses)).filter(|spread| spread.count > 0),
             voluntary_per_s: rate(&|group| group.figures.voluntary as f64),
             involuntary_per_s: rate(&|group| group.figures.involuntary as f64),

@@ -53,6 +53,8 @@ pub struct GroupEntry {
     /// Of the CPU time that was used.
     pub share: f64,
     pub wait: Spread,
+    /// For how long `cpu.max` kept its tasks off the CPUs in a run, all of them together.
+    pub throttled_ns: u64,
     pub response: Option<Spread>,
     pub voluntary_per_s: f64,
     pub involuntary_per_s: f64,

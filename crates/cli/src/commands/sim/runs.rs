@@ -37,7 +37,7 @@ pub struct Group {
     pub figures: GroupFigures,
     /// Of requests, in the whole run.
     pub responses: DurationHistogram,
-    /// Requests that were answered.
+    /// Units of work that were done; a request that is answered is one.
     pub done: u64,
 }
 

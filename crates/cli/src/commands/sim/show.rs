@@ -47,7 +47,8 @@ fn header(report: &Report) -> String {
     )
 }
 
-fn table(header: Vec<String>, left: usize) -> Table {
+/// A table without lines, whose columns stand to the right but for the first ones.
+pub fn table(header: Vec<String>, left: usize) -> Table {
     let mut table = Table::new();
     let columns = header.len();
     // One line each, however narrow the terminal says it is.
@@ -92,6 +93,7 @@ fn percent(part: f64) -> String {
 fn unit(work: Work) -> &'static str {
     match work {
         Work::Requests => "requests/s",
+        Work::Units => "units/s",
         Work::Bursts => "bursts/s",
         Work::CpuSeconds => "CPUs",
     }
@@ -99,6 +101,11 @@ fn unit(work: Work) -> &'static str {
 
 fn throughput(group: &GroupEntry) -> String {
     format!("{} {}", brief(group.throughput_per_s), unit(group.work))
+}
+
+/// For how long `cpu.max` kept tasks away, if it did.
+fn throttled(group: &GroupEntry) -> String {
+    if group.throttled_ns == 0 { String::new() } else { time(group.throttled_ns) }
 }
 
 fn time(ns: u64) -> String {
@@ -109,8 +116,12 @@ fn time(ns: u64) -> String {
 fn alone(entry: &Entry) -> String {
     let (rows, more) = shown(&entry.groups);
     let responses = rows.iter().any(|row| row.response.is_some());
+    let limited = rows.iter().any(|row| row.throttled_ns > 0);
     let mut header = titles(&["cgroup", "tasks", "throughput", "CPUs", "share"]);
     header.extend(titles(&["wait p50", "p90", "p99", "max"]));
+    if limited {
+        header.push("throttled".to_owned());
+    }
     if responses {
         header.extend(titles(&["response p50", "p99", "max"]));
     }
@@ -126,6 +137,9 @@ fn alone(entry: &Entry) -> String {
             percent(row.share),
         ];
         cells.extend([p50_ns, p90_ns, p99_ns, max_ns].map(time));
+        if limited {
+            cells.push(throttled(row));
+        }
         if responses {
             let response = row.response.as_ref().map(|r| [r.p50_ns, r.p99_ns, r.max_ns].map(time));
             cells.extend(response.unwrap_or([const { String::new() }; 3]));
@@ -162,11 +176,16 @@ fn compared(entries: &[Entry]) -> String {
     let first = &entries[0];
     let (rows, more) = shown(&first.groups);
     let responses = rows.iter().any(|row| row.response.is_some());
+    let limited =
+        entries.iter().flat_map(|entry| &entry.groups).any(|g| g.shown && g.throttled_ns > 0);
     let against = format!("against {}", first.name);
     let mut header = titles(&["cgroup", "policy", "throughput", &against]);
     header.extend(titles(&["wait p50", "p99", &against]));
     if responses {
         header.extend(titles(&["response p50", "p99", &against]));
+    }
+    if limited {
+        header.push("throttled".to_owned());
     }
     let mut by_group = table(header, 2);
     for row in rows {
@@ -190,7 +209,14 @@ fn compared(entries: &[Entry]) -> String {
                 let of = |which: fn(&Spread) -> u64| {
                     group.response.as_ref().map(|r| time(which(r))).unwrap_or_default()
                 };
-                cells.extend([of(|r| r.p50_ns), of(|r| r.p99_ns), ratio(Metric::ResponseP99)]);
+                let against = match &group.response {
+                    Some(_) => ratio(Metric::ResponseP99),
+                    None => String::new(),
+                };
+                cells.extend([of(|r| r.p50_ns), of(|r| r.p99_ns), against]);
+            }
+            if limited {
+                cells.push(throttled(group));
             }
             by_group.add_row(cells);
         }

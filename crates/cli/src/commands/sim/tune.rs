@@ -18,6 +18,7 @@ use super::runs::{Runner, Seeds};
 use super::strategies::{as_lanes, in_turns};
 use crate::commands::percent::change;
 use crate::commands::run::DEFAULT_POLICY;
+use crate::commands::strategies::SearchedArgs;
 use crate::context::Context;
 
 /// Base timeslices of the first look at a strategy.
@@ -36,14 +37,8 @@ pub struct Args {
     bed: BedArgs,
     #[command(flatten)]
     preference: PreferenceArgs,
-    /// The strategies to search
-    #[arg(
-        long,
-        value_name = "NAME,...",
-        value_delimiter = ',',
-        default_value = "round-robin,delta,benefit,delta-benefit"
-    )]
-    strategies: Vec<Strategy>,
+    #[command(flatten)]
+    searched: SearchedArgs,
     /// How many runs of each point
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(2..=10_000))]
     runs: u64,
@@ -80,8 +75,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let bed = args.bed.bed()?;
     let again = |seed| {
         let mut more = preference_words(&args.preference);
-        let names: Vec<&str> = args.strategies.iter().map(|s| s.name()).collect();
-        more.extend(["--strategies".to_owned(), names.join(",")]);
+        more.extend(args.searched.words());
         more.extend(["--runs".to_owned(), args.runs.to_string()]);
         replay::words(&["tune"], &args.bed, seed, &more)
     };
@@ -150,7 +144,8 @@ impl Search<'_> {
     /// Those that say something of this scenario.
     fn searched(&self) -> Result<Vec<Weighed>> {
         let says = |strategy: &&Strategy| self.plan.weights(**strategy).is_ok();
-        let said: Vec<Strategy> = self.args.strategies.iter().filter(says).copied().collect();
+        let said: Vec<Strategy> =
+            self.args.searched.strategies.iter().filter(says).copied().collect();
         self.plan.distinct(&said)
     }
 

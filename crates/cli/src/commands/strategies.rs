@@ -1,0 +1,24 @@
+//! Which strategies are searched: of `tune`, on a machine and in the simulator.
+
+use metasched_strategy::Strategy;
+
+/// Strategies to search.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SearchedArgs {
+    /// The strategies to search
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        default_value = "round-robin,delta,benefit,delta-benefit"
+    )]
+    pub strategies: Vec<Strategy>,
+}
+
+impl SearchedArgs {
+    /// The options that say the same again.
+    pub fn words(&self) -> [String; 2] {
+        let names: Vec<&str> = self.strategies.iter().map(|strategy| strategy.name()).collect();
+        ["--strategies".to_owned(), names.join(",")]
+    }
+}
