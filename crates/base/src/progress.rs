@@ -55,6 +55,11 @@ impl Progress {
         self.bar.inc(1);
     }
 
+    /// So many units are done.
+    pub fn set_position(&self, done: u64) {
+        self.bar.set_position(done);
+    }
+
     /// The number of units became known or changed.
     pub fn set_total(&self, total: u64) {
         self.bar.set_length(total);

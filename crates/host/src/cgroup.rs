@@ -1,6 +1,7 @@
 //! cgroup v2: made, found, filled, read, followed and removed.
 
 mod find;
+mod limits;
 mod tree;
 mod watch;
 
@@ -14,6 +15,7 @@ use metasched_base::{Error, Kind, Result, ResultExt};
 use serde::{Deserialize, Serialize};
 
 pub use find::of_process;
+pub use limits::Limits;
 pub use tree::{Node, Tree};
 pub use watch::Watch;
 

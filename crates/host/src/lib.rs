@@ -8,6 +8,7 @@ pub mod machine;
 pub mod process;
 pub mod sched_ext;
 pub mod services;
+pub mod tracefs;
 pub mod vmlinuz;
 
 use std::path::{Path, PathBuf};

@@ -73,6 +73,29 @@ pub fn parse_cpu_list(text: &str) -> Option<BTreeSet<u32>> {
     Some(cpus)
 }
 
+/// The CPUs that are on line, those side by side that share most: a core, then a last-level
+/// cache, then a NUMA node.
+pub fn cpus_by_place(root: &Path) -> Vec<u32> {
+    let cpuinfo = read_trimmed(root, "/proc/cpuinfo").unwrap_or_default();
+    let online = read_trimmed(root, "/sys/devices/system/node/online");
+    let nodes = online.and_then(|list| parse_cpu_list(&list)).unwrap_or_default();
+    let of_node = |node: &u32| {
+        let list = read_trimmed(root, &format!("/sys/devices/system/node/node{node}/cpulist"))?;
+        Some((*node, parse_cpu_list(&list)?))
+    };
+    let nodes: Vec<(u32, BTreeSet<u32>)> = nodes.iter().filter_map(of_node).collect();
+    let first_of = |list: Option<String>| {
+        list.and_then(|list| parse_cpu_list(&list)).and_then(|cpus| cpus.first().copied())
+    };
+    let mut cpus: Vec<u32> = online_cpus(root, &cpuinfo).into_iter().collect();
+    cpus.sort_by_cached_key(|cpu| {
+        let node = nodes.iter().find(|(_, cpus)| cpus.contains(cpu)).map(|(node, _)| *node);
+        let core = cpu_file(root, *cpu, "topology/thread_siblings_list");
+        (node, first_of(last_level_cache(root, *cpu)), first_of(core), *cpu)
+    });
+    cpus
+}
+
 fn describe(root: &Path, signature: impl Fn() -> Option<[u8; 12]>) -> Result<Machine> {
     let cpuinfo = read_trimmed(root, "/proc/cpuinfo").unwrap_or_default();
     let cpus = online_cpus(root, &cpuinfo);
@@ -156,24 +179,24 @@ fn cpu_file(root: &Path, cpu: u32, name: &str) -> Option<String> {
 /// Counts the distinct sets of CPUs that share the highest cache level that they have.
 /// Where the kernel says nothing of caches (some guests), sockets stand for them.
 fn last_level_caches(root: &Path, cpus: &BTreeSet<u32>) -> u32 {
-    // No processor has more: data and instructions at level 1, then levels 2 to 4.
-    const MAX_CACHES: u32 = 8;
+    let package = |cpu| cpu_file(root, cpu, "topology/physical_package_id");
     let groups: BTreeSet<String> = cpus
         .iter()
-        .filter_map(|&cpu| {
-            (0..MAX_CACHES)
-                .filter_map(|index| {
-                    let level = cpu_file(root, cpu, &format!("cache/index{index}/level"))?;
-                    let shared =
-                        cpu_file(root, cpu, &format!("cache/index{index}/shared_cpu_list"))?;
-                    Some((level.parse::<u32>().ok()?, shared))
-                })
-                .max()
-                .map(|(_, shared)| shared)
-                .or_else(|| cpu_file(root, cpu, "topology/physical_package_id"))
-        })
+        .filter_map(|&cpu| last_level_cache(root, cpu).or_else(|| package(cpu)))
         .collect();
     groups.len().max(1) as u32
+}
+
+/// The CPUs that share the last-level cache of one, as the kernel lists them.
+fn last_level_cache(root: &Path, cpu: u32) -> Option<String> {
+    // No processor has more: data and instructions at level 1, then levels 2 to 4.
+    const MAX_CACHES: u32 = 8;
+    let cache = |index: u32| {
+        let level = cpu_file(root, cpu, &format!("cache/index{index}/level"))?;
+        let shared = cpu_file(root, cpu, &format!("cache/index{index}/shared_cpu_list"))?;
+        Some((level.parse::<u32>().ok()?, shared))
+    };
+    (0..MAX_CACHES).filter_map(cache).max().map(|(_, shared)| shared)
 }
 
 fn numa_nodes(root: &Path) -> u32 {
@@ -253,6 +276,21 @@ mod tests {
             os: "Debian 12".into(),
         };
         assert_eq!(machine, expected);
+    }
+
+    #[test]
+    fn cpus_that_share_a_core_stand_side_by_side_however_they_are_numbered() {
+        let dir = guest();
+        let root = dir.path();
+        for (cpu, pair) in [(0, "0,2"), (1, "1,3"), (2, "0,2"), (3, "1,3")] {
+            let of = format!("/sys/devices/system/cpu/cpu{cpu}");
+            write(root, &format!("{of}/topology/thread_siblings_list"), pair);
+            write(root, &format!("{of}/cache/index3/shared_cpu_list"), "0-3");
+        }
+        assert_eq!(cpus_by_place(root), [0, 2, 1, 3]);
+        write(root, "/sys/devices/system/node/node0/cpulist", "1,3");
+        write(root, "/sys/devices/system/node/node1/cpulist", "0,2");
+        assert_eq!(cpus_by_place(root), [1, 3, 0, 2]);
     }
 
     #[test]

@@ -5,8 +5,10 @@ mod priority;
 mod running;
 mod spawn;
 mod tail;
+mod threads;
 
 pub use identity::{ProcessId, peak_memory_kib};
 pub use priority::run_first;
 pub use running::cgroups_of_commands;
 pub use spawn::{Child, Output, Spawn, StopPlan, Stopped};
+pub use threads::{Thread, own_threads, threads};

@@ -14,6 +14,7 @@ pub mod man;
 pub mod percent;
 pub mod plan;
 pub mod profile;
+pub mod record;
 pub mod report;
 pub mod run;
 pub mod sim;

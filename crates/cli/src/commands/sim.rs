@@ -23,8 +23,10 @@ use super::run::DEFAULT_POLICY;
 use crate::context::Context;
 use bed::{Bed, BedArgs};
 use compare::Comparison;
+pub use compare::version;
 use contender::{Contender, EEVDF, LaneArg, TurnArg};
 use runs::{Runner, Seeds};
+pub use show::table;
 use strategies::StrategyArgs;
 
 /// Simulates a scenario: the policies' own source on a modelled machine, in user space.

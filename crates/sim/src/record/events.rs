@@ -1,8 +1,10 @@
 //! What a scheduling trace tells, read from the text of `perf script`, with its tracepoints as
-//! libtraceevent or the kernel itself prints them.
+//! libtraceevent or the kernel itself prints them. What the kernel's buffers hold is read in
+//! `pages.rs`.
 
 use super::ATTEMPT;
 use metasched_base::{Place, Result};
+use std::rc::Rc;
 
 /// A thread, as a trace names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +12,20 @@ pub struct Thread {
     /// Its id; 0 is what a CPU runs when it has nothing to run.
     pub pid: u32,
     /// Its name, 15 bytes at most.
-    pub comm: String,
+    pub comm: Rc<str>,
+}
+
+/// In what an event happened: whether who ran there did it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// The trace does not tell.
+    Unknown,
+    /// The thread that ran did it.
+    Thread,
+    /// A softirq: a timer or the network, whose packets may be those of the thread that ran.
+    SoftInterrupt,
+    /// An interrupt, which has nothing to do with the thread that ran.
+    Interrupt,
 }
 
 /// One event of a trace.
@@ -22,6 +37,8 @@ pub struct Event {
     pub cpu: usize,
     /// Who ran there.
     pub current: u32,
+    /// In what.
+    pub context: Context,
     /// What.
     pub what: What,
 }
@@ -29,7 +46,9 @@ pub struct Event {
 /// Kinds of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A thread became runnable.
+    /// Somebody begins to wake a thread: this is told where the waker runs.
+    Waking(Thread),
+    /// A thread became runnable: this is told where it will run, maybe by an interrupt there.
     Wakeup(Thread),
     /// A CPU goes from one thread to another.
     Switch {
@@ -71,8 +90,10 @@ pub fn read(place: Place) -> Result<Vec<Event>> {
     Ok(events)
 }
 
-const NAMES: [&str; 5] = [
+/// The events that are read.
+pub const NAMES: [&str; 6] = [
     "sched_switch",
+    "sched_waking",
     "sched_wakeup",
     "sched_wakeup_new",
     "sched_process_fork",
@@ -93,8 +114,10 @@ fn split(line: &str) -> Option<(&str, &'static str, &str)> {
 
 fn event(head: &str, name: &str, rest: &str) -> Option<Event> {
     let (before, after) = head.rsplit_once('[')?;
-    let (cpu, time) = after.split_once(']')?;
-    let at_ns = time_ns(time.split_whitespace().last()?.strip_suffix(':')?)?;
+    let (cpu, rest_of_head) = after.split_once(']')?;
+    let mut words = rest_of_head.split_whitespace().rev();
+    let at_ns = time_ns(words.next()?.strip_suffix(':')?)?;
+    let context = words.next().map_or(Context::Unknown, context);
     // perf has "comm pid" or "comm pid/tid", ftrace "comm-pid".
     let current = before.trim().rsplit([' ', '/', '-']).next()?.parse().ok()?;
     let what = match name {
@@ -104,12 +127,27 @@ fn event(head: &str, name: &str, rest: &str) -> Option<Event> {
             comm: between(rest, "child_comm=", " child_pid=")?,
         }),
         "sched_process_exit" => What::Exit(field(rest, " pid=")?.parse().ok()?),
-        _ => What::Wakeup(match between(rest, "comm=", " pid=") {
-            Some(comm) => Thread { pid: field(rest, " pid=")?.parse().ok()?, comm },
-            None => thread(rest)?.0,
-        }),
+        "sched_waking" => What::Waking(woken(rest)?),
+        _ => What::Wakeup(woken(rest)?),
     };
-    Some(Event { at_ns, cpu: cpu.trim().parse().ok()?, current, what })
+    Some(Event { at_ns, cpu: cpu.trim().parse().ok()?, current, context, what })
+}
+
+/// From the kernel's flags of an event, `d.h2.`: the third one is of interrupts.
+fn context(flags: &str) -> Context {
+    match flags.chars().nth(2) {
+        Some('h' | 'H' | 'z' | 'Z') => Context::Interrupt,
+        Some('s') => Context::SoftInterrupt,
+        Some('.') => Context::Thread,
+        _ => Context::Unknown,
+    }
+}
+
+fn woken(rest: &str) -> Option<Thread> {
+    match between(rest, "comm=", " pid=") {
+        Some(comm) => Some(Thread { pid: field(rest, " pid=")?.parse().ok()?, comm }),
+        None => Some(thread(rest)?.0),
+    }
 }
 
 /// `1234.567890`, or with nine digits.
@@ -124,8 +162,8 @@ fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.split_once(key)?.1.split_whitespace().next()
 }
 
-fn between(text: &str, begin: &str, end: &str) -> Option<String> {
-    Some(text.split_once(begin)?.1.split_once(end)?.0.to_owned())
+fn between(text: &str, begin: &str, end: &str) -> Option<Rc<str>> {
+    Some(text.split_once(begin)?.1.split_once(end)?.0.into())
 }
 
 /// `comm:pid [prio] rest`: the thread, its priority, and the rest.
@@ -133,7 +171,7 @@ fn thread(text: &str) -> Option<(Thread, u32, &str)> {
     let (name, rest) = text.trim().split_once(" [")?;
     let (comm, pid) = name.rsplit_once(':')?;
     let (priority, rest) = rest.split_once(']')?;
-    let thread = Thread { pid: pid.parse().ok()?, comm: comm.to_owned() };
+    let thread = Thread { pid: pid.parse().ok()?, comm: comm.into() };
     Some((thread, priority.trim().parse().ok()?, rest))
 }
 
@@ -175,17 +213,30 @@ mod tests {
 
     #[test]
     fn a_switch_is_read_in_either_form() {
-        for line in [
-            " Web Content  123 [002]  7.000005: sched:sched_switch: Web Content:123 [120] S ==> kworker/0:1:5 [100]",
-            " Web Content-123 [002] d..2. 7.000005: sched_switch: prev_comm=Web Content prev_pid=123 \
-             prev_prio=120 prev_state=S ==> next_comm=kworker/0:1 next_pid=5 next_prio=100",
-            " Web Content  100/123 [002]  7.000005000: sched:sched_switch: prev_comm=Web Content \
-             prev_pid=123 prev_prio=120 prev_state=S ==> next_comm=kworker/0:1 next_pid=5 next_prio=100",
+        for (line, context) in [
+            (
+                " Web Content  123 [002]  7.000005: sched:sched_switch: Web Content:123 [120] S \
+                 ==> kworker/0:1:5 [100]",
+                Context::Unknown,
+            ),
+            (
+                " Web Content-123 [002] d..2. 7.000005: sched_switch: prev_comm=Web Content \
+                 prev_pid=123 prev_prio=120 prev_state=S ==> next_comm=kworker/0:1 next_pid=5 \
+                 next_prio=100",
+                Context::Thread,
+            ),
+            (
+                " Web Content  100/123 [002]  7.000005000: sched:sched_switch: \
+                 prev_comm=Web Content prev_pid=123 prev_prio=120 prev_state=S ==> \
+                 next_comm=kworker/0:1 next_pid=5 next_prio=100",
+                Context::Unknown,
+            ),
         ] {
             let wanted = Event {
                 at_ns: 7_000_005_000,
                 cpu: 2,
                 current: 123,
+                context,
                 what: What::Switch {
                     from: named("Web Content", 123),
                     runnable: false,
@@ -212,6 +263,7 @@ mod tests {
             ("sched_wakeup: b:2 [120] success=1 CPU:003", What::Wakeup(named("b", 2))),
             ("sched_wakeup: comm=b pid=2 prio=120 target_cpu=003", What::Wakeup(named("b", 2))),
             ("sched_wakeup_new: comm=b c pid=2 prio=120", What::Wakeup(named("b c", 2))),
+            ("sched_waking: comm=b pid=2 prio=120 target_cpu=003", What::Waking(named("b", 2))),
             (
                 "sched_process_fork: comm=make pid=1 child_comm=make child_pid=9",
                 What::Fork(named("make", 9)),
@@ -219,6 +271,20 @@ mod tests {
             ("sched_process_exit: comm=make pid=9 prio=120", What::Exit(9)),
         ] {
             assert_eq!(one(&format!("a 1 [000] 1.5: sched:{rest}")).what, wanted, "{rest}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_tells_interrupts_from_what_a_thread_does() {
+        for (flags, wanted) in [
+            ("d..2. ", Context::Thread),
+            ("dNh3. ", Context::Interrupt),
+            ("dNH3. ", Context::Interrupt),
+            ("d.s4. ", Context::SoftInterrupt),
+            ("", Context::Unknown),
+        ] {
+            let line = format!("<idle>-0 [000] {flags}1.5: sched_wakeup: comm=b pid=2 prio=120");
+            assert_eq!(one(&line).context, wanted, "{flags}");
         }
     }
 

@@ -3,8 +3,11 @@
 
 use crate::fixed::{LN_2, bits_below_one};
 
-/// The widest distribution that is written; a wider one has nothing to do with its median.
-const SIGMA_MAX: u128 = 3_000;
+/// The widest distribution that is written, in thousandths: of a wider one the mean of some
+/// hundred draws is anything.
+const SIGMA_MAX: u128 = 1_250;
+/// Of such a one, the median in parts of the mean: e^(-sigma^2 / 2), in ten thousandths.
+const MEDIAN_PART: u128 = 4_578;
 
 /// Times as a span, as a scenario file has it.
 pub(super) fn span(times: &[u64]) -> String {
@@ -30,11 +33,24 @@ pub(super) fn span(times: &[u64]) -> String {
     let bits = bits_below_one(median.max(1)) - bits_below_one(mean);
     let ln = u128::from(bits) * LN_2;
     let sigma = ((2 * ln * 1_000_000) >> 64).isqrt();
-    if sigma > SIGMA_MAX {
+    let (median, sigma) = match sigma {
         // Many next to nothing and a few long ones.
-        return format!("exp({})", duration(mean));
+        wider if wider > SIGMA_MAX => (u128::from(mean) * MEDIAN_PART / 10_000, SIGMA_MAX),
+        sigma => (u128::from(median), sigma),
+    };
+    let median = duration((median as u64).max(1));
+    format!("lognormal({median}, {}.{:03})", sigma / 1_000, sigma % 1_000)
+}
+
+/// The same distributed alike, with that mean, ns.
+pub(super) fn span_of_mean(times: &[u64], mean_ns: u64) -> String {
+    let sum: u128 = times.iter().map(|ns| u128::from(*ns)).sum();
+    if sum == 0 {
+        return duration(mean_ns);
     }
-    format!("lognormal({}, {}.{:03})", duration(median.max(1)), sigma / 1_000, sigma % 1_000)
+    let wanted = u128::from(mean_ns) * times.len() as u128;
+    let scaled: Vec<u64> = times.iter().map(|ns| (u128::from(*ns) * wanted / sum) as u64).collect();
+    span(&scaled)
 }
 
 /// ns with a unit, with three digits or more.
@@ -65,6 +81,17 @@ mod tests {
             let text = span(&times);
             assert!(text.contains(wanted), "{from:?}: {text}");
         }
+    }
+
+    #[test]
+    fn the_mean_is_kept_however_wide_the_times_are_spread() {
+        let mut random = Random::new(5);
+        let wide = Span::LogNormal { median_ns: 1_000_000, sigma_thousandths: 2_500 };
+        let times: Vec<u64> = (0..5_000).map(|_| wide.draw(&mut random)).collect();
+        assert!(span(&times).ends_with(", 1.250)"), "{}", span(&times));
+        assert_eq!(span_of_mean(&[5, 5, 5], 7_000), "7000ns");
+        assert_eq!(span_of_mean(&[], 7_000), "7000ns");
+        assert_eq!(span_of_mean(&[1_000, 2_000, 3_000], 20_000), "10us..30us");
     }
 
     #[test]

@@ -1,21 +1,28 @@
-//! What each thread of a trace did: bursts of CPU time and the sleeps between them, who woke
-//! it, and who bore it.
+//! What each thread of a trace did: bursts of CPU time and the sleeps between them, how long it
+//! waited for a CPU, who woke it, and who bore it.
 
-use super::events::{Event, What};
+use super::events::{Context, Event, What};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-/// One thread.
+/// One thread. What it was at when the trace began or ended is a burst or a sleep as well, though
+/// not all of it was seen: so all its time is in one of them, or in a wait.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    pub comm: String,
+    pub comm: Rc<str>,
     /// CPU time from one sleep to the next, ns.
     pub bursts: Vec<u64>,
     /// From the beginning of a sleep to the wake-up, ns.
     pub sleeps: Vec<u64>,
-    /// How often each thread woke it; 0 stands for interrupts on CPUs that had nothing to run.
+    /// From runnable to running, ns.
+    pub waits: Vec<u64>,
+    /// How often each thread woke it; 0 stands for interrupts.
     pub woken_by: BTreeMap<u32, u64>,
     /// Who bore it, if that was seen.
     pub parent: Option<u32>,
+    /// When it was born or first seen, and when it ended or the trace did.
+    pub from_ns: u64,
+    pub to_ns: u64,
     pub exited: bool,
     pub priority: Option<u32>,
     /// All its CPU time, ns.
@@ -23,78 +30,176 @@ pub(super) struct Seen {
     running_since: Option<u64>,
     burst: u64,
     asleep_since: Option<u64>,
+    runnable_since: Option<u64>,
+    /// Who has begun to wake it.
+    waker: Option<u32>,
+    known: bool,
 }
 
 impl Seen {
+    fn runs(&mut self, now: u64) {
+        self.waker = None;
+        self.running_since = Some(now);
+        if let Some(since) = self.runnable_since.take() {
+            self.waits.push(now.saturating_sub(since));
+        }
+    }
+
     fn stops(&mut self, now: u64) {
         if let Some(since) = self.running_since.take() {
-            self.burst += now - since;
-            self.ran_ns += now - since;
+            let ran = now.saturating_sub(since);
+            self.burst += ran;
+            self.ran_ns += ran;
+        }
+    }
+
+    fn ends_burst(&mut self) {
+        match std::mem::take(&mut self.burst) {
+            0 => {}
+            burst => self.bursts.push(burst),
         }
     }
 
     fn wakes(&mut self, now: u64) {
         if let Some(since) = self.asleep_since.take() {
-            self.sleeps.push(now - since);
+            self.sleeps.push(now.saturating_sub(since));
+            self.runnable_since = Some(now);
+        }
+    }
+}
+
+/// All threads as the trace goes by.
+struct Watch {
+    begin: u64,
+    threads: BTreeMap<u32, Seen>,
+    /// Whom each CPU runs, as far as that is known.
+    running: BTreeMap<usize, u32>,
+}
+
+impl Watch {
+    /// A thread; what a CPU runs when it has nothing to run is none.
+    fn thread(&mut self, pid: u32, comm: Option<&Rc<str>>) -> Option<&mut Seen> {
+        if pid == 0 {
+            return None;
+        }
+        let begin = self.begin;
+        let thread =
+            self.threads.entry(pid).or_insert_with(|| Seen { from_ns: begin, ..Seen::default() });
+        if let Some(comm) = comm {
+            thread.comm = comm.clone();
+        }
+        Some(thread)
+    }
+
+    /// The first event of a CPU tells who has run there since the trace began; a later one may
+    /// tell that others were lost.
+    fn runs_here(&mut self, cpu: usize, pid: u32) {
+        let before = self.running.insert(cpu, pid);
+        if before == Some(pid) {
+            return;
+        }
+        let begin = self.begin;
+        match before {
+            None => {
+                if let Some(thread) = self.thread(pid, None)
+                    && !thread.known
+                {
+                    thread.known = true;
+                    thread.running_since = Some(begin);
+                }
+            }
+            // Since when it does not run is not known.
+            Some(other) => {
+                if let Some(other) = self.thread(other, None) {
+                    other.running_since = None;
+                }
+            }
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        let Event { at_ns: now, cpu, current, context, what } = event;
+        let (now, begin) = (*now, self.begin);
+        let by = match context {
+            Context::Interrupt => 0,
+            _ => *current,
+        };
+        self.runs_here(*cpu, *current);
+        match what {
+            What::Waking(woken) | What::Wakeup(woken) => {
+                let begins = matches!(what, What::Waking(_));
+                let Some(thread) = self.thread(woken.pid, Some(&woken.comm)) else { return };
+                if !thread.known {
+                    thread.asleep_since = Some(begin);
+                }
+                thread.known = true;
+                if begins {
+                    thread.waker = Some(by);
+                }
+                if thread.asleep_since.is_some() {
+                    *thread.woken_by.entry(thread.waker.unwrap_or(by)).or_default() += 1;
+                    thread.wakes(now);
+                }
+            }
+            What::Switch { from, runnable, to, priority } => {
+                if let Some(thread) = self.thread(from.pid, Some(&from.comm)) {
+                    thread.known = true;
+                    thread.stops(now);
+                    if *runnable {
+                        thread.runnable_since = Some(now);
+                    } else {
+                        thread.ends_burst();
+                        thread.asleep_since = Some(now);
+                    }
+                }
+                if let Some(thread) = self.thread(to.pid, Some(&to.comm)) {
+                    thread.known = true;
+                    // Its wake-up was lost.
+                    thread.wakes(now);
+                    thread.priority = priority.or(thread.priority);
+                    thread.runs(now);
+                }
+                self.running.insert(*cpu, to.pid);
+            }
+            What::Fork(child) => {
+                let born = Seen {
+                    comm: child.comm.clone(),
+                    parent: Some(*current),
+                    from_ns: now,
+                    runnable_since: Some(now),
+                    known: true,
+                    ..Seen::default()
+                };
+                // A number that is used again is another thread.
+                self.threads.insert(child.pid, born);
+            }
+            What::Exit(pid) => {
+                if let Some(thread) = self.thread(*pid, None) {
+                    (thread.exited, thread.to_ns) = (true, now);
+                }
+            }
         }
     }
 }
 
 /// Every thread of the trace, by its id, as it was when the trace ended.
 pub(super) fn threads(events: &[Event]) -> BTreeMap<u32, Seen> {
-    let mut threads: BTreeMap<u32, Seen> = BTreeMap::new();
-    let mut seen = |pid: u32, comm: Option<&str>, act: &mut dyn FnMut(&mut Seen)| {
-        // What a CPU runs when it has nothing to run is no thread.
-        if pid != 0 {
-            let thread = threads.entry(pid).or_default();
-            if let Some(comm) = comm {
-                thread.comm = comm.to_owned();
-            }
-            act(thread);
-        }
-    };
-    for Event { at_ns: now, current, what, .. } in events {
-        let now = *now;
-        match what {
-            What::Wakeup(woken) => seen(woken.pid, Some(&woken.comm), &mut |thread| {
-                if thread.asleep_since.is_some() {
-                    *thread.woken_by.entry(*current).or_default() += 1;
-                }
-                thread.wakes(now);
-            }),
-            What::Switch { from, runnable, to, priority } => {
-                seen(from.pid, Some(&from.comm), &mut |thread| {
-                    // What it did before the trace began is not known.
-                    let whole = thread.running_since.is_some();
-                    thread.stops(now);
-                    if !runnable {
-                        let burst = std::mem::take(&mut thread.burst);
-                        if whole {
-                            thread.bursts.push(burst);
-                        }
-                        thread.asleep_since = Some(now);
-                    }
-                });
-                seen(to.pid, Some(&to.comm), &mut |thread| {
-                    // Its wake-up was lost.
-                    thread.wakes(now);
-                    thread.priority = priority.or(thread.priority);
-                    thread.running_since = Some(now);
-                });
-            }
-            What::Fork(child) => seen(child.pid, Some(&child.comm), &mut |thread| {
-                // A number that is used again is another thread.
-                *thread = Seen { comm: child.comm.clone(), ..Seen::default() };
-                thread.parent = Some(*current);
-            }),
-            What::Exit(pid) => seen(*pid, None, &mut |thread| thread.exited = true),
-        }
-    }
+    let begin = events.first().map_or(0, |event| event.at_ns);
     let end = events.last().map_or(0, |event| event.at_ns);
-    for thread in threads.values_mut() {
+    let mut watch = Watch { begin, threads: BTreeMap::new(), running: BTreeMap::new() };
+    events.iter().for_each(|event| watch.event(event));
+    for thread in watch.threads.values_mut() {
         thread.stops(end);
+        thread.ends_burst();
+        if !thread.exited {
+            thread.to_ns = end;
+            let asleep = thread.asleep_since.map(|since| end.saturating_sub(since));
+            thread.sleeps.extend(asleep.filter(|ns| *ns > 0));
+            // Who waits since long and never ran is seen.
+            thread.waits.extend(thread.runnable_since.map(|since| end.saturating_sub(since)));
+        }
     }
-    threads
+    watch.threads
 }
 
 #[cfg(test)]
@@ -103,17 +208,20 @@ mod tests {
     use super::*;
 
     fn thread(pid: u32) -> Thread {
-        Thread { pid, comm: format!("t{pid}") }
+        Thread { pid, comm: format!("t{pid}").into() }
+    }
+
+    fn event(at_ns: u64, current: u32, what: What) -> Event {
+        Event { at_ns, cpu: 0, current, context: Context::Thread, what }
     }
 
     fn switch(at_ns: u64, from: u32, runnable: bool, to: u32) -> Event {
-        let what =
-            What::Switch { from: thread(from), runnable, to: thread(to), priority: Some(120) };
-        Event { at_ns, cpu: 0, current: from, what }
+        let (from, to) = (thread(from), thread(to));
+        event(at_ns, from.pid, What::Switch { from, runnable, to, priority: Some(120) })
     }
 
     fn wakeup(at_ns: u64, current: u32, pid: u32) -> Event {
-        Event { at_ns, cpu: 0, current, what: What::Wakeup(thread(pid)) }
+        event(at_ns, current, What::Wakeup(thread(pid)))
     }
 
     #[test]
@@ -127,42 +235,61 @@ mod tests {
             switch(60, 0, true, 1),
             wakeup(62, 1, 2),
             switch(70, 1, false, 2),
+            switch(80, 2, false, 0),
         ]);
         assert_eq!(seen[&1].bursts, [15, 10]);
-        assert_eq!(seen[&1].sleeps, [15]);
-        assert_eq!(seen[&1].woken_by, [(0, 1)].into());
-        assert_eq!(seen[&2].sleeps, [32]);
-        assert_eq!(seen[&2].woken_by, [(1, 1)].into());
-        assert_eq!((seen[&1].ran_ns, seen[&2].ran_ns), (25, 20));
+        // The last one was not seen to end.
+        assert_eq!((&seen[&1].sleeps[..], &seen[&2].sleeps[..]), (&[15, 10][..], &[32][..]));
+        assert_eq!((&seen[&1].waits[..], &seen[&2].waits[..]), (&[20, 10][..], &[8][..]));
+        assert_eq!((&seen[&1].woken_by, &seen[&2].woken_by), (&[(0, 1)].into(), &[(1, 1)].into()));
+        assert_eq!((seen[&1].ran_ns, seen[&2].ran_ns), (25, 30));
         assert!(!seen.contains_key(&0));
     }
 
     #[test]
-    fn a_burst_that_began_before_the_trace_is_not_counted() {
-        let seen =
-            threads(&[switch(10, 1, false, 0), switch(20, 0, true, 1), switch(25, 1, false, 0)]);
-        assert_eq!((seen[&1].bursts.as_slice(), seen[&1].ran_ns), ([5].as_slice(), 5));
+    fn what_was_at_work_or_asleep_when_the_trace_began_is_counted_from_there() {
+        let seen = threads(&[wakeup(10, 3, 2), wakeup(40, 3, 1), switch(50, 3, false, 1)]);
+        assert_eq!((seen[&3].bursts.as_slice(), seen[&3].ran_ns), ([40].as_slice(), 40));
+        assert_eq!((seen[&1].sleeps.as_slice(), seen[&1].waits.as_slice()), (&[30][..], &[10][..]));
+    }
+
+    #[test]
+    fn a_switch_that_was_lost_leaves_nobody_running_twice() {
+        let seen = threads(&[switch(0, 0, true, 1), switch(90, 2, false, 0), wakeup(100, 0, 5)]);
+        assert_eq!((seen[&1].ran_ns, seen[&2].ran_ns), (0, 0));
+    }
+
+    #[test]
+    fn the_waker_is_who_begins_to_wake_and_not_who_is_interrupted_by_it() {
+        let waking = |context| Event { context, ..event(20, 7, What::Waking(thread(1))) };
+        let wakeup = Event { context: Context::Interrupt, ..event(21, 9, What::Wakeup(thread(1))) };
+        let sleeps = switch(10, 1, false, 0);
+        let woken_by = |events: &[Event]| threads(events)[&1].woken_by.clone();
+        let by_thread = [sleeps.clone(), waking(Context::Thread), wakeup.clone()];
+        assert_eq!(woken_by(&by_thread), [(7, 1)].into());
+        let by_timer = [sleeps.clone(), waking(Context::Interrupt), wakeup.clone()];
+        assert_eq!(woken_by(&by_timer), [(0, 1)].into());
+        // The waker may be ahead of the one that is about to sleep.
+        let starts = switch(5, 0, true, 1);
+        let early = [starts, waking(Context::Thread), switch(20, 1, false, 0), wakeup];
+        assert_eq!(woken_by(&early), [(7, 1)].into());
     }
 
     #[test]
     fn a_thread_has_the_name_that_it_has_last() {
-        let fork = Event { at_ns: 5, cpu: 0, current: 1, what: What::Fork(thread(9)) };
-        let exec = Event {
-            at_ns: 7,
-            cpu: 0,
-            current: 9,
-            what: What::Switch {
-                from: Thread { pid: 9, comm: "cc1".into() },
-                runnable: true,
-                to: thread(1),
-                priority: None,
-            },
+        let exec = What::Switch {
+            from: Thread { pid: 9, comm: "cc1".into() },
+            runnable: true,
+            to: thread(1),
+            priority: None,
         };
-        let exit = Event { at_ns: 8, cpu: 0, current: 9, what: What::Exit(9) };
-        let seen = threads(&[fork, exec, exit]);
-        assert_eq!(
-            (seen[&9].comm.as_str(), seen[&9].parent, seen[&9].exited),
-            ("cc1", Some(1), true)
-        );
+        let seen = threads(&[
+            event(5, 1, What::Fork(thread(9))),
+            event(7, 9, exec),
+            event(8, 9, What::Exit(9)),
+        ]);
+        let nine = &seen[&9];
+        assert_eq!((&*nine.comm, nine.parent, nine.exited), ("cc1", Some(1), true));
+        assert_eq!((nine.from_ns, nine.to_ns), (5, 8));
     }
 }

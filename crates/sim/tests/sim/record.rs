@@ -3,7 +3,7 @@
 
 use metasched_base::Place;
 use metasched_sim::file::ScenarioFile;
-use metasched_sim::record;
+use metasched_sim::record::{self, CgroupFacts, Facts, Recording};
 use metasched_sim::requests::{Arrivals, Process};
 use metasched_sim::step::Step;
 use metasched_sim::{Outcome, Scenario, Span, TaskSpec, between, exactly, ms, policy, us};
@@ -71,7 +71,7 @@ fn as_perf_prints_it(outcome: &Outcome) -> String {
                 .expect("a String");
             }
             "exit" => {
-                let head = head(Some(&task));
+                let head = head(running.get(&cpu));
                 writeln!(
                     perf,
                     "{head}sched_process_exit: comm={} pid={} prio=120",
@@ -118,8 +118,8 @@ fn recorded(scenario: Scenario) -> (Outcome, String) {
     let outcome = scenario.run_for(LENGTH_NS).traced().pass();
     let perf = as_perf_prints_it(&outcome);
     let events = record::read(Place { path: "perf.txt", text: &perf }).expect("it is read");
-    let text = record::scenario(&events, "recorded").expect("something ran");
-    (outcome, text)
+    let recording = Recording { name: "recorded".into(), events, ..Recording::default() };
+    (outcome, recording.scenario().expect("something ran").text)
 }
 
 fn replay(text: &str) -> Outcome {
@@ -127,6 +127,10 @@ fn replay(text: &str) -> Outcome {
         .unwrap_or_else(|e| panic!("{e}\n{text}"));
     let run = policy(file.name.clone(), "vtime").cpus(file.machine.cpus);
     file.apply(run.run_for(file.duration_ns)).pass()
+}
+
+fn us_of(n: u64) -> Span {
+    exactly(us(n))
 }
 
 /// CPU time of all tasks of a group, ns.
@@ -191,6 +195,127 @@ fn who_is_woken_by_a_group_waits_for_it() {
     assert!((0.8..1.2).contains(&ratio), "{ratio:.3}\n{text}");
 }
 
+/// Clients that each ask the one server, and wait for its answer.
+fn clients_and_a_server(clients: usize) -> (Outcome, String) {
+    recorded(
+        policy("ping and pong", "vtime")
+            .cpus(2)
+            .pipe("there", 8)
+            .pipe("back", 8)
+            .tasks(clients, |i| {
+                TaskSpec::named(format!("client {i}"))
+                    .in_group("client")
+                    .run(between(us(100), us(300)))
+                    .step(Step::Write("there".into(), 1))
+                    .step(Step::Read("back".into(), 1))
+                    .for_ever()
+            })
+            .task(
+                TaskSpec::named("server")
+                    .step(Step::Read("there".into(), 1))
+                    .run(between(us(300), us(500)))
+                    .step(Step::Write("back".into(), 1))
+                    .for_ever(),
+            ),
+    )
+}
+
+/// Two that ask each other wait for each other, and never both. A server that never rests is none
+/// of them: it wakes its clients while it runs.
+#[test]
+fn two_that_wake_each_other_are_a_closed_loop() {
+    for (clients, said) in [(1, "\"wait server\""), (3, "\"wake client 1\"")] {
+        let (was, text) = clients_and_a_server(clients);
+        assert!(text.contains(said) && text.contains("\"wait client\""), "{text}");
+        let again = replay(&text);
+        for (group, named) in [("client", "name = \"client\""), ("server", "name = \"server")] {
+            assert!(text.contains(named), "{text}");
+            let now = if group == "server" && clients > 1 { "server.busy" } else { group };
+            let ratio = ran(&again, now) / ran(&was, group);
+            assert!((0.85..1.15).contains(&ratio), "{clients}, {group}: {ratio:.3}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn cgroups_affinities_and_kernel_threads_are_told_as_they_were() {
+    let (was, _) = recorded(
+        policy("in cgroups", "vtime")
+            .cpus(4)
+            .task(TaskSpec::hog("web 0"))
+            .task(TaskSpec::hog("web 1"))
+            .task(TaskSpec::hog("batch"))
+            .task(TaskSpec::named("kworker/2:1").run(us_of(300)).sleep(us_of(900)).for_ever()),
+    );
+    let events = record::read(Place { path: "perf.txt", text: &as_perf_prints_it(&was) }).unwrap();
+    let facts = |cgroup: &str, cpus: Option<[usize; 2]>, kthread| Facts {
+        comm: String::new(),
+        cgroup: cgroup.into(),
+        affinity: cpus.map(|cpus| cpus.into()),
+        kthread,
+    };
+    let threads = [
+        (1, facts("a.slice/web", Some([0, 1]), false)),
+        (2, facts("a.slice/web", Some([0, 1]), false)),
+        (3, facts("a.slice/batch", None, false)),
+        (4, facts("", Some([2, 2]), true)),
+    ];
+    let cgroups = [
+        ("a.slice", CgroupFacts { weight: Some(300), ..CgroupFacts::default() }),
+        ("a.slice/batch", CgroupFacts { quota_us: Some((50_000, 100_000)), ..Default::default() }),
+    ];
+    let recording = Recording {
+        name: "cgroups".into(),
+        events,
+        lost: 7,
+        threads: threads.into(),
+        cgroups: cgroups.map(|(path, facts)| (path.to_owned(), facts)).into(),
+        ..Recording::default()
+    };
+    let made = recording.scenario().unwrap();
+    for said in [
+        "\"a.slice\" = { weight = 300 }",
+        "\"a.slice/batch\" = { quota = \"50000us/100000us\" }",
+        "LOST: 7 events",
+        "affinity = \"0-1\"",
+        "kthread = true\n",
+    ] {
+        assert!(made.text.contains(said), "{said}:\n{}", made.text);
+    }
+    let total: u64 = made.ran_ns.values().sum();
+    assert_eq!(made.ran_ns.len(), 3);
+    assert!(total > LENGTH_NS * 3, "{:?}", made.ran_ns);
+    replay(&made.text);
+
+    let only = Recording { only: Some("a.slice/web".into()), ..recording.clone() };
+    assert_eq!((only.scenario().unwrap().threads, made.threads), (2, 4));
+    let none = Recording { only: Some("a.slice/we".into()), ..recording };
+    assert!(none.scenario().unwrap_err().to_string().contains("'a.slice/we'"));
+}
+
+/// What came late and what went early take the CPU time that they took, and no more.
+#[test]
+fn jobs_that_come_late_or_end_early_are_there_for_as_long_as_they_were() {
+    let (was, text) = recorded(
+        policy("jobs", "vtime")
+            .cpus(3)
+            .task(TaskSpec::named("early").run(exactly(ms(1_500))))
+            .task(TaskSpec::named("clock").run(us_of(10)).sleep(exactly(ms(3))).for_ever())
+            .task(
+                TaskSpec::named("make")
+                    .sleep(exactly(ms(2_500)))
+                    .step(Step::Fork(TaskSpec::hog("late").into()))
+                    .run(exactly(ms(10)))
+                    .sleep(exactly(ms(9_000))),
+            ),
+    );
+    let again = replay(&text);
+    for (group, now) in [("early", "early.busy"), ("late", "late.busy")] {
+        let ratio = ran(&again, now) / ran(&was, group);
+        assert!((0.95..1.05).contains(&ratio), "{group}: {ratio:.3}\n{text}");
+    }
+}
+
 #[test]
 fn tasks_that_come_and_go_are_forked_again() {
     let child = TaskSpec::named("cc").run(between(ms(2), ms(4)));
@@ -214,6 +339,6 @@ fn tasks_that_come_and_go_are_forked_again() {
 
 #[test]
 fn a_trace_in_which_nothing_runs_is_refused() {
-    let e = record::scenario(&[], "empty").unwrap_err();
+    let e = Recording::default().scenario().unwrap_err();
     assert!(e.to_string().contains("no thread runs in it"), "{e}");
 }

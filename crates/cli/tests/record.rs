@@ -1,0 +1,269 @@
+//! `metasched record`, as a user calls it. What traces this machine needs root and tracefs, and
+//! so runs in the guest: `make test-guest`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+use metasched_sim::file::ScenarioFile;
+use metasched_sim::{Outcome, policy};
+
+/// What modern perf prints: `sched_waking` and no `sched_wakeup`.
+const PERF: &str = "\
+         swapper     0 [000]   100.000010: sched:sched_waking: comm=web pid=11 prio=120 target_cpu=000
+         swapper     0 [000]   100.000020: sched:sched_switch: swapper/0:0 [120] R ==> web:11 [120]
+             web    11 [000]   100.002020: sched:sched_waking: comm=db pid=12 prio=125 target_cpu=001
+         swapper     0 [001]   100.002030: sched:sched_switch: swapper/1:0 [120] R ==> db:12 [125]
+             web    11 [000]   100.003020: sched:sched_switch: web:11 [120] S ==> swapper/0:0 [120]
+              db    12 [001]   100.007030: sched:sched_switch: db:12 [125] S ==> swapper/1:0 [120]
+         swapper     0 [000]   100.010010: sched:sched_waking: comm=web pid=11 prio=120 target_cpu=000
+         swapper     0 [000]   100.010020: sched:sched_switch: swapper/0:0 [120] R ==> web:11 [120]
+             web    11 [000]   100.012020: sched:sched_waking: comm=db pid=12 prio=125 target_cpu=001
+         swapper     0 [001]   100.012030: sched:sched_switch: swapper/1:0 [120] R ==> db:12 [125]
+             web    11 [000]   100.013020: sched:sched_switch: web:11 [120] S ==> swapper/0:0 [120]
+              db    12 [001]   100.017030: sched:sched_switch: db:12 [125] S ==> swapper/1:0 [120]
+             web    11 [000]   100.020000: sched:sched_process_exit: comm=none pid=13 prio=120
+";
+
+fn metasched(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_metasched"));
+    command.args(args).current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+fn run(folder: &Path, args: &[&str]) -> Output {
+    metasched(folder, args).output().unwrap()
+}
+
+fn succeeded(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn refused(folder: &Path, args: &[&str]) -> (i32, String) {
+    let output = run(folder, args);
+    (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn what_perf_printed_becomes_a_scenario_that_can_be_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("perf.txt"), PERF).unwrap();
+    let said = succeeded(&run(folder.path(), &["record", "--from", "perf.txt"]));
+    let text = fs::read_to_string(folder.path().join("recorded.toml")).unwrap();
+    for told in ["nice = 5", "\"wake db", "\"wait db\"", "cpus = 2", "30.0 % of a CPU"] {
+        assert!(text.contains(told), "{told}:\n{text}");
+    }
+    let next = said.lines().last().unwrap().strip_prefix("next: metasched ").unwrap();
+    assert!(text.contains(&format!("# Next: metasched {next}\n")), "{text}");
+    let compared = succeeded(&run(folder.path(), &next.split(' ').collect::<Vec<_>>()));
+    assert!(compared.contains("vtime") && compared.contains("fifo"), "{compared}");
+    // It may be recorded anew, and what is not ours stays.
+    succeeded(&run(folder.path(), &["record", "--from", "perf.txt"]));
+    let args = ["record", "--from", "perf.txt", "--out", "perf.txt"];
+    let (code, said) = refused(folder.path(), &args);
+    assert!(code == 3 && said.contains("--out"), "{said}");
+    assert_eq!(fs::read_to_string(folder.path().join("perf.txt")).unwrap(), PERF);
+}
+
+#[test]
+fn what_is_wrong_is_refused_with_what_would_be_right() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("empty.txt"), "# nothing\n").unwrap();
+    fs::write(folder.path().join("bad.txt"), "a 1 [000] 1.5: sched:sched_switch: x\n").unwrap();
+    for (args, status, said) in [
+        (["--from", "none.txt"], 3, "none.txt"),
+        (["--from", "empty.txt"], 3, "no thread runs"),
+        (["--from", "bad.txt"], 3, "bad.txt:1: this sched_switch"),
+        (["--for", "10"], 2, "1800ms"),
+        (["--buffer", "big"], 2, "512M"),
+    ] {
+        let (code, stderr) = refused(folder.path(), &[&["record"], &args[..]].concat());
+        assert_eq!(code, status, "{args:?}: {stderr}");
+        assert!(stderr.contains(said), "{args:?}: {stderr}");
+    }
+    assert!(!folder.path().join("recorded.toml").exists());
+}
+
+/// CPU time of a thread of this process so far, s, and how often it went to sleep.
+fn used_by(tid: i32) -> (f64, f64) {
+    let read = |name| fs::read_to_string(format!("/proc/self/task/{tid}/{name}")).unwrap();
+    let ran: f64 = read("schedstat").split(' ').next().unwrap().parse().unwrap();
+    let status = read("status");
+    let slept = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    (ran / 1e9, slept.unwrap().trim().parse().unwrap())
+}
+
+fn spin(time: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// Threads of this process with a load that is known.
+struct Load {
+    stop: Arc<AtomicBool>,
+    threads: Vec<(&'static str, i32)>,
+    handles: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Load {
+    fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (send, receive) = std::sync::mpsc::channel();
+        let (ask, asked) = sync_channel::<()>(1);
+        let mut handles = Vec::new();
+        let mut add = |name: &'static str, mut round: Box<dyn FnMut() -> bool + Send>| {
+            let (stop, send) = (stop.clone(), send.clone());
+            let thread = move || {
+                send.send((name, nix::unistd::gettid().as_raw())).unwrap();
+                while !stop.load(Ordering::Relaxed) && round() {}
+            };
+            handles.push(std::thread::Builder::new().name(name.into()).spawn(thread).unwrap());
+        };
+        let rest = |ms| std::thread::sleep(Duration::from_millis(ms));
+        for _ in 0..2 {
+            add(
+                "duty",
+                Box::new(move || {
+                    spin(Duration::from_millis(2));
+                    rest(18);
+                    true
+                }),
+            );
+        }
+        add(
+            "asks",
+            Box::new(move || {
+                spin(Duration::from_millis(1));
+                let asked = ask.send(()).is_ok();
+                rest(19);
+                asked
+            }),
+        );
+        add(
+            "answers",
+            Box::new(move || {
+                let answers = asked.recv().is_ok();
+                spin(Duration::from_millis(4));
+                answers
+            }),
+        );
+        drop(add);
+        drop(send);
+        Load { stop, threads: receive.into_iter().take(4).collect(), handles }
+    }
+
+    /// CPU time and sleeps of the threads of each name.
+    fn used(&self) -> BTreeMap<&'static str, (f64, f64)> {
+        let mut used = BTreeMap::new();
+        for (name, tid) in &self.threads {
+            let (ran, slept) = used_by(*tid);
+            let all: &mut (f64, f64) = used.entry(*name).or_default();
+            *all = (all.0 + ran, all.1 + slept);
+        }
+        used
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.handles.drain(..).for_each(|handle| handle.join().unwrap());
+    }
+}
+
+/// CPU time of a group of tasks in a run, s, and how often they went to sleep.
+fn simulated(outcome: &Outcome, group: &str) -> (f64, f64) {
+    let all = outcome.all().zip(outcome.belongings());
+    all.filter(|(_, (of, _))| *of == group).fold((0.0, 0.0), |(ran, slept), ((_, figures), _)| {
+        (ran + figures.ran_ns as f64 / 1e9, slept + figures.voluntary_switches as f64)
+    })
+}
+
+fn instances() -> Vec<String> {
+    let places = ["/sys/kernel/tracing/instances", "/sys/kernel/debug/tracing/instances"];
+    let entries = places.iter().flat_map(fs::read_dir).flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("metasched-")).collect()
+}
+
+#[test]
+#[ignore = "needs root and tracefs: run by make test-guest"]
+fn a_recorded_load_takes_in_the_simulator_the_cpu_time_that_it_took_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = Load::start();
+    std::thread::sleep(Duration::from_millis(200));
+    let (before, began) = (load.used(), Instant::now());
+    let out = succeeded(&run(folder.path(), &["record", "--for", "3s", "--json"]));
+    let (after, took) = (load.used(), began.elapsed().as_secs_f64());
+    drop(load);
+    assert!(instances().is_empty(), "an instance is left: {:?}", instances());
+
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let length = report["length_ns"].as_f64().unwrap() / 1e9;
+    assert!((2.5..3.5).contains(&length), "{report:#}");
+    assert_eq!(report["events_lost"], 0, "{report:#}");
+    let path = folder.path().join("recorded.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    println!("{text}");
+    // The wake-ups come from the other thread, and from timers.
+    assert!(text.contains("\"wait answers\"") && text.contains("\"wake answers"), "{text}");
+    assert!(!text.contains("\"wait duty\"") && !text.contains("\"wait asks\""), "{text}");
+
+    let file = ScenarioFile::load(&path).unwrap();
+    let machine = metasched_sim::Machine::new(
+        file.machine.cpus,
+        file.machine.llcs,
+        file.machine.nodes,
+        file.machine.smt,
+    );
+    let run = policy("recorded", "vtime").machine(machine.unwrap()).run_for(file.duration_ns);
+    // How busy this machine was is nobody's fault.
+    let run = run.waits_at_most(file.duration_ns).idle_at_most(file.duration_ns);
+    let outcome = file.apply(run).pass();
+    for group in ["duty", "asks", "answers"] {
+        let (ran, slept) = simulated(&outcome, group);
+        let (ran_here, slept_here) =
+            (after[group].0 - before[group].0, after[group].1 - before[group].1);
+        let (ran_here, slept_here) = (ran_here * length / took, slept_here * length / took);
+        println!(
+            "{group}: {ran_here:.3} s, {slept_here:.0} sleeps; simulated {ran:.3} s, {slept:.0}"
+        );
+        for (what, ratio) in [("CPU time", ran / ran_here), ("sleeps", slept / slept_here)] {
+            assert!((0.8..1.25).contains(&ratio), "{group}, {what}: {ratio:.2}\n{text}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root and tracefs: run by make test-guest"]
+fn a_command_is_recorded_until_it_ends_and_a_signal_ends_it_earlier() {
+    let folder = tempfile::tempdir().unwrap();
+    let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.2";
+    let out = succeeded(&run(folder.path(), &["record", "--json", "--", "sh", "-c", busy]));
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert!(report["ended"].as_str().unwrap().contains("exit status: 0"), "{report:#}");
+    let text = fs::read_to_string(folder.path().join("recorded.toml")).unwrap();
+    assert!(text.contains("name = \"sh"), "{text}");
+
+    let began = Instant::now();
+    let child = metasched(folder.path(), &["record", "--for", "100s", "--out", "short.toml"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    std::thread::sleep(Duration::from_secs(2));
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let said = succeeded(&child.wait_with_output().unwrap());
+    assert!(said.contains("a signal ended it"), "{said}");
+    assert!(began.elapsed() < Duration::from_secs(60));
+    assert!(folder.path().join("short.toml").exists());
+    assert!(instances().is_empty(), "an instance is left: {:?}", instances());
+}
