@@ -3,6 +3,7 @@
 
 mod behaviour;
 mod cgroups;
+mod digests;
 mod fair;
 mod faults;
 mod files;
