@@ -49,6 +49,7 @@ unit() {
 	if [ "$status" != 0 ] && ! grep -q '^test result: FAILED' "$LOGS/unit.log"; then
 		fail unit "see the above, or $LOGS/unit.log"
 	fi
+	unoptimised || fail unoptimised "see the above, or $LOGS/unoptimised.log"
 	local folder name
 	for folder in workloads/*/tests; do
 		[ -d "$folder" ] || continue
@@ -56,6 +57,21 @@ unit() {
 		say "Python, $folder"
 		python_tests "$name" "$folder" || fail "$name" "see $LOGS/python-$name.log"
 	done
+}
+
+# The simulator says the same to the byte, however it was compiled: here as a debug build is, but
+# for what it depends on, which would have to be compiled anew.
+unoptimised() {
+	say "Rust, the simulator unoptimised"
+	local setting configs=()
+	for setting in opt-level=0 debug-assertions=true overflow-checks=true; do
+		configs+=(--config "profile.release.package.metasched-sim.$setting")
+	done
+	cargo test --release --locked "${configs[@]}" -p metasched-sim --test sim digests:: 2>&1 |
+		tee "$LOGS/unoptimised.log" | grep -E '^(error|test |thread|    \()'
+	count unoptimised "$LOGS/unoptimised.log" || return 1
+	# No test ran: that is no success.
+	grep -q '^test result: .* [1-9][0-9]* \(passed\|failed\)' "$LOGS/unoptimised.log"
 }
 
 python_tests() { # NAME FOLDER
