@@ -13,7 +13,7 @@ use crate::idle::{Idle, Searched};
 use crate::image::Image;
 use crate::kfuncs::Host;
 use crate::load::{Class, Phase, Program, ProgramExit};
-use crate::machine::Machine;
+use crate::machine::{Costs, Machine};
 use crate::maps::Maps;
 use crate::observer::Shared;
 use crate::operate::FOR_EVER_NS;
@@ -29,9 +29,6 @@ use std::ffi::c_void;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// An interrupt on another CPU takes effect within this range; drawn each time,
-/// so that seeds differ in who comes first.
-const IPI_NS: (u64, u64) = (200, 2_000);
 /// Events at one instant before the run is called a livelock: far more than the
 /// largest modelled machine has CPUs.
 const INSTANT_EVENTS: u64 = 100_000;
@@ -487,7 +484,8 @@ impl Kernel {
     }
 
     pub(crate) fn ipi_delay(&mut self) -> u64 {
-        self.random.within(IPI_NS.0, IPI_NS.1)
+        let Costs { ipi_least_ns, ipi_most_ns, .. } = self.machine.what_it_costs();
+        self.random.within(ipi_least_ns, ipi_most_ns)
     }
 
     /// Runs until `end`, or until something fails.
@@ -590,7 +588,8 @@ impl Kernel {
                 self.plan_run_end(cpu);
             }
             Next::Sleep(ns) => {
-                self.schedule_at(self.now + ns, Event::Wake(id));
+                let late_ns = self.machine.what_it_costs().timer_ns;
+                self.schedule_at(self.now + ns + late_ns, Event::Wake(id));
                 self.block(cpu, false);
             }
             Next::Yield => self.yield_now(cpu),
