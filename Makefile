@@ -4,7 +4,8 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help install build test test-unit test-guest test-image demo peers report \
-        fuzz-sim bench-app bench-switch bench-cost bench-neighbour bench-turns soak clean uninstall
+        fuzz-sim bench-app bench-switch bench-cost bench-neighbour bench-turns bench-calibration \
+        soak clean uninstall
 .DELETE_ON_ERROR:
 
 CARGO ?= cargo
@@ -58,6 +59,9 @@ fuzz-sim: install ## Run level 1 at random in the simulator, with faults; see cr
 
 bench-turns: install ## Measure what turns cost, by their length
 	@scripts/bench.sh turns $(ARGS)
+
+bench-calibration: install ## Compare the simulator with the kernel that it models
+	@scripts/bench.sh calibration $(ARGS)
 
 soak: install ## Change lanes at random under load for ten minutes, in the guest
 	@scripts/soak.sh $(ARGS)
