@@ -4,7 +4,8 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help install build test test-unit test-guest test-image demo peers report \
-        fuzz-sim bench-app bench-switch bench-cost bench-neighbour bench-turns bench-sim soak clean uninstall
+        fuzz-sim bench-app bench-switch bench-cost bench-neighbour bench-turns bench-sim bench-calibration \
+        soak clean uninstall
 .DELETE_ON_ERROR:
 
 CARGO ?= cargo
@@ -61,6 +62,9 @@ bench-turns: install ## Measure what turns cost, by their length
 
 bench-sim: install ## Measure how fast the simulator is, and what memory it takes
 	@scripts/bench.sh sim $(ARGS)
+
+bench-calibration: install ## Compare the simulator with the kernel that it models
+	@scripts/bench.sh calibration $(ARGS)
 
 soak: install ## Change lanes at random under load for ten minutes, in the guest
 	@scripts/soak.sh $(ARGS)

@@ -4,6 +4,8 @@
 //! All of them measure in one boot, interleaved, with EEVDF as the baseline, and give
 //! ratios with 95 % intervals.
 
+pub mod agreement;
+
 use std::process::ExitCode;
 use std::time::Duration;
 

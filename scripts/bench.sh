@@ -4,7 +4,7 @@
 # Runs one of the benches, in the testbed where this machine's kernel has no sched_ext;
 # the one of the simulator runs here.
 #
-#   scripts/bench.sh app|switch|cost|neighbour|turns|sim [ARGUMENTS of the bench]
+#   scripts/bench.sh app|switch|cost|neighbour|turns|sim|calibration [ARGUMENTS of the bench]
 #
 # It prints a table, and ends with one line of JSON. What it leaves is in .cache/bench
 # (METASCHED_OUT in the bench's environment).
@@ -18,8 +18,11 @@ cd "$(dirname "$0")/.."
 
 name=${1:-}
 case $name in
-	app | switch | cost | neighbour | turns | sim) shift ;;
-	*) echo "bench: there is no '$name'; there are app, switch, cost, neighbour, turns and sim" >&2; exit 2 ;;
+	app | switch | cost | neighbour | turns | sim | calibration) shift ;;
+	*)
+		echo "bench: there is no '$name'; there are app, switch, cost, neighbour, turns, sim and calibration" >&2
+		exit 2
+		;;
 esac
 export METASCHED_OUT=$PWD/.cache/bench/$name
 mkdir -p "$METASCHED_OUT"

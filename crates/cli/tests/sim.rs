@@ -378,3 +378,39 @@ fn a_comparison_answers_at_once() {
     place.text(&["small.toml", "--duration", "2s", "--cpus", "8", "--compare"]);
     assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
 }
+
+#[test]
+fn a_scenario_is_played_with_real_threads_and_told_in_the_same_figures() {
+    let place = Place::new();
+    let args = ["play", "small.toml", "--duration", "200ms", "--warm-up", "20ms"];
+    let report = place.json(&args);
+    let groups = report["played"]["groups"].as_array().unwrap();
+    let names: Vec<&str> = groups.iter().map(|group| group["cgroup"].as_str().unwrap()).collect();
+    assert_eq!(names, ["batch", "web", "all"]);
+    assert!(groups.iter().all(|group| group["cpus"].as_f64().unwrap() > 0.0), "{groups:?}");
+    // Either waits were traced, or it is said why not.
+    let traced = !groups[0]["wait"].is_null();
+    assert_ne!(traced, report["no_waits"].is_string(), "{report}");
+    assert!(report["played"]["idle_beside_work"].is_null(), "{report}");
+    let text = place.text(&args);
+    assert!(text.contains("played on this machine") && text.contains("not measured"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_played_is_refused_by_its_name() {
+    let place = Place::new();
+    let kthread = SCENARIO.replace("name = \"web\"", "name = \"web\"\nkthread = true");
+    std::fs::write(place.path("kthread.toml"), kthread).unwrap();
+    let (status, said) = place.refused(&["play", "kthread.toml"]);
+    assert_eq!(status, 4, "{said}");
+    assert!(said.contains("'web' is a kernel thread; leave kthread out"), "{said}");
+}
+
+#[test]
+fn a_machine_that_was_calibrated_is_one_that_scenarios_run_on() {
+    let place = Place::new();
+    let text = place.text(&["calibrate", "--out", "here.toml"]);
+    assert_eq!(text, std::fs::read_to_string(place.path("here.toml")).unwrap());
+    let simulated = place.text(&["small.toml", "--machine", "here.toml", "--policy", "fifo"]);
+    assert!(simulated.contains("--machine here.toml"), "{simulated}");
+}

@@ -5,14 +5,14 @@ use metasched_base::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 
 /// Ticks per second of Debian's kernels.
-const HZ: u32 = 250;
+pub(crate) const HZ: u32 = 250;
 /// What kernels are built with.
-const HZ_RANGE: std::ops::RangeInclusive<u32> = 100..=1000;
+pub(crate) const HZ_RANGE: std::ops::RangeInclusive<u32> = 100..=1000;
 
 /// What the kernel takes for itself, in ns of a CPU's time. It is lost to the CPU, and no
 /// part of what a task is said to have run; the kernel's own books charge it to the task
 /// that runs there next, as they do on a real machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Costs {
     /// From one task to another, or from being idle to a task.
@@ -27,6 +27,43 @@ pub struct Costs {
     pub migration_across_ns: u64,
     /// Each callback, on the CPU that makes it.
     pub callback_ns: u64,
+    /// A call that may wait or wake somebody: CPU time of the task that makes it, and part of
+    /// what it is said to have run.
+    pub call_ns: u64,
+    /// A wake-up, on the CPU that makes it.
+    pub wake_ns: u64,
+    /// How much later than asked for a timer goes off. It takes nobody's CPU time.
+    pub timer_ns: u64,
+    /// From a tick's look at the clock until the CPU switches, if it does. A slice that is a
+    /// whole number of ticks has so much left at its last one, and lasts a tick longer.
+    pub tick_late_ns: u64,
+    /// The least time from the moment when a CPU is asked to choose anew until it does. It
+    /// takes nobody's CPU time either.
+    pub ipi_least_ns: u64,
+    /// The longest such time; drawn between both, so that seeds differ in who comes first.
+    pub ipi_most_ns: u64,
+}
+
+impl Default for Costs {
+    /// A machine whose kernel takes nothing for itself. No call is free, so that time passes
+    /// however often tasks wake each other: it takes about what a futex or a pipe takes
+    /// natively, and so does an interrupt.
+    fn default() -> Self {
+        Costs {
+            switch_ns: 0,
+            migration_core_ns: 0,
+            migration_llc_ns: 0,
+            migration_node_ns: 0,
+            migration_across_ns: 0,
+            callback_ns: 0,
+            call_ns: 300,
+            wake_ns: 0,
+            timer_ns: 0,
+            tick_late_ns: 0,
+            ipi_least_ns: 200,
+            ipi_most_ns: 2_000,
+        }
+    }
 }
 
 /// What two CPUs share.

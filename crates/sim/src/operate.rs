@@ -7,10 +7,6 @@ use crate::step::{Name, Stage, Step};
 use crate::sync::Passed;
 use crate::task::TaskId;
 
-/// CPU time of such a call, ns: about what a futex or a pipe takes natively. No call is free,
-/// so that time passes however often tasks wake each other.
-const CALL_NS: u64 = 300;
-
 /// Time that a task spins that never blocks: no event ends it but its release.
 pub(crate) const FOR_EVER_NS: u64 = u64::MAX / 2;
 
@@ -19,15 +15,15 @@ pub(crate) const FOR_EVER_NS: u64 = u64::MAX / 2;
 enum Waker {
     /// It goes on with its own work.
     GoesOn,
-    /// As pipes do: it says that it is about to sleep.
+    /// It says that it is about to sleep, as pipes always do (fs/pipe.c), be it true or not.
     AboutToSleep,
 }
 
 impl Waker {
-    /// SCX_WAKE_SYNC belongs to [`Waker::AboutToSleep`], as soon as it is modelled.
     fn flags(self) -> u64 {
         match self {
-            Waker::GoesOn | Waker::AboutToSleep => scx::WAKE_TTWU,
+            Waker::GoesOn => scx::WAKE_TTWU,
+            Waker::AboutToSleep => scx::WAKE_TTWU | scx::WAKE_SYNC,
         }
     }
 }
@@ -57,7 +53,7 @@ impl Kernel {
             Call::Free
         });
         let (stage, remaining) = match call {
-            Call::Made => (Stage::Fresh, CALL_NS),
+            Call::Made => (Stage::Fresh, self.machine.what_it_costs().call_ns),
             Call::Free => (Stage::Fresh, 0),
             Call::Blocks(stage) => {
                 self.tasks[id.0].doing.stage = stage;
@@ -152,7 +148,8 @@ impl Kernel {
         let due = doing.timers[timer].unwrap_or(now) + period_ns.max(1);
         doing.timers[timer] = Some(if due > now || keeps { due } else { now });
         if due > now {
-            self.schedule_at(due, Event::Wake(id));
+            let late_ns = self.machine.what_it_costs().timer_ns;
+            self.schedule_at(due + late_ns, Event::Wake(id));
             return Call::Blocks(Stage::Waits);
         }
         // Late: what begins now was due then.
@@ -204,9 +201,8 @@ impl Kernel {
             true => pipe.write(id, left, &mut doing.requests),
             false => pipe.read(id, left, &mut doing.requests),
         };
-        let waker = if left > 0 { Waker::AboutToSleep } else { Waker::GoesOn };
         for woken in wakes {
-            self.wake_up(woken, cpu, waker.flags());
+            self.wake_up(woken, cpu, Waker::AboutToSleep.flags());
         }
         Ok(if left > 0 { Call::Blocks(Stage::Left(left)) } else { Call::Made })
     }

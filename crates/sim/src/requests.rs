@@ -64,6 +64,38 @@ impl Arrivals {
     }
 }
 
+/// When requests arrive, ns, one after the other.
+pub struct Times {
+    queue: Queue,
+    random: Random,
+    next: Option<u64>,
+}
+
+impl Arrivals {
+    /// When they arrive; none where that depends on their answers, as with
+    /// [`Process::Closed`].
+    pub fn times(&self, seed: u64) -> Option<Times> {
+        if matches!(self.process, Process::Closed { .. }) {
+            return None;
+        }
+        let (mut queue, mut random) = (Queue::of(self.clone()), Random::new(seed));
+        let next = queue.first(&mut random).first().copied();
+        Some(Times { queue, random, next })
+    }
+}
+
+impl Iterator for Times {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let at = self.next?;
+        let (_, following) = self.queue.arrive(&Name::from(""), at, &mut self.random);
+        self.queue.requests.clear();
+        self.next = following.first().copied();
+        Some(at)
+    }
+}
+
 /// The queue of one arrival process.
 #[derive(Clone)]
 pub(crate) struct Queue {
@@ -85,6 +117,11 @@ impl Queue {
             arrived: 0,
             answered: 0,
         }
+    }
+
+    /// How they arrive.
+    pub fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
     }
 
     /// When the first requests arrive.

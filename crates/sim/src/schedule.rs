@@ -221,7 +221,19 @@ impl Kernel {
             self.call(self.ops.tick, Callback::Tick, cpu, May::Look, [p, 0, 0]);
         }
         if self.tasks[id.0].c().scx.slice == 0 {
-            self.schedule(cpu);
+            self.schedule_after_tick(cpu);
+        }
+    }
+
+    /// The task's clock stops, and the next one's begins, when the interrupt is over.
+    fn schedule_after_tick(&mut self, cpu: usize) {
+        match self.machine.what_it_costs().tick_late_ns {
+            0 => self.schedule(cpu),
+            late_ns => {
+                if !std::mem::replace(&mut self.cpus[cpu].resched, true) {
+                    self.schedule_at(self.now + late_ns, Event::Resched(cpu));
+                }
+            }
         }
     }
 

@@ -39,7 +39,7 @@ pub enum Span {
 
 impl Span {
     /// One span. At most an hour, unless it is exact or between two that are longer.
-    pub(crate) fn draw(self, random: &mut Random) -> u64 {
+    pub fn draw(self, random: &mut Random) -> u64 {
         match self {
             Span::Exactly(ns) => ns,
             Span::Between(low, high) => random.within(low, high),

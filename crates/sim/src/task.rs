@@ -17,17 +17,24 @@ pub struct TaskId(pub usize);
 /// What a task is and does.
 #[derive(Clone, Debug)]
 pub struct TaskSpec {
-    pub(crate) name: String,
+    /// Its name.
+    pub name: String,
     /// What results are told by: tasks that do the same belong together.
-    pub(crate) group: String,
-    pub(crate) weight: u32,
-    pub(crate) allowed: Option<CpuMask>,
-    pub(crate) arrives_ns: u64,
-    pub(crate) kthread: bool,
-    pub(crate) cgroup: String,
-    pub(crate) steps: Vec<Step>,
+    pub group: String,
+    /// Its weight.
+    pub weight: u32,
+    /// The CPUs that it may use; all where there is none.
+    pub allowed: Option<CpuMask>,
+    /// When it wakes for the first time, ns.
+    pub arrives_ns: u64,
+    /// Whether it is a thread of the kernel's own.
+    pub kthread: bool,
+    /// Its cgroup; the root's is empty.
+    pub cgroup: String,
+    /// What it does.
+    pub steps: Vec<Step>,
     /// How often the steps are gone through; for ever where there is none.
-    pub(crate) rounds: Option<u64>,
+    pub rounds: Option<u64>,
 }
 
 impl TaskSpec {

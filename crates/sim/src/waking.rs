@@ -19,6 +19,7 @@ impl Kernel {
 
     /// A task becomes runnable, woken on `waker`.
     pub(crate) fn wake_up(&mut self, id: TaskId, waker: usize, wake_flags: u64) {
+        self.cost(waker, self.machine.what_it_costs().wake_ns);
         self.observe(waker, Some(id), What::Wake);
         self.tasks[id.0].runnable_since = Some(self.now);
         self.tasks[id.0].doing.wakes(self.now);

@@ -47,6 +47,31 @@ impl World {
         self.queues.insert(name.into(), Queue::of(arrivals));
     }
 
+    /// The pipes, and how many messages each holds.
+    pub fn pipes(&self) -> impl Iterator<Item = (&Name, usize)> {
+        self.pipes.iter().map(|(name, pipe)| (name, pipe.capacity))
+    }
+
+    /// The mutexes.
+    pub fn locks(&self) -> impl Iterator<Item = &Name> {
+        self.locks.keys()
+    }
+
+    /// The barriers, with their parties and how long who waits burns CPU time, ns.
+    pub fn barriers(&self) -> impl Iterator<Item = (&Name, usize, u64)> {
+        self.barriers.iter().map(|(name, barrier)| (name, barrier.parties, barrier.spin_ns))
+    }
+
+    /// The devices, with how many operations each works on at a time, and how long one takes.
+    pub fn devices(&self) -> impl Iterator<Item = (&Name, usize, Span)> {
+        self.devices.iter().map(|(name, device)| (name, device.depth, device.service))
+    }
+
+    /// How requests arrive.
+    pub fn queues(&self) -> impl Iterator<Item = (&Name, &Arrivals)> {
+        self.queues.iter().map(|(name, queue)| (name, queue.arrivals()))
+    }
+
     /// Adds all that another one has.
     pub fn merge(&mut self, other: &World) {
         let World { pipes, locks, barriers, semaphores, conditions, devices, queues } =

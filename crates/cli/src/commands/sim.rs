@@ -1,10 +1,12 @@
 //! `metasched sim`: policies tried on a modelled machine.
 
 mod bed;
+mod calibrate;
 mod compare;
 mod contender;
 mod pictures;
 mod plan;
+mod play;
 mod replay;
 mod report;
 mod runs;
@@ -103,6 +105,8 @@ pub struct Args {
 enum Command {
     Plan(plan::Args),
     Tune(tune::Args),
+    Play(play::Args),
+    Calibrate(calibrate::Args),
 }
 
 impl Args {
@@ -174,6 +178,8 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     match &args.command {
         Some(Command::Plan(args)) => return plan::run(args, context),
         Some(Command::Tune(args)) => return tune::run(args, context),
+        Some(Command::Play(args)) => return play::run(args, context),
+        Some(Command::Calibrate(args)) => return calibrate::run(args, context),
         None => {}
     }
     let bed = args.bed.bed()?;

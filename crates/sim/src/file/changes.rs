@@ -8,7 +8,7 @@ use crate::metasched;
 
 /// One change.
 #[derive(Clone, Debug)]
-pub(super) enum Change {
+pub enum Change {
     /// All tasks of a group that live get another weight.
     TaskWeight(String, u32),
     /// They may use other CPUs.
@@ -24,7 +24,12 @@ pub(super) enum Change {
     /// A cgroup has a lane of its own, its first or another one.
     Lane(LaneSpec),
     /// It has none any more.
-    NoLane { cgroup: String, app: u32 },
+    NoLane {
+        /// The cgroup.
+        cgroup: String,
+        /// The number of its application.
+        app: u32,
+    },
     /// The root lane is replaced.
     RootLane(String),
     /// A CPU goes off line, or on line again.

@@ -13,14 +13,16 @@ mod steps;
 mod values;
 
 use crate::kernel::Kernel;
+use crate::machine::{Costs, HZ, Machine};
 use crate::metasched;
 use crate::scenario::Scenario;
 use crate::task::TaskSpec;
 use crate::world::World;
-use changes::Change;
+pub use changes::Change;
 use metasched_base::{Kind, Place, Result, ResultExt};
 use std::collections::BTreeMap;
 use std::path::Path;
+pub use values::{Quota, nice_of_weight};
 
 const ATTEMPT: &str = "read the scenario";
 
@@ -35,6 +37,39 @@ pub struct MachineSpec {
     pub nodes: usize,
     /// Whether two CPUs share each core.
     pub smt: bool,
+    /// Ticks per second.
+    pub hz: u32,
+    /// What things cost on it.
+    pub costs: Costs,
+}
+
+impl Default for MachineSpec {
+    /// One CPU of a machine without costs.
+    fn default() -> Self {
+        MachineSpec { cpus: 1, llcs: 1, nodes: 1, smt: false, hz: HZ, costs: Costs::default() }
+    }
+}
+
+impl MachineSpec {
+    /// Reads a file that has nothing but `[machine]`.
+    ///
+    /// # Errors
+    /// As [`ScenarioFile::load`].
+    pub fn load(path: &Path) -> Result<MachineSpec> {
+        let shown = path.to_string_lossy();
+        let text = std::fs::read_to_string(path)
+            .attempt(Kind::BadInput, || format!("read the machine '{shown}'"))?;
+        read::read_machine(Place { path: &shown, text: &text })
+    }
+
+    /// The machine itself.
+    ///
+    /// # Errors
+    /// As [`Machine::new`] and [`Machine::hz`].
+    pub fn machine(&self) -> Result<Machine> {
+        let machine = Machine::new(self.cpus, self.llcs, self.nodes, self.smt)?;
+        Ok(machine.hz(self.hz)?.costs(self.costs))
+    }
 }
 
 /// A lane of a cgroup.
@@ -57,9 +92,19 @@ pub struct LaneSpec {
 }
 
 impl LaneSpec {
+    /// What is set of its policy, by the numbers of the options.
+    pub fn settings(&self) -> &[(usize, u64)] {
+        &self.settings
+    }
+
+    /// The weight that it has, its own or its cgroup's.
+    pub fn weight_in_force(&self) -> u32 {
+        self.weight.unwrap_or(self.cgroup_weight)
+    }
+
     /// Makes the lane, or replaces the one that its application has, and assigns the cgroup.
     pub fn put_in_force(&self, kernel: &mut Kernel) {
-        let weight = (self.weight.unwrap_or(self.cgroup_weight), self.weight.is_some());
+        let weight = (self.weight_in_force(), self.weight.is_some());
         metasched::set_app_with(kernel, self.app, &self.policy, weight, &self.settings);
         metasched::assign(kernel, &self.cgroup, self.app);
     }
@@ -135,6 +180,26 @@ impl ScenarioFile {
             0 => scenario,
             ns => scenario.warm_up(ns),
         }
+    }
+
+    /// The tasks that are there at the beginning; those that others fork are in their steps.
+    pub fn tasks(&self) -> &[TaskSpec] {
+        &self.tasks
+    }
+
+    /// What they share.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// What is written to cgroups at the beginning.
+    pub fn cgroups(&self) -> &[Change] {
+        &self.cgroups
+    }
+
+    /// What changes later, and when, ns.
+    pub fn events(&self) -> &[(u64, Vec<Change>)] {
+        &self.events
     }
 
     /// Everything that changes from outside, at its beginning or later.

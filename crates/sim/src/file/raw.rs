@@ -42,6 +42,33 @@ pub(super) struct Machine {
     pub llcs: Option<Spanned<i64>>,
     pub nodes: Option<Spanned<i64>>,
     pub smt: Option<bool>,
+    pub hz: Option<Spanned<i64>>,
+    #[serde(default)]
+    pub costs: Costs,
+}
+
+/// `[machine.costs]`: see `Costs` of machine.rs.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Costs {
+    pub switch: Option<Text>,
+    pub migration_core: Option<Text>,
+    pub migration_llc: Option<Text>,
+    pub migration_node: Option<Text>,
+    pub migration_across: Option<Text>,
+    pub callback: Option<Text>,
+    pub call: Option<Text>,
+    pub wake: Option<Text>,
+    pub timer: Option<Text>,
+    pub tick_late: Option<Text>,
+    pub ipi: Option<Text>,
+}
+
+/// A file that has nothing but a machine, as `metasched sim calibrate` writes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MachineFile {
+    pub machine: Machine,
 }
 
 #[derive(Deserialize)]

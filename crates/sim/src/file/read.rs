@@ -5,8 +5,10 @@ use super::steps::{Kind, Written};
 use super::values::{self, Wrong, duration_ns, wrong};
 use super::{ATTEMPT, MachineSpec, ScenarioFile, raw};
 use crate::abi::MAX_CPUS;
+use crate::machine::{Costs, HZ, HZ_RANGE};
 use crate::span::Span;
 use metasched_base::{Error, Place, Result, did_you_mean, nearest};
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use toml::Spanned;
@@ -29,14 +31,24 @@ pub(super) struct Reader<'a> {
 
 /// Reads a scenario from TOML.
 pub(super) fn read(place: Place, stem: String) -> Result<ScenarioFile> {
-    let file: raw::File = toml::from_str(place.text).map_err(|e| {
+    let file: raw::File = toml_of(place)?;
+    Reader { place, apps: Vec::new(), weights: BTreeMap::new() }.file(file, stem)
+}
+
+/// Reads a machine alone.
+pub(super) fn read_machine(place: Place) -> Result<MachineSpec> {
+    let file: raw::MachineFile = toml_of(place)?;
+    Reader { place, apps: Vec::new(), weights: BTreeMap::new() }.machine(&file.machine)
+}
+
+fn toml_of<T: DeserializeOwned>(place: Place) -> Result<T> {
+    toml::from_str(place.text).map_err(|e| {
         let error = place.error(ATTEMPT, e.span().map_or(0, |span| span.start), e.message());
         match did_you_mean(e.message()) {
             Some(word) => error.remedy(format!("did you mean '{word}'?")),
             None => error.remedy("correct that line; see docs/simulator.md"),
         }
-    })?;
-    Reader { place, apps: Vec::new(), weights: BTreeMap::new() }.file(file, stem)
+    })
 }
 
 impl Reader<'_> {
@@ -168,7 +180,40 @@ impl Reader<'_> {
         let llcs = self.number(&machine.llcs, 1, 1..=cpus)?;
         let nodes = self.number(&machine.nodes, 1, 1..=llcs)?;
         let [cpus, llcs, nodes] = [cpus, llcs, nodes].map(|n| n as usize);
-        Ok(MachineSpec { cpus, llcs, nodes, smt: machine.smt.unwrap_or(false) })
+        let range = u64::from(*HZ_RANGE.start())..=u64::from(*HZ_RANGE.end());
+        let hz = self.number(&machine.hz, HZ.into(), range)? as u32;
+        let costs = self.costs(&machine.costs)?;
+        Ok(MachineSpec { cpus, llcs, nodes, smt: machine.smt.unwrap_or(false), hz, costs })
+    }
+
+    fn costs(&self, raw: &raw::Costs) -> Result<Costs> {
+        let usual = Costs::default();
+        let (ipi_least_ns, ipi_most_ns) = match &raw.ipi {
+            None => (usual.ipi_least_ns, usual.ipi_most_ns),
+            Some(text) => match self.text(text, values::span)? {
+                Span::Exactly(ns) => (ns, ns),
+                Span::Between(least_ns, most_ns) => (least_ns, most_ns),
+                _ => {
+                    let cause = "an interrupt has a least time and a longest";
+                    let remedy = "write it like \"2us..10us\"";
+                    return Err(self.wrong(text.span().start, wrong(cause, remedy)));
+                }
+            },
+        };
+        Ok(Costs {
+            switch_ns: self.duration(&raw.switch, usual.switch_ns)?,
+            migration_core_ns: self.duration(&raw.migration_core, usual.migration_core_ns)?,
+            migration_llc_ns: self.duration(&raw.migration_llc, usual.migration_llc_ns)?,
+            migration_node_ns: self.duration(&raw.migration_node, usual.migration_node_ns)?,
+            migration_across_ns: self.duration(&raw.migration_across, usual.migration_across_ns)?,
+            callback_ns: self.duration(&raw.callback, usual.callback_ns)?,
+            call_ns: self.duration(&raw.call, usual.call_ns)?,
+            wake_ns: self.duration(&raw.wake, usual.wake_ns)?,
+            timer_ns: self.duration(&raw.timer, usual.timer_ns)?,
+            tick_late_ns: self.duration(&raw.tick_late, usual.tick_late_ns)?,
+            ipi_least_ns,
+            ipi_most_ns,
+        })
     }
 
     fn groups(&self, tasks: &[Spanned<raw::Task>]) -> Result<Vec<Group>> {

@@ -179,7 +179,7 @@ impl Reader<'_> {
             duration_ns,
             warm_up_ns: 0,
             seed: None,
-            machine: MachineSpec { cpus: CPUS, llcs: 1, nodes: 1, smt: false },
+            machine: MachineSpec { cpus: CPUS, ..MachineSpec::default() },
             lanes: Vec::new(),
             world: self.world,
             tasks,

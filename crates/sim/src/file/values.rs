@@ -121,8 +121,10 @@ pub(super) fn cpus(text: &str) -> Result<CpuMask> {
 
 /// `cpu.max`: quota and period, in us. No quota is "max".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Quota {
+pub struct Quota {
+    /// Run time in each period, us; `u64::MAX` is no limit.
     pub quota_us: u64,
+    /// The period, us.
     pub period_us: u64,
 }
 
@@ -157,6 +159,12 @@ pub(super) fn weight_of_nice(nice: i64) -> Result<u32> {
     let weight =
         weight.ok_or_else(|| wrong(format!("there is no nice value {nice}"), "write -20 to 19"))?;
     Ok(((weight * 100 + 512) / 1024).clamp(1, 10_000))
+}
+
+/// The nice value of the tasks that sched_ext gives that weight, the highest if there are
+/// several; none where no nice value has it.
+pub fn nice_of_weight(weight: u32) -> Option<i64> {
+    (-20..=19).rev().find(|nice| weight_of_nice(*nice).is_ok_and(|known| known == weight))
 }
 
 /// A weight of a task or a cgroup.

@@ -3,13 +3,11 @@
 use super::{Act, Kernel};
 use crate::abi::scx;
 use crate::load::{Program, ProgramExit};
+use crate::machine::Costs;
 use crate::step::Name;
 use crate::task::{TaskId, TaskSpec};
 use std::sync::Arc;
 
-/// An interrupt on another CPU takes effect within this range; drawn each time,
-/// so that seeds differ in who comes first.
-const IPI_NS: (u64, u64) = (200, 2_000);
 /// Events at one instant before the run is called a livelock: far more than the
 /// largest modelled machine has CPUs.
 const INSTANT_EVENTS: u64 = 100_000;
@@ -101,7 +99,8 @@ impl Kernel {
     }
 
     pub(crate) fn ipi_delay(&mut self) -> u64 {
-        self.random.within(IPI_NS.0, IPI_NS.1)
+        let Costs { ipi_least_ns, ipi_most_ns, .. } = self.machine.what_it_costs();
+        self.random.within(ipi_least_ns, ipi_most_ns)
     }
 
     /// Runs until `end`, or until something fails.

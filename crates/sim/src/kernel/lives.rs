@@ -47,7 +47,8 @@ impl Kernel {
                 self.plan_run_end(cpu);
             }
             Next::Sleep(ns) => {
-                self.schedule_at(self.now + ns, Event::Wake(id));
+                let late_ns = self.machine.what_it_costs().timer_ns;
+                self.schedule_at(self.now + ns + late_ns, Event::Wake(id));
                 self.block(cpu, false);
             }
             Next::Yield => self.yield_now(cpu),

@@ -4,7 +4,7 @@
 use metasched_base::Kind;
 use metasched_sim::file::{MachineSpec, ScenarioFile};
 use metasched_sim::metasched::{LaneState, POLICIES, lanes, scenario};
-use metasched_sim::{Outcome, Scenario, ms, us};
+use metasched_sim::{Costs, Outcome, Scenario, ms, us};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -93,7 +93,7 @@ fn what_a_file_leaves_out_has_defaults() {
     let file = parse("[[task]]\nname = \"a\"\nsteps = [\"run 1ms\"]").unwrap();
     assert_eq!((file.name.as_str(), file.about.as_str()), ("s", ""));
     assert_eq!((file.duration_ns, file.warm_up_ns, file.seed), (ms(10_000), 0, None));
-    assert_eq!(file.machine, MachineSpec { cpus: 4, llcs: 1, nodes: 1, smt: false });
+    assert_eq!(file.machine, MachineSpec { cpus: 4, ..MachineSpec::default() });
     assert!(file.lanes.is_empty());
 }
 
@@ -111,6 +111,8 @@ fn what_a_file_says_is_read() {
         llcs = 8
         nodes = 2
         smt = true
+        hz = 1000
+        costs = { switch = "1900ns", ipi = "3us..9us" }
         [cgroups."a/b"]
         weight = 300
         lane = { policy = "vtime", weight = 50, options = { slice = "5ms" } }
@@ -124,7 +126,11 @@ fn what_a_file_says_is_read() {
     .unwrap();
     assert_eq!((file.name.as_str(), file.about.as_str()), ("n", "a"));
     assert_eq!((file.duration_ns, file.warm_up_ns, file.seed), (ms(2_000), ms(1_000), Some(7)));
-    assert_eq!(file.machine, MachineSpec { cpus: 64, llcs: 8, nodes: 2, smt: true });
+    let costs =
+        Costs { switch_ns: 1_900, ipi_least_ns: us(3), ipi_most_ns: us(9), ..Costs::default() };
+    let machine = MachineSpec { cpus: 64, llcs: 8, nodes: 2, smt: true, hz: 1000, costs };
+    assert_eq!(file.machine, machine);
+    assert_eq!(file.machine.machine().unwrap().tick_ns(), ms(1));
     let [first, second] = &file.lanes[..] else { panic!("{:?}", file.lanes) };
     assert_eq!((first.app, first.cgroup.as_str(), first.policy.as_str()), (1, "a/b", "vtime"));
     assert_eq!((first.weight, &first.options["slice"]), (Some(50), &"5ms".to_owned()));

@@ -170,6 +170,7 @@ fn every_policy_keeps_its_promises_on_every_machine() {
                 migration_node_ns: us(8),
                 migration_across_ns: us(25),
                 callback_ns: 200,
+                ..Costs::default()
             };
             let run = loaded(&format!("{name} on {machine}"), name, machine.nr_cpus())
                 .machine(machine.clone().costs(costs))
@@ -211,4 +212,18 @@ fn a_flag_that_is_not_modelled_is_refused_by_name() {
         assert_eq!(failure.check, "load");
         assert!(failure.message.contains(name), "{}", failure.message);
     }
+}
+
+#[test]
+fn a_slice_of_whole_ticks_lasts_a_tick_longer_where_a_switch_is_later_than_its_tick() {
+    let switches = |tick_late_ns| {
+        let machine = Machine::cpus(1).costs(Costs { tick_late_ns, ..Costs::default() });
+        let hogs =
+            policy("hogs", "fifo").machine(machine).tasks(2, |i| TaskSpec::hog(format!("h{i}")));
+        hogs.run_for(ms(1_200)).pass().switches
+    };
+    // Slices of 20 ms at 250 Hz: the sixth tick is the first to see that one is over.
+    let [at_once, late] = [0, us(2)].map(switches);
+    assert!((59..=62).contains(&at_once), "{at_once}");
+    assert!((49..=52).contains(&late), "{late}");
 }

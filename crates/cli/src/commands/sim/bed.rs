@@ -12,6 +12,10 @@ use crate::commands::lane::Setting;
 /// The modelled machine, where it is not to be the scenario's.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct MachineArgs {
+    /// The machine of this file, as 'metasched sim calibrate --out' writes it, instead of the
+    /// scenario's; what else is given of it counts more
+    #[arg(long, value_name = "FILE.toml")]
+    pub machine: Option<PathBuf>,
     /// How many CPUs the machine has, instead of what the scenario says
     #[arg(long, value_name = "N")]
     pub cpus: Option<usize>,
@@ -87,13 +91,18 @@ impl Bed {
         warm_up: Option<Duration>,
     ) -> Result<Self> {
         let mut file = ScenarioFile::load(path)?;
-        let spec = MachineSpec {
-            cpus: machine.cpus.unwrap_or(file.machine.cpus),
-            llcs: machine.llcs.unwrap_or(file.machine.llcs),
-            nodes: machine.nodes.unwrap_or(file.machine.nodes),
-            smt: machine.smt.unwrap_or(file.machine.smt),
+        let told = match &machine.machine {
+            Some(path) => MachineSpec::load(path)?,
+            None => file.machine,
         };
-        let machine = Machine::new(spec.cpus, spec.llcs, spec.nodes, spec.smt)?;
+        let spec = MachineSpec {
+            cpus: machine.cpus.unwrap_or(told.cpus),
+            llcs: machine.llcs.unwrap_or(told.llcs),
+            nodes: machine.nodes.unwrap_or(told.nodes),
+            smt: machine.smt.unwrap_or(told.smt),
+            ..told
+        };
+        let machine = spec.machine()?;
         let duration_ns = duration.map_or(file.duration_ns, ns);
         let warm_up_ns = warm_up.map_or(file.warm_up_ns, ns);
         if warm_up_ns >= duration_ns {
@@ -112,7 +121,7 @@ impl Bed {
     /// The machine in words.
     pub fn machine_text(&self) -> String {
         let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        let MachineSpec { cpus, llcs, nodes, smt } = self.spec;
+        let MachineSpec { cpus, llcs, nodes, smt, .. } = self.spec;
         let smt = if smt { ", SMT" } else { "" };
         format!("{}, {}, {}{smt}", count(cpus, "CPU"), count(llcs, "LLC"), count(nodes, "node"))
     }

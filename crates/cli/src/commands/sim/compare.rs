@@ -94,7 +94,7 @@ pub fn version() -> String {
     format!("{}+{}", env!("CARGO_PKG_VERSION"), env!("SIM_SOURCES"))
 }
 
-fn per_second(amount: f64, window_ns: u64) -> f64 {
+pub fn per_second(amount: f64, window_ns: u64) -> f64 {
     amount * 1e9 / window_ns.max(1) as f64
 }
 
@@ -281,8 +281,8 @@ impl<'a> Comparison<'a> {
                 .map(|path| self.group_entry(contender, path, &runs, &largest))
                 .collect(),
             utilisation: part(|run| run.all.figures.cpu_ns),
-            idle_beside_work: part(|run| run.idle_beside_work_ns),
-            events: runs.iter().map(|run| run.events).sum(),
+            idle_beside_work: Some(part(|run| run.idle_beside_work_ns)),
+            events: Some(runs.iter().map(|run| run.events).sum()),
         }
     }
 
@@ -317,7 +317,7 @@ impl<'a> Comparison<'a> {
             throughput_per_s: rate(&|group| work.amount(group)),
             cpus: rate(&|group| group.figures.cpu_ns as f64 / 1e9),
             share: rounded(own as f64 / used.max(1) as f64),
-            wait: spread(|group| &group.figures.waits),
+            wait: Some(spread(|group| &group.figures.waits)),
             throttled_ns: {
                 let all: u64 = pairs.iter().map(|(_, group)| group.figures.throttled_ns).sum();
                 all / pairs.len().max(1) as u64
@@ -325,9 +325,9 @@ impl<'a> Comparison<'a> {
             response: Some(spread(|group| &group.responses)).filter(|spread| spread.count > 0),
             voluntary_per_s: rate(&|group| group.figures.voluntary as f64),
             involuntary_per_s: rate(&|group| group.figures.involuntary as f64),
-            migrations_per_s: rate(&|group| group.figures.migrations as f64),
-            across_llcs_per_s: rate(&|group| group.figures.across_llcs as f64),
-            across_nodes_per_s: rate(&|group| group.figures.across_nodes as f64),
+            migrations_per_s: Some(rate(&|group| group.figures.migrations as f64)),
+            across_llcs_per_s: Some(rate(&|group| group.figures.across_llcs as f64)),
+            across_nodes_per_s: Some(rate(&|group| group.figures.across_nodes as f64)),
             ratios: match contender {
                 0 => BTreeMap::new(),
                 other => self.ratios(other, path, shown),

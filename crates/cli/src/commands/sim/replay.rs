@@ -31,6 +31,7 @@ pub fn words(before: &[&str], bed: &BedArgs, seed: u64, more: &[String]) -> Stri
     words.push(bed.path().display().to_string());
     let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
     let machine = &bed.machine;
+    machine.machine.iter().for_each(|path| add("--machine", path.display().to_string()));
     let numbers = [("--cpus", machine.cpus), ("--llcs", machine.llcs), ("--nodes", machine.nodes)];
     for (option, number) in numbers {
         number.into_iter().for_each(|n| add(option, n.to_string()));
@@ -124,6 +125,7 @@ mod tests {
         for line in [
             "metasched sim a.toml --seed 7 --policy fifo",
             "metasched sim a.toml --cpus 64 --llcs 8 --smt true --duration 1m30s --set slice=5ms --seed 7 --runs 3 --compare fifo,vtime",
+            "metasched sim a.toml --machine here.toml --cpus 2 --seed 7 --policy fifo",
             "metasched sim a.toml --seed 7 --lanes web=fifo:300,db=vtime:100 --default fifo",
             "metasched sim a.toml --seed 7 --turns vtime=3ms,fifo=1ms --only web",
             "metasched sim a.toml --seed 7 --strategy delta,benefit --mode lanes --base-slice 20ms --plan-runs 4",

@@ -33,9 +33,10 @@ pub struct Entry {
     /// Of the CPU time that there was, how much was used.
     pub utilisation: f64,
     /// Of the CPU time that there was, how much was idle while somebody waited.
-    pub idle_beside_work: f64,
-    /// Events that the engine handled.
-    pub events: u64,
+    /// None where it is not measured.
+    pub idle_beside_work: Option<f64>,
+    /// Events that the engine handled; none where it was played on a machine.
+    pub events: Option<u64>,
 }
 
 /// The figures of a cgroup, over all seeds.
@@ -52,15 +53,17 @@ pub struct GroupEntry {
     pub cpus: f64,
     /// Of the CPU time that was used.
     pub share: f64,
-    pub wait: Spread,
+    /// None where it is not measured.
+    pub wait: Option<Spread>,
     /// For how long `cpu.max` kept its tasks off the CPUs in a run, all of them together.
     pub throttled_ns: u64,
     pub response: Option<Spread>,
     pub voluntary_per_s: f64,
     pub involuntary_per_s: f64,
-    pub migrations_per_s: f64,
-    pub across_llcs_per_s: f64,
-    pub across_nodes_per_s: f64,
+    /// These three are none where they are not measured.
+    pub migrations_per_s: Option<f64>,
+    pub across_llcs_per_s: Option<f64>,
+    pub across_nodes_per_s: Option<f64>,
     /// To the first contender, by metric; absent for the first, and where there is nothing
     /// to compare.
     pub ratios: BTreeMap<Metric, Ratio>,

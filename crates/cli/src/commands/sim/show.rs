@@ -86,6 +86,9 @@ fn brief(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
+/// What is shown of a figure that is not there.
+const NOT_MEASURED: &str = "not measured";
+
 fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
@@ -113,7 +116,7 @@ fn time(ns: u64) -> String {
 }
 
 /// A contender of which nothing is a ratio.
-fn alone(entry: &Entry) -> String {
+pub fn alone(entry: &Entry) -> String {
     let (rows, more) = shown(&entry.groups);
     let responses = rows.iter().any(|row| row.response.is_some());
     let limited = rows.iter().any(|row| row.throttled_ns > 0);
@@ -128,7 +131,7 @@ fn alone(entry: &Entry) -> String {
     header.extend(titles(&["switches/s", "forced", "migrations/s"]));
     let mut table = table(header, 1);
     for row in rows {
-        let Spread { p50_ns, p90_ns, p99_ns, max_ns, .. } = row.wait;
+        let wait = row.wait.as_ref().map(|w| [w.p50_ns, w.p90_ns, w.p99_ns, w.max_ns].map(time));
         let mut cells = vec![
             row.cgroup.clone(),
             row.tasks.to_string(),
@@ -136,7 +139,7 @@ fn alone(entry: &Entry) -> String {
             brief(row.cpus),
             percent(row.share),
         ];
-        cells.extend([p50_ns, p90_ns, p99_ns, max_ns].map(time));
+        cells.extend(wait.unwrap_or([NOT_MEASURED; 4].map(str::to_owned)));
         if limited {
             cells.push(throttled(row));
         }
@@ -156,15 +159,16 @@ fn alone(entry: &Entry) -> String {
         entry.name,
         table.trim_fmt(),
         percent(entry.utilisation),
-        percent(entry.idle_beside_work)
+        entry.idle_beside_work.map_or(NOT_MEASURED.to_owned(), percent)
     )
 }
 
 /// Migrations, and how far they went where that is known.
 fn migrations(row: &GroupEntry) -> String {
-    let mut text = brief(row.migrations_per_s);
-    for (rate, what) in [(row.across_llcs_per_s, "LLCs"), (row.across_nodes_per_s, "nodes")] {
-        if rate > 0.0 {
+    let mut text = row.migrations_per_s.map_or(NOT_MEASURED.to_owned(), brief);
+    let farther = [(row.across_llcs_per_s, "LLCs"), (row.across_nodes_per_s, "nodes")];
+    for (rate, what) in farther {
+        if let Some(rate) = rate.filter(|rate| *rate > 0.0) {
             text += &format!(", {} across {what}", brief(rate));
         }
     }
@@ -200,11 +204,10 @@ fn compared(entries: &[Entry]) -> String {
             };
             let mut cells =
                 vec![name, entry.name.clone(), throughput(group), ratio(Metric::Throughput)];
-            cells.extend([
-                time(group.wait.p50_ns),
-                time(group.wait.p99_ns),
-                ratio(Metric::WaitP99),
-            ]);
+            let wait = |which: fn(&Spread) -> u64| {
+                group.wait.as_ref().map_or(NOT_MEASURED.to_owned(), |w| time(which(w)))
+            };
+            cells.extend([wait(|w| w.p50_ns), wait(|w| w.p99_ns), ratio(Metric::WaitP99)]);
             if responses {
                 let of = |which: fn(&Spread) -> u64| {
                     group.response.as_ref().map(|r| time(which(r))).unwrap_or_default()
@@ -228,7 +231,7 @@ fn compared(entries: &[Entry]) -> String {
         by_policy.add_row([
             entry.name.clone(),
             percent(entry.utilisation),
-            percent(entry.idle_beside_work),
+            entry.idle_beside_work.map_or(NOT_MEASURED.to_owned(), percent),
             brief(all.voluntary_per_s + all.involuntary_per_s),
             migrations(all),
         ]);

@@ -1,0 +1,48 @@
+//! `metasched sim calibrate`: what the model has to know of this machine.
+
+use std::path::{Path, PathBuf};
+
+use metasched_base::{Kind, Result, ResultExt};
+use metasched_control::{CandidateEnv, Switcher, SwitcherOptions, candidates, resolve};
+
+use super::play::scheduler_in_force;
+use crate::context::Context;
+
+/// Measures what the simulator has to know of this machine: its CPUs and what its kernel takes.
+///
+/// Takes some seconds, in which the machine should do nothing else. The file that it writes is
+/// a machine for 'metasched sim SCENARIO.toml --machine FILE.toml'; its lines can stand in a
+/// scenario as well. Costs hold those of the scheduler under which they are measured.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Measure under this scheduler, which is stopped again; else under that which is in force
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<String>,
+    /// Write the machine to this file
+    #[arg(long, value_name = "FILE.toml")]
+    out: Option<PathBuf>,
+}
+
+/// Carries the command out; the value is the process's exit status.
+pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let mut switcher = None;
+    if let Some(policy) = &args.policy {
+        let candidate = resolve(&candidates(&CandidateEnv::system())?, policy)?;
+        let mut own = Switcher::new(SwitcherOptions::new("metasched sim calibrate"))?;
+        own.switch_to(&candidate)?;
+        switcher = Some(own);
+    }
+    let scheduler = args.policy.clone().unwrap_or(scheduler_in_force(Path::new("/"))?);
+    let calibration = metasched_play::calibrate(&scheduler, &context.interrupt)?;
+    if let Some(mut switcher) = switcher {
+        switcher.check_alive()?;
+        switcher.restore()?;
+    }
+    let text = calibration.to_toml();
+    if let Some(path) = &args.out {
+        std::fs::write(path, &text)
+            .attempt(Kind::Failed, || format!("write '{}'", path.display()))?;
+    }
+    context.print(&calibration, |_| text)?;
+    Ok(0)
+}

@@ -1,0 +1,235 @@
+//! `metasched sim play`: a scenario with real threads, on this machine.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
+use metasched_control::{CandidateEnv, EEVDF, Switcher, SwitcherOptions, candidates, resolve};
+use metasched_host::machine::{Machine, machine};
+use metasched_host::sched_ext::{SchedExt, State};
+use metasched_play::{Plan, Played, PlayedGroup, Stage};
+use metasched_sim::file::ScenarioFile;
+use metasched_stats::WaitHistogram;
+use serde::Serialize;
+
+use super::bed::ns;
+use super::compare::{Work, name, per_second, rounded, version};
+use super::report::{Entry, GroupEntry, Spread};
+use super::show;
+use crate::commands::run::DEFAULT_POLICY;
+use crate::context::Context;
+
+/// Plays a scenario with real threads on this machine, under the scheduler that runs here.
+///
+/// A thread computes until its CPU time has advanced by what a step says; pipes, locks,
+/// barriers, forks, affinities, nice values and cgroups are the real things. The figures are
+/// those of 'metasched sim', by the kernel's books. What cannot be played is refused.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The scenario
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: PathBuf,
+    /// Put this scheduler in force for it, as 'metasched list' names it
+    #[arg(long, value_name = "POLICY", conflicts_with = "lanes")]
+    policy: Option<String>,
+    /// Give the scenario's cgroups the lanes that it says
+    #[arg(long)]
+    lanes: bool,
+    /// With --lanes: the policy of everything that has none of its own
+    #[arg(long, value_name = "POLICY", default_value = DEFAULT_POLICY)]
+    default: String,
+    /// Only the tasks of this cgroup
+    #[arg(long, value_name = "CGROUP")]
+    only: Option<String>,
+    /// How long it lasts, instead of what the scenario says
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// How much of that is not counted
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    warm_up: Option<Duration>,
+    /// The seed of what is left to chance: how long spans are. The machine has chances of its own
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+/// Everything that is printed.
+#[derive(Debug, Serialize)]
+struct Report {
+    version: String,
+    scenario: String,
+    about: String,
+    machine: Machine,
+    duration_ns: u64,
+    warm_up_ns: u64,
+    seed: u64,
+    window_ns: u64,
+    played: Entry,
+    /// Why waits were not measured, if they were not.
+    no_waits: Option<String>,
+}
+
+/// Carries the command out; the value is the process's exit status.
+pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let mut file = ScenarioFile::load(&args.scenario)?;
+    file.duration_ns = args.duration.map_or(file.duration_ns, ns);
+    file.warm_up_ns = args.warm_up.map_or(file.warm_up_ns, ns);
+    if file.warm_up_ns >= file.duration_ns {
+        let attempt = format!("play '{}'", file.name);
+        return Err(Error::new(Kind::BadInput, attempt, "nothing is left after its warm-up")
+            .remedy("give a longer --duration"));
+    }
+    if args.lanes && file.lanes.is_empty() {
+        let attempt = format!("give the cgroups of '{}' lanes", file.name);
+        return Err(Error::new(Kind::BadInput, attempt, "it says none")
+            .remedy("leave --lanes out, or write lane = \"POLICY\" to [cgroups.NAME]"));
+    }
+    let root = Path::new("/");
+    let machine = machine(root)?;
+    let plan = Plan::of(&file, args.only.as_deref(), machine.cpus as usize)?;
+    let stage = Stage::build(&plan)?;
+    let wanted = args.policy.as_deref().or(args.lanes.then_some(args.default.as_str()));
+    let mut switcher = None;
+    if let Some(wanted) = wanted {
+        let candidate = resolve(&candidates(&CandidateEnv::system())?, wanted)?;
+        let mut own = Switcher::new(SwitcherOptions::new("metasched sim play"))?;
+        own.switch_to(&candidate)?;
+        if let (true, Some(program)) = (args.lanes, own.program()) {
+            stage.give_lanes(&file.lanes, program)?;
+        }
+        switcher = Some(own);
+    }
+    let scheduler = match wanted {
+        Some(wanted) => wanted.to_owned(),
+        None => scheduler_in_force(root)?,
+    };
+    let seed = args.seed.or(file.seed).unwrap_or(1);
+    let played = stage.play(seed, &context.interrupt);
+    if let Some(mut switcher) = switcher {
+        switcher.check_alive()?;
+        switcher.restore()?;
+    }
+    stage.strike()?;
+    let played = played?;
+    let report = Report {
+        version: version(),
+        scenario: file.name.clone(),
+        about: file.about.clone(),
+        duration_ns: file.duration_ns,
+        warm_up_ns: file.warm_up_ns,
+        seed,
+        window_ns: played.window_ns,
+        played: entry(if args.lanes { "lanes".to_owned() } else { scheduler }, &played, &machine),
+        no_waits: played.no_waits,
+        machine,
+    };
+    context.print(&report, text)?;
+    Ok(0)
+}
+
+/// The scheduler that is in force, as the kernel names it.
+pub fn scheduler_in_force(root: &Path) -> Result<String> {
+    let status = SchedExt::at(root).status()?;
+    let ours = if status.state == State::Enabled { status.ops } else { None };
+    Ok(ours.unwrap_or_else(|| EEVDF.to_owned()))
+}
+
+fn text(report: &Report) -> String {
+    let brief = |ns| format_duration(Duration::from_nanos(ns));
+    let about = if report.about.is_empty() { String::new() } else { format!(": {}", report.about) };
+    let Machine { cpus, kernel_release, .. } = &report.machine;
+    let mut out = format!(
+        "metasched {}, played on this machine\n{}{about}\n{cpus} CPUs, {kernel_release}; {}, of which {} of warm-up do not count; seed {}\n\n",
+        report.version,
+        report.scenario,
+        brief(report.duration_ns),
+        brief(report.warm_up_ns),
+        report.seed,
+    );
+    out += &show::alone(&report.played);
+    if let Some(why) = &report.no_waits {
+        out += &format!("waits were not measured: {why}\n");
+    }
+    out
+}
+
+fn entry(scheduler: String, played: &Played, machine: &Machine) -> Entry {
+    let used: u64 = played.groups.values().map(|group| group.cpu_ns).sum();
+    let mut groups: Vec<GroupEntry> = played
+        .groups
+        .iter()
+        .map(|(path, group)| group_entry(name(path), group, played.window_ns, used))
+        .collect();
+    let all = all(&played.groups);
+    groups.push(group_entry("all", &all, played.window_ns, used));
+    let capacity = (played.window_ns * u64::from(machine.cpus)).max(1);
+    Entry {
+        name: scheduler,
+        groups,
+        utilisation: rounded(used as f64 / capacity as f64),
+        idle_beside_work: None,
+        events: None,
+    }
+}
+
+/// All cgroups as one.
+fn all(groups: &BTreeMap<String, PlayedGroup>) -> PlayedGroup {
+    let mut all = PlayedGroup {
+        waits: Some(WaitHistogram::default()),
+        migrations: Some(0),
+        ..PlayedGroup::default()
+    };
+    for group in groups.values() {
+        all.tasks += group.tasks;
+        all.cpu_ns += group.cpu_ns;
+        all.waited_ns += group.waited_ns;
+        all.voluntary += group.voluntary;
+        all.involuntary += group.involuntary;
+        all.migrations = all.migrations.zip(group.migrations).map(|(a, b)| a + b);
+        all.waits = all.waits.zip(group.waits.as_ref()).map(|(mut all, waits)| {
+            all.merge(waits);
+            all
+        });
+        all.responses.merge(&group.responses);
+        all.done += group.done;
+    }
+    all
+}
+
+fn group_entry(name: &str, group: &PlayedGroup, window_ns: u64, used_ns: u64) -> GroupEntry {
+    let rate = |amount: f64| rounded(per_second(amount, window_ns));
+    let (work, amount) = match group {
+        group if group.done > 0 => (Work::Requests, group.done as f64),
+        group if group.voluntary > 0 => (Work::Bursts, group.voluntary as f64),
+        group => (Work::CpuSeconds, group.cpu_ns as f64 / 1e9),
+    };
+    GroupEntry {
+        cgroup: name.to_owned(),
+        shown: true,
+        tasks: group.tasks,
+        work,
+        throughput_per_s: rate(amount),
+        cpus: rate(group.cpu_ns as f64 / 1e9),
+        share: rounded(group.cpu_ns as f64 / used_ns.max(1) as f64),
+        wait: group.waits.as_ref().map(waits),
+        response: Some(Spread::of(&group.responses)).filter(|spread| spread.count > 0),
+        voluntary_per_s: rate(group.voluntary as f64),
+        involuntary_per_s: rate(group.involuntary as f64),
+        migrations_per_s: group.migrations.map(|n| rate(n as f64)),
+        across_llcs_per_s: None,
+        across_nodes_per_s: None,
+        ratios: BTreeMap::new(),
+    }
+}
+
+/// Percentiles of traced waits: within an eighth.
+fn waits(waits: &WaitHistogram) -> Spread {
+    let at = |q| waits.percentile_ns(q).unwrap_or(0);
+    Spread {
+        count: waits.count(),
+        p50_ns: at(0.5),
+        p90_ns: at(0.9),
+        p99_ns: at(0.99),
+        max_ns: waits.max_ns,
+    }
+}

@@ -1,0 +1,270 @@
+//! The measurements themselves: small pieces of work whose costs the model composes of the same
+//! parts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use metasched_base::{Interrupt, Kind, Result, ResultExt};
+use metasched_loader::WaitTracer;
+use metasched_stats::WaitHistogram;
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::{Pid, gettid};
+
+use crate::clock::{cpu_ns, now_ns, sleep_until};
+use crate::crew::set_affinity;
+use crate::shared::{Curtain, Message, Pipe};
+
+/// Repeats that warm up, and count for nothing.
+const WARM_UP: usize = 5;
+/// Repeats that count: the interval of a median of so many leaves out nine at either end.
+const REPEATS: usize = 31;
+/// Who is woken one after the other in a chain; a whole one is far shorter than a slice.
+const LINKS: usize = 16;
+/// Calls in a repeat.
+const CALLS: u64 = 500;
+/// Naps of each kind, and how long one is, ns: long enough for a CPU to be idle by then.
+const NAPS: usize = 120;
+const NAP_NS: u64 = 1_000_000;
+/// What a task is taken to find cold on another CPU, bytes: a first-level cache.
+const WORKING_SET: usize = 32 * 1024;
+
+/// The CPUs that this process may use.
+pub fn cpus() -> Result<Vec<usize>> {
+    let set = sched_getaffinity(Pid::from_raw(0))
+        .attempt(Kind::Failed, || "read which CPUs may be used".to_owned())?;
+    Ok((0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect())
+}
+
+/// A thread whose affinity ends with it.
+fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(work);
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Repeats a measurement, without those that warm up.
+fn repeated<T>(interrupt: &Interrupt, mut once: impl FnMut() -> Result<T>) -> Result<Vec<T>> {
+    let mut all = Vec::new();
+    for repeat in 0..WARM_UP + REPEATS {
+        interrupt.check("the calibration")?;
+        let value = once()?;
+        if repeat >= WARM_UP {
+            all.push(value);
+        }
+    }
+    Ok(all)
+}
+
+/// What chains came to, one figure for each repeat, ns.
+pub struct Chains {
+    pub call_ns: Vec<f64>,
+    pub wake_ns: Vec<f64>,
+    pub switch_ns: Vec<f64>,
+}
+
+/// Calls, wake-ups and switches.
+///
+/// In a chain, one thread writes to a pipe for each of many that sleep in it, and then waits
+/// for the last of them, all on one CPU. For each of them, and for who waits in the end, the
+/// model counts a call and a wake-up by the writer, a switch, and the call that reads.
+pub fn chains(cpus: &[usize], interrupt: &Interrupt) -> Result<Chains> {
+    apart(|| {
+        let curtain = Curtain::default();
+        set_affinity(gettid(), std::iter::once(cpus[0]))?;
+        let alone = Pipe::new(1)?;
+        let call_ns = repeated(interrupt, || {
+            let began = cpu_ns();
+            for _ in 0..CALLS {
+                let passed = alone.write(Message::default(), &curtain);
+                passed.and_then(|()| alone.read(&curtain)).expect("nobody ends it");
+            }
+            Ok((cpu_ns() - began) as f64 / (2 * CALLS) as f64)
+        })?;
+        let call = metasched_stats::median(&call_ns).expect("there are repeats");
+
+        let here = Chain::new(&cpus[..1])?;
+        let links = (LINKS + 1) as f64;
+        let (mut wake_here, mut switch_ns) = (Vec::new(), Vec::new());
+        for Passed { writing_ns, whole_ns } in repeated(interrupt, || Ok(here.pass()))? {
+            let wake_ns = writing_ns as f64 / LINKS as f64 - call;
+            wake_here.push(wake_ns);
+            switch_ns.push(whole_ns as f64 / links - 2.0 * call - wake_ns);
+        }
+        here.end();
+        // On several CPUs who wakes somebody looks for an idle one, and may have to tell it.
+        let wake_ns = if cpus.len() == 1 {
+            wake_here
+        } else {
+            let anywhere = Chain::new(cpus)?;
+            let passed = repeated(interrupt, || {
+                let passed = anywhere.pass();
+                // Until all of them sleep again, wherever they are.
+                sleep_until(now_ns() + NAP_NS);
+                Ok(passed)
+            })?;
+            anywhere.end();
+            passed.iter().map(|p| p.writing_ns as f64 / LINKS as f64 - call).collect()
+        };
+        Ok(Chains { call_ns, wake_ns, switch_ns })
+    })
+}
+
+/// Threads that sleep in a pipe each.
+struct Chain {
+    pipes: Arc<Vec<Pipe>>,
+    done: Arc<Pipe>,
+    curtain: Curtain,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What one pass took, ns.
+struct Passed {
+    /// CPU time of who wrote.
+    writing_ns: u64,
+    /// From the first word to the last.
+    whole_ns: u64,
+}
+
+impl Chain {
+    /// On these CPUs.
+    fn new(cpus: &[usize]) -> Result<Chain> {
+        let pipes: Result<Vec<Pipe>> = (0..LINKS).map(|_| Pipe::new(1)).collect();
+        let (pipes, done) = (Arc::new(pipes?), Arc::new(Pipe::new(1)?));
+        let told = Arc::new(AtomicUsize::new(0));
+        let mut chain = Chain { pipes, done, curtain: Curtain::default(), threads: Vec::new() };
+        for link in 0..LINKS {
+            let (pipes, done, told) = (chain.pipes.clone(), chain.done.clone(), told.clone());
+            let cpus = cpus.to_vec();
+            chain.threads.push(std::thread::spawn(move || {
+                let curtain = Curtain::default();
+                set_affinity(gettid(), cpus.into_iter()).expect("CPUs that we may use");
+                // A word of the play's end is one about a request.
+                while pipes[link].read(&curtain).is_ok_and(|word| word == Message::default()) {
+                    if told.fetch_add(1, Ordering::SeqCst) % LINKS == LINKS - 1 {
+                        done.write(Message::default(), &curtain).expect("nobody ends it");
+                    }
+                }
+            }));
+        }
+        Ok(chain)
+    }
+
+    fn pass(&self) -> Passed {
+        let (began, cpu) = (now_ns(), cpu_ns());
+        for pipe in self.pipes.iter() {
+            pipe.write(Message::default(), &self.curtain).expect("nobody ends it");
+        }
+        let writing_ns = cpu_ns() - cpu;
+        self.done.read(&self.curtain).expect("nobody ends it");
+        Passed { writing_ns, whole_ns: now_ns() - began }
+    }
+
+    fn end(self) {
+        let word = Message { request_ns: 1, written_ns: 0 };
+        for pipe in self.pipes.iter() {
+            pipe.write(word, &self.curtain).expect("nobody ended it before");
+        }
+        self.threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// What naps came to.
+pub struct Naps {
+    /// From when a sleeper was to wake until it ran, each time, ns.
+    pub late_ns: Vec<f64>,
+    /// How long those waited who were woken on an idle CPU; or why that was not to be had. The
+    /// kernel's own books have nothing of it: they take the same clock for both ends.
+    pub waits: Result<WaitHistogram>,
+}
+
+/// Timers, and how soon an idle CPU runs who is woken: by a timer of its own, and where there
+/// are two by another CPU.
+pub fn naps(cpus: &[usize], interrupt: &Interrupt) -> Result<Naps> {
+    // The whole system's: nothing else should run, or little.
+    let tracer = WaitTracer::attach(&[]);
+    let late_ns = apart(|| {
+        set_affinity(gettid(), std::iter::once(cpus[0]))?;
+        // SAFETY: the call takes a number.
+        unsafe { nix::libc::prctl(nix::libc::PR_SET_TIMERSLACK, 1) };
+        let mut late_ns = Vec::new();
+        for _ in 0..NAPS {
+            interrupt.check("the calibration")?;
+            let due = now_ns() + NAP_NS;
+            sleep_until(due);
+            late_ns.push((now_ns() - due) as f64);
+        }
+        Ok(late_ns)
+    })?;
+    if let [here, there, ..] = cpus {
+        let pipe = Pipe::new(1)?;
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| -> Result<()> {
+                set_affinity(gettid(), std::iter::once(*there))?;
+                for _ in 0..NAPS {
+                    pipe.read(&Curtain::default()).expect("nobody ends it");
+                }
+                Ok(())
+            });
+            set_affinity(gettid(), std::iter::once(*here))?;
+            for _ in 0..NAPS {
+                sleep_until(now_ns() + NAP_NS);
+                pipe.write(Message::default(), &Curtain::default()).expect("nobody ends it");
+            }
+            set_affinity(gettid(), cpus.iter().copied())?;
+            sleeper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?;
+    }
+    let waits = tracer.and_then(|tracer| {
+        let all = tracer.read()?.pop().expect("the whole system comes last");
+        Ok(all.waits)
+    });
+    Ok(Naps { late_ns, waits })
+}
+
+/// How long ticks keep a thread that computes from it, ns: in as long as five of them take, the
+/// fifth of the longest times between two looks at the clock. What else the machine does may be
+/// longer than all ticks, and is seldom five times so.
+pub fn ticks(cpu: usize, hz: u32, interrupt: &Interrupt) -> Result<Vec<f64>> {
+    const TICKS: usize = 5;
+    let lasts_ns = TICKS as u64 * 1_000_000_000 / u64::from(hz);
+    apart(|| {
+        set_affinity(gettid(), std::iter::once(cpu))?;
+        repeated(interrupt, || {
+            let mut longest = [0; TICKS];
+            let began = now_ns();
+            let mut now = began;
+            while now - began < lasts_ns {
+                let then = std::mem::replace(&mut now, now_ns());
+                // The least of the longest gives way.
+                if now - then > longest[0] {
+                    longest[0] = now - then;
+                    longest.sort_unstable();
+                }
+            }
+            Ok(longest[0] as f64)
+        })
+    })
+}
+
+/// What a walk through a small working set takes longer right after a change of CPU than when
+/// it is made again.
+pub fn migrations(here: usize, there: usize, interrupt: &Interrupt) -> Result<Vec<f64>> {
+    apart(|| {
+        let memory: Vec<u64> = (0..WORKING_SET as u64 / 8).collect();
+        let walk = || {
+            let began = now_ns();
+            std::hint::black_box(memory.iter().fold(0, |sum: u64, word| sum ^ word));
+            (now_ns() - began) as f64
+        };
+        repeated(interrupt, || {
+            let mut colder_ns = 0.0;
+            for cpu in [here, there] {
+                set_affinity(gettid(), std::iter::once(cpu))?;
+                colder_ns += walk() - walk();
+            }
+            Ok(colder_ns / 2.0)
+        })
+    })
+}

@@ -1,0 +1,54 @@
+//! What changes from outside: cgroups, weights and affinities, at the beginning or later.
+
+use std::collections::BTreeMap;
+
+use metasched_base::Result;
+use metasched_host::cgroup::Cgroup;
+use metasched_sim::file::{Change, Quota};
+use nix::unistd::Pid;
+
+use crate::crew::{set_affinity, set_weight};
+
+/// Carries a change out on the machine; `threads` are those of a group that live. What a plan
+/// refuses never comes here.
+pub fn carry_out(
+    change: &Change,
+    cgroups: &BTreeMap<String, Cgroup>,
+    threads: impl Fn(&str) -> Vec<Pid>,
+) -> Result<()> {
+    match change {
+        Change::TaskWeight(group, weight) => {
+            threads(group).into_iter().try_for_each(|tid| set_weight(tid, *weight))
+        }
+        Change::TaskAffinity(group, mask) => {
+            threads(group).into_iter().try_for_each(|tid| set_affinity(tid, mask.iter()))
+        }
+        Change::CgroupWeight(path, weight) => cgroups[path].set("cpu.weight", &weight.to_string()),
+        Change::CgroupIdle(path, idle) => {
+            cgroups[path].set("cpu.idle", if *idle { "1" } else { "0" })
+        }
+        Change::CgroupQuota(path, Quota { quota_us, period_us }, burst_us) => {
+            let quota = match quota_us {
+                &u64::MAX => "max".to_owned(),
+                us => us.to_string(),
+            };
+            cgroups[path].set("cpu.max", &format!("{quota} {period_us}"))?;
+            cgroups[path].set("cpu.max.burst", &burst_us.to_string())
+        }
+        Change::TaskMove(..)
+        | Change::Lane(_)
+        | Change::NoLane { .. }
+        | Change::RootLane(_)
+        | Change::Online(..) => unreachable!("the plan has none: {change:?}"),
+    }
+}
+
+/// The cgroup that a change is about.
+pub fn cgroup_of(change: &Change) -> Option<&str> {
+    match change {
+        Change::CgroupWeight(path, _)
+        | Change::CgroupIdle(path, _)
+        | Change::CgroupQuota(path, ..) => Some(path),
+        _ => None,
+    }
+}

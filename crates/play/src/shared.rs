@@ -1,0 +1,426 @@
+//! What tasks wait for, as the real thing: pipes, mutexes, barriers, semaphores, conditions.
+//! Devices and requests are timers, since they are of no machine's own.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use metasched_base::{Kind, Result, ResultExt};
+use metasched_sim::Span;
+use metasched_sim::file::ScenarioFile;
+use metasched_sim::requests::Times;
+use metasched_sim::step::{Name, Step};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::unistd::{pipe2, read, write};
+
+use crate::clock::{now_ns, sleep_until};
+use crate::futex;
+
+/// A pipe's slot is a page.
+const PAGE: usize = 4096;
+
+/// The play is over: whoever waits goes home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Over;
+
+/// Whether it is.
+#[derive(Debug, Default)]
+pub struct Curtain(AtomicBool);
+
+impl Curtain {
+    /// Ends the play. Who sleeps needs a signal besides.
+    pub fn fall(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub fn has_fallen(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn check(&self) -> Result<(), Over> {
+        if self.has_fallen() { Err(Over) } else { Ok(()) }
+    }
+
+    /// Sleeps until that time, ns.
+    pub fn sleep_until(&self, at_ns: u64) -> Result<(), Over> {
+        while now_ns() < at_ns {
+            self.check()?;
+            sleep_until(at_ns);
+        }
+        Ok(())
+    }
+}
+
+/// What goes through a pipe: when the request that it is about arrived (0: it is about none),
+/// and when it was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    pub request_ns: u64,
+    pub written_ns: u64,
+}
+
+/// A pipe in packet mode, so that each message has a slot of its own, however short.
+pub struct Pipe {
+    reader: OwnedFd,
+    writer: OwnedFd,
+}
+
+impl Pipe {
+    pub fn new(holds: usize) -> Result<Pipe> {
+        let attempt = || format!("make a pipe that holds {holds} messages");
+        let (reader, writer) =
+            pipe2(OFlag::O_CLOEXEC | OFlag::O_DIRECT).attempt(Kind::Failed, attempt)?;
+        fcntl(&writer, FcntlArg::F_SETPIPE_SZ((holds * PAGE) as i32))
+            .attempt(Kind::Failed, attempt)?;
+        Ok(Pipe { reader, writer })
+    }
+
+    pub fn write(&self, message: Message, curtain: &Curtain) -> Result<(), Over> {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&message.request_ns.to_ne_bytes());
+        bytes[8..].copy_from_slice(&message.written_ns.to_ne_bytes());
+        loop {
+            curtain.check()?;
+            match write(&self.writer, &bytes) {
+                Err(Errno::EINTR) => {}
+                other => return other.map(drop).map_err(|_| Over),
+            }
+        }
+    }
+
+    pub fn read(&self, curtain: &Curtain) -> Result<Message, Over> {
+        let mut bytes = [0; 16];
+        loop {
+            curtain.check()?;
+            match read(&self.reader, &mut bytes) {
+                Err(Errno::EINTR) => {}
+                Err(_) => return Err(Over),
+                Ok(_) => break,
+            }
+        }
+        let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        Ok(Message { request_ns: word(0), written_ns: word(8) })
+    }
+}
+
+/// A mutex whose waiters sleep at once: 0 free, 1 taken, 2 taken and perhaps waited for.
+#[derive(Default)]
+pub struct Lock(AtomicU32);
+
+impl Lock {
+    pub fn take(&self, curtain: &Curtain) -> Result<(), Over> {
+        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+        if self.0.compare_exchange(0, 1, acquire, relaxed).is_ok() {
+            return Ok(());
+        }
+        while self.0.swap(2, acquire) != 0 {
+            curtain.check()?;
+            futex::wait(&self.0, 2);
+        }
+        Ok(())
+    }
+
+    pub fn give_back(&self) {
+        if self.0.swap(0, Ordering::Release) == 2 {
+            futex::wake(&self.0, 1);
+        }
+    }
+}
+
+/// A barrier.
+pub struct Barrier {
+    parties: u32,
+    /// For how long who comes burns CPU time, ns.
+    pub spin_ns: u64,
+    arrived: AtomicU32,
+    round: AtomicU32,
+}
+
+impl Barrier {
+    pub fn new(parties: usize, spin_ns: u64) -> Barrier {
+        let (arrived, round) = Default::default();
+        Barrier { parties: parties as u32, spin_ns, arrived, round }
+    }
+
+    /// Comes to it; `spin` burns CPU time for so long at most, or until it is told that it is
+    /// enough.
+    pub fn arrive(
+        &self,
+        curtain: &Curtain,
+        spin: impl FnOnce(u64, &dyn Fn() -> bool),
+    ) -> Result<(), Over> {
+        let round = self.round.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 >= self.parties {
+            self.arrived.store(0, Ordering::Relaxed);
+            self.round.fetch_add(1, Ordering::Release);
+            futex::wake(&self.round, u32::MAX);
+            return Ok(());
+        }
+        let waits = || self.round.load(Ordering::Acquire) == round;
+        if self.spin_ns > 0 {
+            spin(self.spin_ns, &|| !waits() || curtain.has_fallen());
+        }
+        while waits() {
+            curtain.check()?;
+            futex::wait(&self.round, round);
+        }
+        Ok(())
+    }
+}
+
+/// A semaphore.
+#[derive(Default)]
+pub struct Semaphore {
+    posted: AtomicU32,
+    /// When it was last posted, ns.
+    pub posted_ns: AtomicU64,
+}
+
+impl Semaphore {
+    pub fn post(&self, n: u32) {
+        self.posted_ns.store(now_ns(), Ordering::Relaxed);
+        self.posted.fetch_add(n, Ordering::Release);
+        futex::wake(&self.posted, n);
+    }
+
+    pub fn take(&self, curtain: &Curtain) -> Result<(), Over> {
+        let one_less = |n: u32| n.checked_sub(1);
+        while self.posted.fetch_update(Ordering::Acquire, Ordering::Relaxed, one_less).is_err() {
+            curtain.check()?;
+            futex::wait(&self.posted, 0);
+        }
+        Ok(())
+    }
+}
+
+/// A condition.
+#[derive(Default)]
+pub struct Condition {
+    signals: AtomicU32,
+    /// When it was last signalled, ns.
+    pub signalled_ns: AtomicU64,
+}
+
+impl Condition {
+    pub fn signal(&self, all: bool) {
+        self.signalled_ns.store(now_ns(), Ordering::Relaxed);
+        self.signals.fetch_add(1, Ordering::Release);
+        futex::wake(&self.signals, if all { u32::MAX } else { 1 });
+    }
+
+    /// Waits for the next signal, without the lock.
+    pub fn wait(&self, lock: Option<&Lock>, curtain: &Curtain) -> Result<(), Over> {
+        let seen = self.signals.load(Ordering::Acquire);
+        if let Some(lock) = lock {
+            lock.give_back();
+        }
+        futex::wait(&self.signals, seen);
+        curtain.check()?;
+        lock.map_or(Ok(()), |lock| lock.take(curtain))
+    }
+}
+
+/// A device: when each of the operations that it works on at a time is done, ns.
+pub struct Device {
+    pub service: Span,
+    done_ns: Mutex<Vec<u64>>,
+}
+
+impl Device {
+    /// Waits for one operation that takes so long; when it is done, ns.
+    pub fn operate(&self, service_ns: u64, curtain: &Curtain) -> Result<u64, Over> {
+        let done = {
+            let mut all = self.done_ns.lock().expect("nobody panics with it");
+            let first = all.iter_mut().min().expect("it works on one at least");
+            *first = (*first).max(now_ns()) + service_ns;
+            *first
+        };
+        curtain.sleep_until(done)?;
+        Ok(done)
+    }
+}
+
+/// Everything by name.
+pub struct Props {
+    pub pipes: BTreeMap<Name, Pipe>,
+    pub locks: BTreeMap<Name, Lock>,
+    pub barriers: BTreeMap<Name, Barrier>,
+    pub semaphores: BTreeMap<Name, Semaphore>,
+    pub conditions: BTreeMap<Name, Condition>,
+    pub devices: BTreeMap<Name, Device>,
+    pub arrivals: BTreeMap<Name, Mutex<Times>>,
+}
+
+impl Props {
+    /// What a scenario's tasks need; `steps` are all of theirs.
+    pub fn of<'a>(
+        file: &ScenarioFile,
+        steps: impl Iterator<Item = &'a Step>,
+        seed: u64,
+    ) -> Result<Props> {
+        let world = file.world();
+        let mut props = Props {
+            pipes: BTreeMap::new(),
+            locks: world.locks().map(|name| (name.clone(), Lock::default())).collect(),
+            barriers: world
+                .barriers()
+                .map(|(name, parties, spin_ns)| (name.clone(), Barrier::new(parties, spin_ns)))
+                .collect(),
+            semaphores: BTreeMap::new(),
+            conditions: BTreeMap::new(),
+            devices: world
+                .devices()
+                .map(|(name, depth, service)| {
+                    (name.clone(), Device { service, done_ns: Mutex::new(vec![0; depth]) })
+                })
+                .collect(),
+            arrivals: world
+                .queues()
+                .zip(seed..)
+                .filter_map(|((name, arrivals), seed)| {
+                    Some((name.clone(), Mutex::new(arrivals.times(seed)?)))
+                })
+                .collect(),
+        };
+        for (name, holds) in world.pipes() {
+            props.pipes.insert(name.clone(), Pipe::new(holds)?);
+        }
+        for step in steps {
+            match step {
+                Step::Wake(name, _) | Step::Wait(name) => {
+                    props.semaphores.entry(name.clone()).or_default();
+                }
+                Step::Signal { condition, .. } | Step::Await { condition, .. } => {
+                    props.conditions.entry(condition.clone()).or_default();
+                }
+                _ => {}
+            }
+        }
+        Ok(props)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread::scope;
+    use std::time::Duration;
+
+    #[test]
+    fn a_message_takes_its_request_along() {
+        let (pipe, curtain) = (Pipe::new(2).unwrap(), Curtain::default());
+        let message = Message { request_ns: 77, written_ns: 99 };
+        pipe.write(message, &curtain).unwrap();
+        pipe.write(Message::default(), &curtain).unwrap();
+        assert_eq!(pipe.read(&curtain), Ok(message));
+        assert_eq!(pipe.read(&curtain), Ok(Message::default()));
+    }
+
+    #[test]
+    fn a_pipe_holds_as_many_messages_as_it_is_said_to() {
+        for holds in [1, 2, 16] {
+            let (pipe, curtain, written) =
+                (Pipe::new(holds).unwrap(), Curtain::default(), AtomicU32::new(0));
+            scope(|scope| {
+                scope.spawn(|| {
+                    for _ in 0..holds + 1 {
+                        pipe.write(Message::default(), &curtain).unwrap();
+                        written.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+                std::thread::sleep(Duration::from_millis(20));
+                assert_eq!(written.load(Ordering::SeqCst), holds as u32);
+                pipe.read(&curtain).unwrap();
+            });
+        }
+    }
+
+    #[test]
+    fn a_lock_excludes_and_a_semaphore_remembers() {
+        let (lock, posted, curtain) = (Lock::default(), Semaphore::default(), Curtain::default());
+        // Not atomic: two who are in at once lose some.
+        let count = AtomicU64::new(0);
+        scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2_000 {
+                        lock.take(&curtain).unwrap();
+                        let seen = count.load(Ordering::Relaxed);
+                        count.store(seen + 1, Ordering::Relaxed);
+                        lock.give_back();
+                    }
+                    posted.post(1);
+                });
+            }
+            for _ in 0..4 {
+                posted.take(&curtain).unwrap();
+            }
+        });
+        assert_eq!(count.load(Ordering::Relaxed), 8_000);
+    }
+
+    #[test]
+    fn a_barrier_lets_nobody_go_before_all_have_come() {
+        for spin_ns in [0, u64::MAX] {
+            let (barrier, curtain) = (Barrier::new(3, spin_ns), Curtain::default());
+            let come = AtomicU32::new(0);
+            scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        for round in 1..=20 {
+                            come.fetch_add(1, Ordering::SeqCst);
+                            let spin = |_: u64, enough: &dyn Fn() -> bool| {
+                                while !enough() {
+                                    std::thread::yield_now();
+                                }
+                            };
+                            barrier.arrive(&curtain, spin).unwrap();
+                            assert!(come.load(Ordering::SeqCst) >= round * 3);
+                        }
+                    });
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_signal_lets_one_go_and_gives_it_the_lock_again() {
+        let (condition, lock, curtain) =
+            (Condition::default(), Lock::default(), Curtain::default());
+        scope(|scope| {
+            let waiter = scope.spawn(|| {
+                lock.take(&curtain).unwrap();
+                condition.wait(Some(&lock), &curtain).unwrap();
+                lock.give_back();
+            });
+            while !waiter.is_finished() {
+                condition.signal(false);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        lock.take(&curtain).unwrap();
+    }
+
+    #[test]
+    fn operations_of_a_device_come_one_after_the_other() {
+        let device = Device { service: Span::Exactly(0), done_ns: Mutex::new(vec![0]) };
+        let (curtain, began) = (Curtain::default(), now_ns());
+        scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| device.operate(2_000_000, &curtain).unwrap());
+            }
+        });
+        assert!(now_ns() - began >= 6_000_000);
+    }
+
+    #[test]
+    fn nothing_waits_once_the_play_is_over() {
+        let curtain = Curtain::default();
+        curtain.fall();
+        assert_eq!(Pipe::new(1).unwrap().read(&curtain), Err(Over));
+        assert_eq!(Semaphore::default().take(&curtain), Err(Over));
+        assert_eq!(curtain.sleep_until(u64::MAX), Err(Over));
+    }
+}
