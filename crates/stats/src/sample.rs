@@ -144,6 +144,4 @@ mod tests {
         assert_eq!(coefficient_of_variation(&[1.0]), None);
         assert_eq!(coefficient_of_variation(&[-1.0, 1.0]), None);
     }
-
-
 }

@@ -98,8 +98,7 @@ impl Picture {
     pub const OF_LANES: Kinds =
         Kinds::LANES.and(Kinds::DETACHED).and(Kinds::INSERT).and(Kinds::REMOVE);
     /// The same for lanes, cgroups and who belongs to them, and not for queues.
-    pub const OF_CGROUPS: Kinds =
-        Kinds::LANES
+    pub const OF_CGROUPS: Kinds = Kinds::LANES
         .and(Kinds::DETACHED)
         .and(Kinds::CGROUP)
         .and(Kinds::ARRIVE)

@@ -108,6 +108,12 @@ impl Kernel {
         let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp };
         self.fair_set_cgroup_weight(cgroup, weight);
         let callback = self.ops.cgroup_set_weight;
-        self.call(callback, Callback::CgroupSetWeight, 0, May::Look, [cgroup as u64, weight.into(), 0]);
+        self.call(
+            callback,
+            Callback::CgroupSetWeight,
+            0,
+            May::Look,
+            [cgroup as u64, weight.into(), 0],
+        );
     }
 }

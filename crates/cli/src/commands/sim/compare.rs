@@ -320,7 +320,7 @@ impl<'a> Comparison<'a> {
             wait: Some(spread(|group| &group.figures.waits)),
             throttled_ns: {
                 let all: u64 = pairs.iter().map(|(_, group)| group.figures.throttled_ns).sum();
-                all / pairs.len().max(1) as u64
+                Some(all / pairs.len().max(1) as u64)
             },
             response: Some(spread(|group| &group.responses)).filter(|spread| spread.count > 0),
             voluntary_per_s: rate(&|group| group.figures.voluntary as f64),

@@ -199,6 +199,7 @@ fn all(groups: &BTreeMap<String, PlayedGroup>) -> PlayedGroup {
 fn group_entry(name: &str, group: &PlayedGroup, window_ns: u64, used_ns: u64) -> GroupEntry {
     let rate = |amount: f64| rounded(per_second(amount, window_ns));
     let (work, amount) = match group {
+        group if group.done > 0 && group.responses.count() == 0 => (Work::Units, group.done as f64),
         group if group.done > 0 => (Work::Requests, group.done as f64),
         group if group.voluntary > 0 => (Work::Bursts, group.voluntary as f64),
         group => (Work::CpuSeconds, group.cpu_ns as f64 / 1e9),
@@ -212,6 +213,7 @@ fn group_entry(name: &str, group: &PlayedGroup, window_ns: u64, used_ns: u64) ->
         cpus: rate(group.cpu_ns as f64 / 1e9),
         share: rounded(group.cpu_ns as f64 / used_ns.max(1) as f64),
         wait: group.waits.as_ref().map(waits),
+        throttled_ns: None,
         response: Some(Spread::of(&group.responses)).filter(|spread| spread.count > 0),
         voluntary_per_s: rate(group.voluntary as f64),
         involuntary_per_s: rate(group.involuntary as f64),

@@ -55,8 +55,9 @@ pub struct GroupEntry {
     pub share: f64,
     /// None where it is not measured.
     pub wait: Option<Spread>,
-    /// For how long `cpu.max` kept its tasks off the CPUs in a run, all of them together.
-    pub throttled_ns: u64,
+    /// For how long `cpu.max` kept its tasks off the CPUs in a run, all of them together; none
+    /// where it is not measured.
+    pub throttled_ns: Option<u64>,
     pub response: Option<Spread>,
     pub voluntary_per_s: f64,
     pub involuntary_per_s: f64,

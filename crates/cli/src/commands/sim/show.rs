@@ -108,7 +108,7 @@ fn throughput(group: &GroupEntry) -> String {
 
 /// For how long `cpu.max` kept tasks away, if it did.
 fn throttled(group: &GroupEntry) -> String {
-    if group.throttled_ns == 0 { String::new() } else { time(group.throttled_ns) }
+    group.throttled_ns.filter(|ns| *ns > 0).map_or(String::new(), time)
 }
 
 fn time(ns: u64) -> String {
@@ -119,7 +119,7 @@ fn time(ns: u64) -> String {
 pub fn alone(entry: &Entry) -> String {
     let (rows, more) = shown(&entry.groups);
     let responses = rows.iter().any(|row| row.response.is_some());
-    let limited = rows.iter().any(|row| row.throttled_ns > 0);
+    let limited = rows.iter().any(|row| row.throttled_ns > Some(0));
     let mut header = titles(&["cgroup", "tasks", "throughput", "CPUs", "share"]);
     header.extend(titles(&["wait p50", "p90", "p99", "max"]));
     if limited {
@@ -181,7 +181,7 @@ fn compared(entries: &[Entry]) -> String {
     let (rows, more) = shown(&first.groups);
     let responses = rows.iter().any(|row| row.response.is_some());
     let limited =
-        entries.iter().flat_map(|entry| &entry.groups).any(|g| g.shown && g.throttled_ns > 0);
+        entries.iter().flat_map(|entry| &entry.groups).any(|g| g.shown && g.throttled_ns > Some(0));
     let against = format!("against {}", first.name);
     let mut header = titles(&["cgroup", "policy", "throughput", &against]);
     header.extend(titles(&["wait p50", "p99", &against]));
