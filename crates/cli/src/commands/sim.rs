@@ -58,8 +58,9 @@ pub struct Args {
     /// With lanes: the policy of everything that has none of its own
     #[arg(long, value_name = "POLICY", default_value = DEFAULT_POLICY)]
     default: String,
-    /// Compares policies, each with the first; all that there are if none is named. 'lanes'
-    /// is what the scenario says of its cgroups
+    /// Compares policies, each with the first; if none is named, all that there are with
+    /// 'eevdf', a simple model of the kernel's own scheduler. 'lanes' is what the scenario says
+    /// of its cgroups
     #[arg(long, value_name = "POLICY,...", num_args = 0..=1)]
     compare: Option<Option<String>>,
     /// The whole machine goes from policy to policy
@@ -132,7 +133,10 @@ impl Args {
             return strategies::contenders(&self.strategies, &self.bed, &plan);
         }
         if let Some(compared) = &self.compare {
-            let all = || POLICIES.iter().map(|name| (*name).to_owned()).collect();
+            // The kernel's own scheduler is what everything is measured by, where it can be.
+            let fair = (!bed.file.needs_program()).then_some(EEVDF);
+            let all =
+                || fair.into_iter().chain(POLICIES.iter().copied()).map(str::to_owned).collect();
             let names: Vec<String> = compared
                 .as_ref()
                 .map_or_else(all, |list| list.split(',').map(|s| s.trim().to_owned()).collect());
