@@ -74,6 +74,8 @@ struct Watch {
     threads: BTreeMap<u32, Seen>,
     /// Whom each CPU runs, as far as that is known.
     running: BTreeMap<usize, u32>,
+    /// When each CPU's latest event was.
+    latest: BTreeMap<usize, u64>,
 }
 
 impl Watch {
@@ -93,8 +95,9 @@ impl Watch {
 
     /// The first event of a CPU tells who has run there since the trace began; a later one may
     /// tell that others were lost.
-    fn runs_here(&mut self, cpu: usize, pid: u32) {
+    fn runs_here(&mut self, cpu: usize, pid: u32, now: u64) {
         let before = self.running.insert(cpu, pid);
+        let latest = self.latest.insert(cpu, now).unwrap_or(now);
         if before == Some(pid) {
             return;
         }
@@ -106,6 +109,17 @@ impl Watch {
                 {
                     thread.known = true;
                     thread.running_since = Some(begin);
+                }
+            }
+            // Kernels tell of most switches from idle, not of all. The CPU was waiting for
+            // work, so the thread has run since it was woken.
+            Some(0) => {
+                if let Some(thread) = self.thread(pid, None)
+                    && thread.running_since.is_none()
+                {
+                    thread.wakes(latest);
+                    let woken = thread.runnable_since.unwrap_or(latest).max(latest);
+                    thread.runs(woken);
                 }
             }
             // Since when it does not run is not known.
@@ -124,7 +138,7 @@ impl Watch {
             Context::Interrupt => 0,
             _ => *current,
         };
-        self.runs_here(*cpu, *current);
+        self.runs_here(*cpu, *current, now);
         match what {
             What::Waking(woken) | What::Wakeup(woken) => {
                 let begins = matches!(what, What::Waking(_));
@@ -186,7 +200,12 @@ impl Watch {
 pub(super) fn threads(events: &[Event]) -> BTreeMap<u32, Seen> {
     let begin = events.first().map_or(0, |event| event.at_ns);
     let end = events.last().map_or(0, |event| event.at_ns);
-    let mut watch = Watch { begin, threads: BTreeMap::new(), running: BTreeMap::new() };
+    let mut watch = Watch {
+        begin,
+        threads: BTreeMap::new(),
+        running: BTreeMap::new(),
+        latest: BTreeMap::new(),
+    };
     events.iter().for_each(|event| watch.event(event));
     for thread in watch.threads.values_mut() {
         thread.stops(end);
@@ -222,6 +241,19 @@ mod tests {
 
     fn wakeup(at_ns: u64, current: u32, pid: u32) -> Event {
         event(at_ns, current, What::Wakeup(thread(pid)))
+    }
+
+    #[test]
+    fn who_comes_to_an_idle_cpu_without_a_word_has_run_since_it_was_woken() {
+        let seen = threads(&[
+            switch(0, 1, false, 0),
+            wakeup(10, 0, 2),
+            switch(30, 2, false, 0),
+            wakeup(50, 0, 2),
+            switch(80, 2, false, 0),
+        ]);
+        assert_eq!((seen[&2].ran_ns, seen[&2].bursts.as_slice()), (50, [20, 30].as_slice()));
+        assert_eq!(seen[&2].sleeps, [10, 20]);
     }
 
     #[test]
