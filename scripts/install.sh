@@ -105,6 +105,7 @@ find_missing() {
 	need xz-utils "unpacks the source of scx_simple" has xz
 	need wrk "loads the question-answering application" has wrk
 	need rt-tests "hackbench" has hackbench
+	need stress-ng "changes affinities while lanes change" has stress-ng
 	need linux-perf "perf bench sched pipe" has perf
 	need python3-venv "the question-answering application" /usr/bin/python3 -c 'import ensurepip, venv'
 }

@@ -15,7 +15,7 @@ set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 # What the tests call, and what the first process below does.
-readonly COMMANDS=(bash sh mount mkdir cat sleep true taskset hackbench bpftool)
+readonly COMMANDS=(bash sh mount mkdir cat sleep true taskset hackbench stress-ng bpftool)
 
 die() { # STATUS MESSAGE
 	echo "test-image: $2" >&2

@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::load::{Hackbench, Hog};
+use crate::load::{Hog, Load};
 use crate::support::{Group, Offline, assert_alive, load, wait_until};
 use metasched_base::Kind;
 use metasched_host::process::run_first;
@@ -124,7 +124,7 @@ fn a_cgroup_is_reassigned_100_times_under_load_and_the_books_are_right() {
     const CHANGES: u32 = 100;
     let mut program = load("fifo");
     let busy = Assigned::new(&mut program, 1, "metasched-busy", &lane("fifo", None), 4);
-    let hackbench = Hackbench::start_endless(2);
+    let hackbench = Load::endless_hackbench(2);
     std::thread::sleep(Duration::from_millis(300));
     let mut first_runs = 0;
     for change in 0..CHANGES {
@@ -287,7 +287,7 @@ fn lanes_hold_while_everything_changes_at_random() {
     // Further down, processes could then be in leaves only.
     fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
     let limit = groups[3].file("cpu.max");
-    let hackbench = Hackbench::start_endless(1);
+    let loads = [Load::endless_hackbench(1), Load::stress()];
     let mut hogs: Vec<Hog> = (0..6).map(|_| Hog::start(&[], 0)).collect();
     let policies = ["fifo", "vtime"];
     let start = Instant::now();
@@ -346,7 +346,7 @@ fn lanes_hold_while_everything_changes_at_random() {
         wait_until("a hog runs", || hog.ran() > before);
     }
     assert_alive(&program);
-    assert!(hackbench.is_running(), "the load has ended before the test");
+    assert!(loads.iter().all(Load::is_running), "a load has ended before the test");
     assert!(program.quarantines().is_empty(), "{:?}", program.quarantines());
     for app in 1..=4 {
         let _ = program.drop_app(app);

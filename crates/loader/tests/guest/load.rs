@@ -5,18 +5,25 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// hackbench, in a process group of its own so that all of it can be ended.
-pub struct Hackbench(std::cell::RefCell<Child>);
+/// A program, in a process group of its own so that all of it can be ended.
+pub struct Load(std::cell::RefCell<Child>);
 
-impl Hackbench {
-    /// `groups` groups of 40 tasks, each sending `loops` messages.
-    pub fn start(groups: u32, loops: u32) -> Self {
+impl Load {
+    /// hackbench: `groups` groups of 40 tasks, each sending `loops` messages.
+    pub fn hackbench(groups: u32, loops: u32) -> Self {
         Self::spawn(&format!("exec hackbench -g {groups} -l {loops}"))
     }
 
     /// One after the other until it is dropped.
-    pub fn start_endless(groups: u32) -> Self {
+    pub fn endless_hackbench(groups: u32) -> Self {
         Self::spawn(&format!("while hackbench -g {groups} -l 100; do :; done"))
+    }
+
+    /// stress-ng: processes that change their affinity all the time, fork, and yield.
+    pub fn stress() -> Self {
+        Self::spawn(
+            "exec stress-ng --quiet --temp-path /tmp --affinity 2 --affinity-rand --fork 1 --yield 1",
+        )
     }
 
     fn spawn(script: &str) -> Self {
@@ -25,14 +32,14 @@ impl Hackbench {
             .stdout(Stdio::null())
             .process_group(0)
             .spawn()
-            .expect("hackbench (package rt-tests) is installed");
+            .expect("there is a shell");
         Self(child.into())
     }
 
     /// Waits for its end, which must be a good one.
     pub fn wait(&mut self) {
         let status = self.0.get_mut().wait().unwrap();
-        assert!(status.success(), "hackbench: {status}");
+        assert!(status.success(), "the load: {status}");
     }
 
     pub fn is_running(&self) -> bool {
@@ -40,7 +47,7 @@ impl Hackbench {
     }
 }
 
-impl Drop for Hackbench {
+impl Drop for Load {
     fn drop(&mut self) {
         let child = self.0.get_mut();
         if let Ok(None) = child.try_wait() {

@@ -15,7 +15,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use load::{Hackbench, Hog};
+use load::{Hog, Load};
 use metasched_base::Kind;
 use metasched_loader::{CgroupWaits, LaneState, LoadOptions, Program, WaitTracer, policies};
 use support::{Group, Offline, assert_alive, load, sysfs, wait_until};
@@ -51,7 +51,7 @@ fn each_policy_loads_runs_a_load_and_leaves_the_default_scheduler() {
     for policy in policies() {
         let program = load(policy.name);
         assert_eq!(program.root_policy(), policy.name);
-        let mut hackbench = Hackbench::start(2, 50);
+        let mut hackbench = Load::hackbench(2, 50);
         hackbench.wait();
         assert_alive(&program);
         let counters = program.counters().unwrap();
@@ -67,7 +67,7 @@ fn each_policy_loads_runs_a_load_and_leaves_the_default_scheduler() {
 fn the_root_lane_is_replaced_200_times_under_load_and_the_books_are_right() {
     const CHANGES: u64 = 200;
     let mut program = load("fifo");
-    let hackbench = Hackbench::start_endless(4);
+    let hackbench = Load::endless_hackbench(4);
     std::thread::sleep(Duration::from_millis(300));
     let mut first_runs = 0;
     for change in 0..CHANGES {
@@ -149,7 +149,7 @@ fn pinned_tasks_run_on_their_cpus_while_lanes_change() {
 fn a_cpu_goes_off_and_on_line_under_load() {
     for policy in policies() {
         let mut program = load(policy.name);
-        let hackbench = Hackbench::start_endless(2);
+        let hackbench = Load::endless_hackbench(2);
         let pinned = Hog::start(&[1], 0);
         for _ in 0..3 {
             std::thread::sleep(Duration::from_millis(300));

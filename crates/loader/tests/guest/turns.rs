@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::load::{Hackbench, Hog};
+use crate::load::{Hog, Load};
 use crate::support::{Group, assert_alive, load, wait_until};
 use metasched_host::process::run_first;
 use metasched_loader::{LaneSpec, LaneState, LaneTurn, Program, TurnFigures};
@@ -56,7 +56,7 @@ fn one_lane_alone(program: &Program) {
 fn turns_of_a_millisecond_hold_their_lengths_and_lose_nobody() {
     run_first(1).unwrap();
     let mut program = load("fifo");
-    let hackbench = Hackbench::start_endless(2);
+    let hackbench = Load::endless_hackbench(2);
     let hogs: Vec<Hog> = (0..3).map(|_| Hog::start(&[], 0)).collect();
     std::thread::sleep(Duration::from_millis(500));
     for cycle in [
@@ -139,7 +139,7 @@ fn turns_go_through_the_roots_share_beside_lanes_of_applications() {
 fn a_lane_that_rests_through_a_long_turn_is_put_aside_and_comes_back() {
     run_first(1).unwrap();
     let mut program = load("fifo");
-    let hackbench = Hackbench::start_endless(2);
+    let hackbench = Load::endless_hackbench(2);
     program.start_turns(&turns(&[("fifo", 500_000), ("vtime", 500_000)])).unwrap();
     // While one lane is alone nothing is charged; a lane that is put aside is what that takes.
     let charged =
