@@ -27,7 +27,7 @@ const PERF: &str = "\
          swapper     0 [001]   100.012030: sched:sched_switch: swapper/1:0 [120] R ==> db:12 [125]
              web    11 [000]   100.013020: sched:sched_switch: web:11 [120] S ==> swapper/0:0 [120]
               db    12 [001]   100.017030: sched:sched_switch: db:12 [125] S ==> swapper/1:0 [120]
-             web    11 [000]   100.020000: sched:sched_process_exit: comm=none pid=13 prio=120
+         swapper     0 [000]   100.020000: sched:sched_waking: comm=none pid=13 prio=120 target_cpu=000
 ";
 
 fn metasched(folder: &Path, args: &[&str]) -> Command {
