@@ -276,9 +276,7 @@ pub fn try_assign(kernel: &mut Kernel, path: &str, app: u32) -> i32 {
     kernel.note(&format!("'{path}' is assigned to application {app}"));
     let cgroup = kernel.cgroup_id(path);
     let said = attempt(kernel, "sim_assign", [cgroup, app.into()]);
-    if said == 0 {
-        kernel.observe(0, None, What::Assign { cgroup, app });
-    }
+    tell_assigned(kernel, said, cgroup, app);
     said
 }
 
@@ -293,9 +291,7 @@ pub fn try_unassign(kernel: &mut Kernel, path: &str) -> i32 {
     kernel.note(&format!("'{path}' is not assigned any more"));
     let cgroup = kernel.cgroup_id(path);
     let said = attempt(kernel, "sim_unassign", [cgroup, 0]);
-    if said == 0 {
-        kernel.observe(0, None, What::Assign { cgroup, app: 0 });
-    }
+    tell_assigned(kernel, said, cgroup, 0);
     said
 }
 
@@ -335,6 +331,14 @@ fn attempt(kernel: &mut Kernel, program: &str, args: [u64; 2]) -> i32 {
     });
     tell_lanes(kernel);
     said
+}
+
+/// Tells the checkers whose a cgroup is now. What a program says yes to while it is being
+/// unloaded goes with it: the next one knows nothing of it.
+fn tell_assigned(kernel: &mut Kernel, said: i32, cgroup: u64, app: u32) {
+    if said == 0 && kernel.stays() {
+        kernel.observe(0, None, What::Assign { cgroup, app });
+    }
 }
 
 /// Tells the checkers how lanes stand.
