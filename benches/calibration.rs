@@ -15,10 +15,8 @@ use std::time::Duration;
 use clap::Parser;
 use metasched_base::{Error, Interrupt, Kind, Progress, Result};
 use metasched_benches::agreement::{Cell, Figure, Figures, Side, Verdict, cells};
-use metasched_benches::{finish, order, table};
-use metasched_control::{
-    Candidate, CandidateEnv, Mechanism, Switcher, SwitcherOptions, candidates, find,
-};
+use metasched_benches::{finish, order, put_in_force, table};
+use metasched_control::{Candidate, CandidateEnv, Switcher, SwitcherOptions, candidates, find};
 use metasched_loader::WaitTracer;
 use metasched_play::{Calibration, Plan, Played, Stage, calibrate};
 use metasched_sim::figures::Figures as Simulated;
@@ -213,13 +211,6 @@ fn files(args: &Args) -> Result<Vec<(&'static str, ScenarioFile)>> {
         files.push((name, file));
     }
     Ok(files)
-}
-
-fn put_in_force(switcher: &mut Switcher, candidate: &Candidate) -> Result<()> {
-    // From one program of ours to the same one nothing would change.
-    switcher.switch_to(&Candidate::eevdf(""))?;
-    switcher.switch_by(candidate, Mechanism::Swap)?;
-    Ok(())
 }
 
 /// Plays a scenario once under what is in force, with its lanes if it has any.

@@ -14,10 +14,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use metasched_base::{Interrupt, Progress, Result};
-use metasched_benches::{Timed, finish, order, show, table};
-use metasched_control::{
-    Candidate, CandidateEnv, CandidateKind, Mechanism, Switcher, SwitcherOptions,
-};
+use metasched_benches::{Timed, finish, order, put_in_force, show, table};
+use metasched_control::{Candidate, CandidateEnv, CandidateKind, Switcher, SwitcherOptions};
 use metasched_host::cgroup::Cgroup;
 use metasched_loader::{CallbackCost, CountCallbacks, DEFAULT_WEIGHT, HOT_CALLBACKS, LaneSpec};
 use metasched_stats::{Interval, geometric_mean, paired_ratio};
@@ -206,12 +204,9 @@ fn callbacks(
     Ok(all)
 }
 
-/// Puts a subject in force, by process swap so that each begins from the same clean
-/// state; with lanes, the cgroup is on the first of them.
+/// Puts a subject in force; with lanes, the cgroup is on the first of them.
 fn start(switcher: &mut Switcher, subject: &Subject, cgroup: &Cgroup) -> Result<()> {
-    // From one program of ours to the same one nothing would change.
-    switcher.switch_to(&Candidate::eevdf(""))?;
-    switcher.switch_by(&subject.candidate, Mechanism::Swap)?;
+    put_in_force(switcher, &subject.candidate)?;
     let Some(program) = switcher.program().filter(|_| subject.lanes > 0) else {
         return Ok(());
     };

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use comfy_table::Table;
 use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_control::{Candidate, Mechanism, Switcher};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn, run_first};
 use metasched_stats::Interval;
@@ -34,6 +35,14 @@ pub fn realtime() -> Result<()> {
         Error::new(Kind::Denied, "take real-time priority for the benchmark", error)
             .remedy("run it as root")
     })
+}
+
+/// Puts a scheduler in force by process swap, from the kernel's own: each begins from the same
+/// clean state, and from one program of ours to the same one nothing would change.
+pub fn put_in_force(switcher: &mut Switcher, candidate: &Candidate) -> Result<()> {
+    switcher.switch_to(&Candidate::eevdf(""))?;
+    switcher.switch_by(candidate, Mechanism::Swap)?;
+    Ok(())
 }
 
 /// Hackbench in the background, until dropped. It ends by itself after ten minutes.

@@ -16,10 +16,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use metasched_base::{Error, Interrupt, Kind, Progress, Result, ResultExt};
-use metasched_benches::{finish, order, realtime, show, table};
-use metasched_control::{
-    Candidate, CandidateEnv, Mechanism, Switcher, SwitcherOptions, candidates, find,
-};
+use metasched_benches::{finish, order, put_in_force, realtime, show, table};
+use metasched_control::{Candidate, CandidateEnv, Switcher, SwitcherOptions, candidates, find};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn};
 use metasched_loader::{DEFAULT_WEIGHT, LaneSpec, WaitTracer};
@@ -304,9 +302,7 @@ impl Groups {
     }
 
     fn start(&self, switcher: &mut Switcher, subject: &Subject) -> Result<()> {
-        // From one program of ours to the same one nothing would change.
-        switcher.switch_to(&Candidate::eevdf(""))?;
-        switcher.switch_by(&subject.candidate, Mechanism::Swap)?;
+        put_in_force(switcher, &subject.candidate)?;
         let (Some(policies), Some(program)) = (subject.lanes, switcher.program()) else {
             return Ok(());
         };

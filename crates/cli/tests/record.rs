@@ -160,7 +160,6 @@ impl Load {
                 answers
             }),
         );
-        drop(add);
         drop(send);
         Load { stop, threads: receive.into_iter().take(4).collect(), handles }
     }

@@ -85,6 +85,11 @@ impl Config {
         self.values.get(option).map(String::as_str)
     }
 
+    /// Ticks per second.
+    pub fn hz(&self) -> Option<u32> {
+        self.value("CONFIG_HZ")?.parse().ok()
+    }
+
     /// Whether an option is built into the kernel.
     pub fn is_built_in(&self, option: &str) -> bool {
         self.value(option) == Some("y")
@@ -189,7 +194,7 @@ mod tests {
     fn debians_newer_place_is_found_and_absence_is_no_error() {
         let root = host(&[("/usr/lib/modules/7.3.4-x/config", b"CONFIG_HZ=250\nCONFIG_KVM=m\n")]);
         let found = config(root.path(), "7.3.4-x").unwrap().unwrap();
-        assert_eq!(found.value("CONFIG_HZ"), Some("250"));
+        assert_eq!((found.value("CONFIG_HZ"), found.hz()), (Some("250"), Some(250)));
         assert!(found.is_available("CONFIG_KVM") && !found.is_built_in("CONFIG_KVM"));
         assert_eq!(config(root.path(), "6.1.0-x").unwrap(), None);
     }

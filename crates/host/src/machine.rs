@@ -77,13 +77,7 @@ pub fn parse_cpu_list(text: &str) -> Option<BTreeSet<u32>> {
 /// cache, then a NUMA node.
 pub fn cpus_by_place(root: &Path) -> Vec<u32> {
     let cpuinfo = read_trimmed(root, "/proc/cpuinfo").unwrap_or_default();
-    let online = read_trimmed(root, "/sys/devices/system/node/online");
-    let nodes = online.and_then(|list| parse_cpu_list(&list)).unwrap_or_default();
-    let of_node = |node: &u32| {
-        let list = read_trimmed(root, &format!("/sys/devices/system/node/node{node}/cpulist"))?;
-        Some((*node, parse_cpu_list(&list)?))
-    };
-    let nodes: Vec<(u32, BTreeSet<u32>)> = nodes.iter().filter_map(of_node).collect();
+    let nodes = cpus_of_nodes(root);
     let first_of = |list: Option<String>| {
         list.and_then(|list| parse_cpu_list(&list)).and_then(|cpus| cpus.first().copied())
     };
@@ -120,15 +114,9 @@ pub fn sharing(root: &Path, a: u32, b: u32) -> Sharing {
     if llcs([a, b]) == 1 {
         return Sharing::Llc;
     }
-    let nodes = read_trimmed(root, "/sys/devices/system/node/online")
-        .and_then(|list| parse_cpu_list(&list))
-        .unwrap_or_default();
-    let of_node = |node: &u32| {
-        read_trimmed(root, &format!("/sys/devices/system/node/node{node}/cpulist"))
-            .and_then(|list| parse_cpu_list(&list))
-            .is_some_and(|cpus| cpus.contains(&a) && cpus.contains(&b))
-    };
-    if nodes.is_empty() || nodes.iter().any(of_node) { Sharing::Node } else { Sharing::Machine }
+    let nodes = cpus_of_nodes(root);
+    let has_both = |(_, cpus): &(u32, BTreeSet<u32>)| cpus.contains(&a) && cpus.contains(&b);
+    if nodes.is_empty() || nodes.iter().any(has_both) { Sharing::Node } else { Sharing::Machine }
 }
 
 fn describe(root: &Path, signature: impl Fn() -> Option<[u8; 12]>) -> Result<Machine> {
@@ -234,10 +222,25 @@ fn last_level_cache(root: &Path, cpu: u32) -> Option<String> {
     (0..MAX_CACHES).filter_map(cache).max().map(|(_, shared)| shared)
 }
 
-fn numa_nodes(root: &Path) -> u32 {
+/// The NUMA nodes that are on line; none where the kernel says nothing of nodes.
+fn online_nodes(root: &Path) -> BTreeSet<u32> {
     read_trimmed(root, "/sys/devices/system/node/online")
         .and_then(|list| parse_cpu_list(&list))
-        .map_or(1, |nodes| nodes.len().max(1) as u32)
+        .unwrap_or_default()
+}
+
+fn numa_nodes(root: &Path) -> u32 {
+    online_nodes(root).len().max(1) as u32
+}
+
+/// The CPUs of each NUMA node; none of a node that does not tell.
+fn cpus_of_nodes(root: &Path) -> Vec<(u32, BTreeSet<u32>)> {
+    let cpus = |node: &u32| {
+        read_trimmed(root, &format!("/sys/devices/system/node/node{node}/cpulist"))
+            .and_then(|list| parse_cpu_list(&list))
+            .unwrap_or_default()
+    };
+    online_nodes(root).iter().map(|node| (*node, cpus(node))).collect()
 }
 
 fn memory_bytes(root: &Path) -> u64 {

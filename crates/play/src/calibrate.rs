@@ -123,7 +123,7 @@ pub fn calibrate(scheduler: &str, interrupt: &Interrupt) -> Result<Calibration> 
 /// Ticks per second, as the kernel was built.
 fn hz(root: &Path, release: &str, notes: &mut Vec<String>) -> Option<u32> {
     let config = kernel::config(root, release).ok().flatten();
-    let hz = config.and_then(|config| config.value("CONFIG_HZ")?.parse().ok());
+    let hz = config.and_then(|config| config.hz());
     if hz.is_none() {
         notes.push("hz: the kernel's configuration is not to be found".to_owned());
     }

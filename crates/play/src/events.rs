@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use metasched_base::Result;
 use metasched_host::cgroup::Cgroup;
+use metasched_sim::abi::NO_QUOTA;
 use metasched_sim::file::{Change, Quota};
 use nix::unistd::Pid;
 
@@ -29,7 +30,7 @@ pub fn carry_out(
         }
         Change::CgroupQuota(path, Quota { quota_us, period_us }, burst_us) => {
             let quota = match quota_us {
-                &u64::MAX => "max".to_owned(),
+                &NO_QUOTA => "max".to_owned(),
                 us => us.to_string(),
             };
             cgroups[path].set("cpu.max", &format!("{quota} {period_us}"))?;

@@ -76,15 +76,46 @@ impl PlayedGroup {
         self.voluntary + self.involuntary
     }
 
-    fn add(&mut self, member: &Member, counters: &Counters) {
-        self.tasks += 1;
-        self.cpu_ns += counters.sched.run_ns;
-        self.waited_ns += counters.sched.wait_ns;
-        self.voluntary += counters.sched.nvcsw;
-        self.involuntary += counters.sched.nivcsw;
-        self.migrations = self.migrations.zip(counters.migrations).map(|(a, b)| a + b);
-        self.responses.merge(&member.work.responses);
-        self.done += member.work.done;
+    /// Of no task.
+    fn empty() -> Self {
+        PlayedGroup { migrations: Some(0), ..PlayedGroup::default() }
+    }
+
+    /// What one task did; waits are not known by task.
+    fn of(member: &Member, counters: &Counters) -> Self {
+        PlayedGroup {
+            tasks: 1,
+            cpu_ns: counters.sched.run_ns,
+            waits: None,
+            waited_ns: counters.sched.wait_ns,
+            voluntary: counters.sched.nvcsw,
+            involuntary: counters.sched.nivcsw,
+            migrations: counters.migrations,
+            responses: member.work.responses.clone(),
+            done: member.work.done,
+        }
+    }
+
+    /// All of these as one.
+    pub fn all<'a>(groups: impl IntoIterator<Item = &'a PlayedGroup>) -> Self {
+        let mut all = PlayedGroup { waits: Some(WaitHistogram::default()), ..Self::empty() };
+        groups.into_iter().for_each(|group| all.merge(group));
+        all
+    }
+
+    fn merge(&mut self, other: &PlayedGroup) {
+        self.tasks += other.tasks;
+        self.cpu_ns += other.cpu_ns;
+        self.waits = self.waits.take().zip(other.waits.as_ref()).map(|(mut all, waits)| {
+            all.merge(waits);
+            all
+        });
+        self.waited_ns += other.waited_ns;
+        self.voluntary += other.voluntary;
+        self.involuntary += other.involuntary;
+        self.migrations = self.migrations.zip(other.migrations).map(|(a, b)| a + b);
+        self.responses.merge(&other.responses);
+        self.done += other.done;
     }
 }
 
@@ -209,8 +240,7 @@ impl<'a> Stage<'a> {
         for member in crew.members.lock().expect("nobody panics with it").iter() {
             let counters = member.after.unwrap_or(member.before).since(&member.before);
             let group = groups.entry(member.spec.cgroup.clone());
-            let fresh = || PlayedGroup { migrations: Some(0), ..PlayedGroup::default() };
-            group.or_insert_with(fresh).add(member, &counters);
+            group.or_insert_with(PlayedGroup::empty).merge(&PlayedGroup::of(member, &counters));
         }
         if let Some(traced) = traced {
             let all: BTreeMap<String, WaitHistogram> = plan
@@ -251,10 +281,10 @@ impl Built {
         let home = of_process(Path::new("/"), "self");
         let name = format!("metasched/play-{}", getpid());
         let base = Cgroup::create(&name)?;
-        let built = Built { base, home, cgroups: BTreeMap::new() };
+        let mut built = Built { base, home, cgroups: BTreeMap::new() };
         match built.fill(plan, &name) {
-            Ok(built) => Ok(built),
-            Err((built, error)) => {
+            Ok(()) => Ok(built),
+            Err(error) => {
                 // What went wrong first is what is told.
                 let _ = built.remove();
                 Err(error)
@@ -262,14 +292,7 @@ impl Built {
         }
     }
 
-    fn fill(mut self, plan: &Plan, name: &str) -> std::result::Result<Built, (Built, Error)> {
-        match self.try_fill(plan, name) {
-            Ok(()) => Ok(self),
-            Err(error) => Err((self, error)),
-        }
-    }
-
-    fn try_fill(&mut self, plan: &Plan, name: &str) -> Result<()> {
+    fn fill(&mut self, plan: &Plan, name: &str) -> Result<()> {
         let lanes = plan.file.lanes.iter().map(|lane| lane.cgroup.as_str());
         let changes = plan.file.events().iter().flat_map(|(_, changes)| changes);
         let told = plan.file.cgroups().iter().chain(changes).filter_map(cgroup_of);
@@ -278,8 +301,9 @@ impl Built {
         // Those above them too; parents come first in this order.
         let mut paths = BTreeSet::new();
         for path in &used {
-            let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
-            paths.extend(ends.map(|end| path[..end].to_owned()));
+            let above = Path::new(path).ancestors().skip(1).filter_map(Path::to_str);
+            paths.extend(above.filter(|above| !above.is_empty()).map(str::to_owned));
+            paths.insert(path.clone());
         }
         for path in paths {
             let folder = if path.is_empty() { ROOT } else { &path };

@@ -4,6 +4,7 @@ mod bed;
 mod calibrate;
 mod compare;
 mod contender;
+mod in_force;
 mod pictures;
 mod plan;
 mod play;

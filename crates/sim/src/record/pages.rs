@@ -103,7 +103,7 @@ fn layout(name: &str, text: &str) -> Result<Layout> {
     })
 }
 
-/// A line such as `field:char comm[16];	offset:8;	size:16;	signed:0;`.
+/// A line such as `field:char comm[16];  offset:8;  size:16;  signed:0;`, with tabs between.
 fn field_of(name: &str, text: &str, wanted: &str) -> Result<Field> {
     let found = text.lines().find_map(|line| {
         let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);

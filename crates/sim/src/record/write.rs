@@ -4,15 +4,15 @@ use super::chains::Chains;
 use super::fit::{span, span_of_mean};
 use super::groups::{Group, Life};
 use super::{CgroupFacts, Recording};
+use crate::machine::{HZ, HZ_RANGE};
 use metasched_base::brief_time;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// Who wakes others this often between two sleeps runs in parts.
 const PARTS: u64 = 4;
 /// A loop that is longer says nothing any more.
 const LOOP_MAX: u64 = 10_000;
-/// What ticks the model has unless it is told.
-const HZ: u32 = 250;
 /// The nice value that comes nearest to a real-time priority.
 const NEAREST_TO_REAL_TIME: i64 = -20;
 
@@ -34,22 +34,20 @@ pub(super) fn machine(recording: &Recording) -> String {
     if machine.smt {
         text += "smt = true\n";
     }
-    if let Some(hz) = machine.hz.filter(|hz| *hz != HZ) {
-        text += &format!("# Its tick is {hz} Hz; that of the model is {HZ} Hz.\n");
+    match machine.hz {
+        None | Some(HZ) => {}
+        Some(hz) if HZ_RANGE.contains(&hz) => text += &format!("hz = {hz}\n"),
+        Some(hz) => text += &format!("# Its tick is {hz} Hz; that of the model is {HZ} Hz.\n"),
     }
     text
 }
 
 /// What the cgroups of these groups, and those above them, are given.
 pub(super) fn cgroups(recording: &Recording, groups: &[Group]) -> String {
-    let mut paths = BTreeSet::new();
-    for group in groups {
-        let mut path = group.kin.cgroup.as_str();
-        while !path.is_empty() {
-            paths.insert(path);
-            path = path.rsplit_once('/').map_or("", |(above, _)| above);
-        }
-    }
+    let paths: BTreeSet<&str> = groups
+        .iter()
+        .flat_map(|group| Path::new(&group.kin.cgroup).ancestors().filter_map(Path::to_str))
+        .collect();
     let told = paths.into_iter().filter_map(|path| {
         let keys = keys(recording.cgroups.get(path)?);
         (!keys.is_empty()).then(|| format!("{} = {{ {} }}\n", quoted(path), keys.join(", ")))
@@ -283,6 +281,7 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::MachineFacts;
 
     fn steps(extra: &[(&str, u64)]) -> String {
         let extra = extra.iter().map(|(step, times)| ((*step).to_owned(), *times)).collect();
@@ -307,5 +306,20 @@ mod tests {
     #[test]
     fn sets_of_cpus_are_ranges() {
         assert_eq!(ranges(&[0, 1, 2, 8, 10, 11].into()), "0-2,8,10-11");
+    }
+
+    #[test]
+    fn the_machine_has_the_ticks_of_the_kernel_where_the_model_can() {
+        let with = |hz| {
+            let facts = MachineFacts { cpus: 8, llcs: 2, nodes: 1, smt: true, hz };
+            machine(&Recording { machine: Some(facts), ..Recording::default() })
+        };
+        let usual = "\n[machine]\ncpus = 8\nllcs = 2\nsmt = true\n";
+        assert_eq!((with(None).as_str(), with(Some(250)).as_str()), (usual, usual));
+        assert_eq!(with(Some(1000)), format!("{usual}hz = 1000\n"));
+        assert_eq!(
+            with(Some(24)),
+            format!("{usual}# Its tick is 24 Hz; that of the model is 250 Hz.\n")
+        );
     }
 }

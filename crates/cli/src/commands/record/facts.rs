@@ -44,7 +44,7 @@ pub fn machine(root: &Path, machine: &Machine) -> Result<(MachineFacts, Vec<Stri
     }
     let (llcs, nodes, smt) = shapes[at];
     let config = config(root, &machine.kernel_release)?;
-    let hz = config.as_ref().and_then(|config| config.value("CONFIG_HZ")?.parse().ok());
+    let hz = config.and_then(|config| config.hz());
     Ok((MachineFacts { cpus, llcs, nodes, smt, hz }, said))
 }
 
@@ -89,12 +89,10 @@ pub fn cgroups<'a>(
     root: &Path,
     paths: impl Iterator<Item = &'a str>,
 ) -> BTreeMap<String, CgroupFacts> {
-    let mut all: BTreeSet<&str> = BTreeSet::new();
-    for mut path in paths {
-        while !path.is_empty() && all.insert(path) {
-            path = path.rsplit_once('/').map_or("", |(above, _)| above);
-        }
-    }
+    let all: BTreeSet<&str> = paths
+        .flat_map(|path| Path::new(path).ancestors().filter_map(Path::to_str))
+        .filter(|path| !path.is_empty())
+        .collect();
     let facts = |path: &str| {
         let cgroup = Cgroup::find(root, &format!("/{path}")).ok()?;
         let limits = cgroup.limits();

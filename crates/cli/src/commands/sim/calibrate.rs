@@ -1,11 +1,10 @@
 //! `metasched sim calibrate`: what the model has to know of this machine.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use metasched_base::{Kind, Result, ResultExt};
-use metasched_control::{CandidateEnv, Switcher, SwitcherOptions, candidates, resolve};
 
-use super::play::scheduler_in_force;
+use super::in_force::InForce;
 use crate::context::Context;
 
 /// Measures what the simulator has to know of this machine: its CPUs and what its kernel takes.
@@ -25,19 +24,9 @@ pub struct Args {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
-    let mut switcher = None;
-    if let Some(policy) = &args.policy {
-        let candidate = resolve(&candidates(&CandidateEnv::system())?, policy)?;
-        let mut own = Switcher::new(SwitcherOptions::new("metasched sim calibrate"))?;
-        own.switch_to(&candidate)?;
-        switcher = Some(own);
-    }
-    let scheduler = args.policy.clone().unwrap_or(scheduler_in_force(Path::new("/"))?);
-    let calibration = metasched_play::calibrate(&scheduler, &context.interrupt)?;
-    if let Some(mut switcher) = switcher {
-        switcher.check_alive()?;
-        switcher.restore()?;
-    }
+    let in_force = InForce::put(args.policy.as_deref(), "metasched sim calibrate")?;
+    let calibration = metasched_play::calibrate(&in_force.name, &context.interrupt)?;
+    in_force.give_back()?;
     let text = calibration.to_toml();
     if let Some(path) = &args.out {
         std::fs::write(path, &text)

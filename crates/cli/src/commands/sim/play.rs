@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
-use metasched_control::{CandidateEnv, EEVDF, Switcher, SwitcherOptions, candidates, resolve};
 use metasched_host::machine::{Machine, machine};
-use metasched_host::sched_ext::{SchedExt, State};
 use metasched_play::{Plan, Played, PlayedGroup, Stage};
-use metasched_sim::file::ScenarioFile;
+use metasched_sim::file::{LaneSpec, ScenarioFile};
 use metasched_stats::WaitHistogram;
 use serde::Serialize;
 
 use super::bed::ns;
 use super::compare::{Work, name, per_second, rounded, version};
+use super::in_force::InForce;
 use super::report::{Entry, GroupEntry, Spread};
 use super::show;
 use crate::commands::run::DEFAULT_POLICY;
@@ -89,28 +88,11 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let plan = Plan::of(&file, args.only.as_deref(), machine.cpus as usize)?;
     let stage = Stage::build(&plan)?;
     let wanted = args.policy.as_deref().or(args.lanes.then_some(args.default.as_str()));
-    let mut switcher = None;
-    if let Some(wanted) = wanted {
-        let candidate = resolve(&candidates(&CandidateEnv::system())?, wanted)?;
-        let mut own = Switcher::new(SwitcherOptions::new("metasched sim play"))?;
-        own.switch_to(&candidate)?;
-        if let (true, Some(program)) = (args.lanes, own.program()) {
-            stage.give_lanes(&file.lanes, program)?;
-        }
-        switcher = Some(own);
-    }
-    let scheduler = match wanted {
-        Some(wanted) => wanted.to_owned(),
-        None => scheduler_in_force(root)?,
-    };
     let seed = args.seed.or(file.seed).unwrap_or(1);
-    let played = stage.play(seed, &context.interrupt);
-    if let Some(mut switcher) = switcher {
-        switcher.check_alive()?;
-        switcher.restore()?;
-    }
-    stage.strike()?;
-    let played = played?;
+    let played = under(wanted, args.lanes.then_some(&file.lanes), &stage, seed, context);
+    let struck = stage.strike();
+    let (played, scheduler) = played?;
+    struck?;
     let report = Report {
         version: version(),
         scenario: file.name.clone(),
@@ -127,11 +109,23 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     Ok(0)
 }
 
-/// The scheduler that is in force, as the kernel names it.
-pub fn scheduler_in_force(root: &Path) -> Result<String> {
-    let status = SchedExt::at(root).status()?;
-    let ours = if status.state == State::Enabled { status.ops } else { None };
-    Ok(ours.unwrap_or_else(|| EEVDF.to_owned()))
+/// Plays it under a scheduler, and with lanes; gives what it came to, and the scheduler's name.
+fn under(
+    wanted: Option<&str>,
+    lanes: Option<&Vec<LaneSpec>>,
+    stage: &Stage,
+    seed: u64,
+    context: &Context,
+) -> Result<(Played, String)> {
+    let mut in_force = InForce::put(wanted, "metasched sim play")?;
+    if let (Some(lanes), Some(program)) = (lanes, in_force.program()) {
+        stage.give_lanes(lanes, program)?;
+    }
+    let name = in_force.name.clone();
+    let played = stage.play(seed, &context.interrupt);
+    // A scheduler that was thrown out meanwhile explains what else went wrong.
+    in_force.give_back()?;
+    Ok((played?, name))
 }
 
 fn text(report: &Report) -> String {
@@ -160,7 +154,7 @@ fn entry(scheduler: String, played: &Played, machine: &Machine) -> Entry {
         .iter()
         .map(|(path, group)| group_entry(name(path), group, played.window_ns, used))
         .collect();
-    let all = all(&played.groups);
+    let all = PlayedGroup::all(played.groups.values());
     groups.push(group_entry("all", &all, played.window_ns, used));
     let capacity = (played.window_ns * u64::from(machine.cpus)).max(1);
     Entry {
@@ -170,30 +164,6 @@ fn entry(scheduler: String, played: &Played, machine: &Machine) -> Entry {
         idle_beside_work: None,
         events: None,
     }
-}
-
-/// All cgroups as one.
-fn all(groups: &BTreeMap<String, PlayedGroup>) -> PlayedGroup {
-    let mut all = PlayedGroup {
-        waits: Some(WaitHistogram::default()),
-        migrations: Some(0),
-        ..PlayedGroup::default()
-    };
-    for group in groups.values() {
-        all.tasks += group.tasks;
-        all.cpu_ns += group.cpu_ns;
-        all.waited_ns += group.waited_ns;
-        all.voluntary += group.voluntary;
-        all.involuntary += group.involuntary;
-        all.migrations = all.migrations.zip(group.migrations).map(|(a, b)| a + b);
-        all.waits = all.waits.zip(group.waits.as_ref()).map(|(mut all, waits)| {
-            all.merge(waits);
-            all
-        });
-        all.responses.merge(&group.responses);
-        all.done += group.done;
-    }
-    all
 }
 
 fn group_entry(name: &str, group: &PlayedGroup, window_ns: u64, used_ns: u64) -> GroupEntry {
