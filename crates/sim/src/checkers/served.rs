@@ -34,7 +34,7 @@ pub struct LanesServed {
     /// Lanes with queued work, by generation: since when they were not served, and how many
     /// generations had been given out by then.
     unserved: ByLane<(u64, u64)>,
-    /// The lane, by generation, in whose queue a task stood last; 0: none.
+    /// The lane, by generation, that a task came to its CPU for, or is queued in; 0: none.
     came_through: Dense<u64>,
     /// How many tasks of each lane run: a policy may let one go on without queueing it.
     running: ByLane<usize>,
@@ -98,7 +98,7 @@ impl Checker for LanesServed {
     }
 
     fn wants(&self) -> Kinds {
-        Picture::OF_LANES.and(Kinds::START).and(Kinds::STOP)
+        Picture::OF_LANES.and(Picture::OF_CGROUPS).and(Kinds::START).and(Kinds::STOP)
     }
 
     fn look_at(&self) -> u64 {
@@ -130,13 +130,20 @@ impl Checker for LanesServed {
                 }
             }
             (What::Start, Some(task)) => {
-                let lane = self.came_through.get(task.0);
+                let queued_in = self.came_through.get(task.0);
+                // Who goes straight to an idle CPU has been in no queue.
+                let due = || match self.picture.lane_due(task) {
+                    Some(lane) if !self.picture.is_kthread(task) => lane.generation,
+                    _ => 0,
+                };
+                let lane = if queued_in != 0 { queued_in } else { due() };
+                *self.came_through.at(task.0) = lane;
                 if lane != 0 {
                     *self.running.or_insert(lane, 0) += 1;
                 }
             }
             (What::Stop { .. }, Some(task)) => {
-                let lane = self.came_through.get(task.0);
+                let lane = std::mem::take(self.came_through.at(task.0));
                 if let Some(tasks) = self.running.get_mut(lane) {
                     *tasks -= 1;
                 }
@@ -290,6 +297,21 @@ mod tests {
         checker.finish(2 * BOUND).unwrap();
         let stop = What::Stop { runnable: false };
         feed(&mut checker, [(2 * BOUND, 0, 3, stop)]).unwrap();
+        checker.finish(3 * BOUND).unwrap();
+        checker.finish(3 * BOUND + 1).unwrap_err();
+    }
+
+    #[test]
+    fn a_lane_is_served_while_a_task_of_it_runs_that_went_straight_to_an_idle_cpu() {
+        let mut checker = LanesServed::new(TICK_NS);
+        let straight = [
+            two_lanes(),
+            (0, 0, 3, What::Start),
+            (0, 0, 4, What::Insert(DsqRef::User(1 << 16))),
+        ];
+        feed(&mut checker, straight).unwrap();
+        checker.finish(2 * BOUND).unwrap();
+        feed(&mut checker, [(2 * BOUND, 0, 3, What::Stop { runnable: false })]).unwrap();
         checker.finish(3 * BOUND).unwrap();
         checker.finish(3 * BOUND + 1).unwrap_err();
     }
