@@ -259,58 +259,8 @@ static __always_inline bool serve_kthreads(struct cpu_ctx *here)
 	return here->kthread_chosen;
 }
 
-/* Tasks at the head of a queue for which an idle CPU is looked for. */
-#define HAND_ON_LOOKS 8
-
-/* Has an idle CPU choose that may run one of the first tasks of a queue; whether there was one. */
-static __noinline bool tell_idle_cpu(u64 dsq)
-{
-	struct task_struct *p;
-	u32 looks = 0;
-	s32 cpu;
-
-	bpf_for_each(scx_dsq, p, dsq, 0) {
-		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-		if (cpu >= 0) {
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-			return true;
-		}
-		if (++looks >= HAND_ON_LOOKS)
-			break;
-	}
-	return false;
-}
-
-/*
- * A CPU that was idle has taken a task, which need not be the one that it was told of: then
- * the CPU that was told of that task may find only tasks that it may not run. So each tells
- * the next of what is left.
- */
-static __noinline void hand_on(u32 root)
-{
-	u64 left = candidate_lanes(root);
-	struct meta_lane *l;
-	u32 i, queue;
-
-	if (root & ROOT_LANES && tell_idle_cpu(KTHREADS_DSQ))
-		return;
-	bpf_for(i, 0, LANES_MAX) {
-		if (!left)
-			break;
-		l = lane_at(lowest_slot(left));
-		left &= left - 1;
-		bpf_for(queue, 0, l->queues) {
-			if (tell_idle_cpu(lane_dsq(&l->lane, queue)))
-				return;
-		}
-	}
-}
-
-/*
- * Several lanes are served: tries them in their order until one gives a task. Whether one
- * did.
- */
-static __noinline bool dispatch_shared(s32 cpu, struct task_struct *prev, u32 root)
+/* Several lanes are served: tries them in their order until one gives a task. */
+static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 root)
 {
 	struct cpu_ctx *here = cpu_ctx_here();
 	bool goes_on = prev && (prev->scx.flags & SCX_TASK_QUEUED);
@@ -325,7 +275,7 @@ static __noinline bool dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 		after_kthread = here->kthread_chosen && goes_on;
 		here->kthread_chosen = 0;
 		if (!after_kthread && serve_kthreads(here))
-			return true;
+			return;
 	}
 	if (here && prev && goes_on) {
 		l = lane_running(here, prev);
@@ -344,7 +294,7 @@ static __noinline bool dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 		here->turn = best;
 		/* Out of its turn, so that it tells nothing about how far level 1 has come. */
 		if (best != prev_slot && lane_serve(lane_at(best), cpu, prev, here))
-			return true;
+			return;
 	}
 	late = READ_ONCE(busy.lingering) & ~READ_ONCE(busy.lanes) & ~READ_ONCE(draining);
 	bpf_for(i, 0, LANES_MAX) {
@@ -363,13 +313,13 @@ static __noinline bool dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 				level1.drain_vtime = vtime;
 			if (in_turn)
 				level1_advance(vtime);
-			return true;
+			return;
 		}
 		if (prev && best == prev_slot) {
 			scx_bpf_task_set_slice(prev, SHARED_SLICE_NS);
 			if (in_turn)
 				level1_advance(vtime);
-			return false;
+			return;
 		}
 		/* It has nobody, or only tasks that may not run here: then those after it are early. */
 		if (lane_has_queued(l)) {
@@ -378,14 +328,13 @@ static __noinline bool dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 		}
 	}
 	if (here && after_kthread && serve_kthreads(here))
-		return true;
+		return;
 	/* Nobody else wants this CPU; if its lane is known, that one was replaced. */
 	if (prev && goes_on) {
 		if (here && (root & ROOT_LANES || READ_ONCE(resting)))
 			change_lane(NULL, here, prev, root);
 		scx_bpf_task_set_slice(prev, SHARED_SLICE_NS);
 	}
-	return false;
 }
 
 #endif

@@ -116,22 +116,22 @@ SEC("struct_ops/metasched_dispatch")
 void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
 {
 	u32 root = READ_ONCE(root_word);
-	bool was_idle = !prev, given;
+	bool given;
 
 	/* It may not go on, whoever is asked: the kernel has it enqueued, and it is parked. */
 	if (unlikely(root & ROOT_LIMITS) && prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
 	    task_exhausted(prev))
 		prev = NULL;
-	if (unlikely(root & ROOT_SHARED))
-		given = dispatch_shared(cpu, prev, root);
-	else if (unlikely(root & ROOT_TASKS))
+	if (unlikely(root & ROOT_SHARED)) {
+		dispatch_shared(cpu, prev, root);
+		return;
+	}
+	if (unlikely(root & ROOT_TASKS))
 		given = dispatch_alone(lane_at(root), cpu, prev);
 	else
 		given = policy_dispatch(&lane_at(root)->lane, cpu);
-	if (unlikely(was_idle) && given)
-		hand_on(root);
 	/* Nobody else wants this CPU: the task that ran here goes on. */
-	if (!(root & ROOT_SHARED) && !given && prev && (prev->scx.flags & SCX_TASK_QUEUED))
+	if (!given && prev && (prev->scx.flags & SCX_TASK_QUEUED))
 		scx_bpf_task_set_slice(prev, SCX_SLICE_DFL);
 }
 
