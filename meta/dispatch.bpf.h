@@ -297,6 +297,9 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 			return;
 	}
 	late = READ_ONCE(busy.lingering) & ~READ_ONCE(busy.lanes) & ~READ_ONCE(draining);
+	/* A lane that has nobody but who runs here is empty to the sweep, and has its turn. */
+	if (prev_slot != LANES_MAX)
+		late &= ~slot_bit(prev_slot);
 	bpf_for(i, 0, LANES_MAX) {
 		/* Those that the sweep found empty are most likely still so. */
 		best = first_lane(left & ~late ? left & ~late : left, root);
