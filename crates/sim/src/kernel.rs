@@ -2,6 +2,7 @@
 //! class does with them is in `waking.rs`, `enqueue.rs` and `schedule.rs`, what
 //! policies may call in `kfuncs/`.
 
+mod calendar;
 mod calls;
 mod cgroup_files;
 mod events;
@@ -30,9 +31,10 @@ use crate::random::Random;
 use crate::task::{Raw, Task, TaskFigures, TaskId};
 use crate::trace::{Observed, What};
 use crate::world::World;
+use calendar::Calendar;
 use events::Scheduled;
 use metasched_base::Result;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -120,7 +122,7 @@ pub struct Kernel {
     pub(crate) reenqueued: Vec<u64>,
     pub(crate) maps: Maps,
     pub(crate) dsq_iters: Vec<DsqIter>,
-    events: BinaryHeap<Scheduled>,
+    events: Calendar<Scheduled>,
     /// How many events were, counted round and round.
     scheduled: u32,
     pub(crate) handled: u64,
@@ -177,7 +179,7 @@ impl Kernel {
             reenqueued: Vec::new(),
             maps: Maps::default(),
             dsq_iters: Vec::new(),
-            events: BinaryHeap::new(),
+            events: Calendar::new(),
             scheduled: 0,
             handled: 0,
             audience: Audience::new(whole_trace),

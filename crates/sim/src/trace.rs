@@ -21,6 +21,9 @@ pub struct Observed {
     pub what: What,
 }
 
+// Every event is written and read several times: each is a line of the cache.
+const _: () = assert!(size_of::<Observed>() <= 64);
+
 /// Kinds of things that happen.
 #[derive(Clone, Debug)]
 pub enum What {
@@ -100,7 +103,7 @@ pub enum What {
         /// The cgroup's id.
         cgroup: u64,
         /// The quota of each period; none means "max".
-        quota: Option<Quota>,
+        quota: Option<Box<Quota>>,
     },
     /// Level 1's lanes, as user space reads them, after something about them changed.
     Lanes(Rc<[LaneSeen]>),

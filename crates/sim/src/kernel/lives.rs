@@ -75,7 +75,7 @@ impl Kernel {
         // Who spins is let go by somebody else.
         if remaining < FOR_EVER_NS / 2 {
             let end = self.now + self.cpus[cpu].costs.due_ns + remaining;
-            self.schedule_at(end, Event::RunEnd { cpu, epoch });
+            self.schedule_at(end, Event::RunEnd { cpu: cpu as u32, epoch });
         }
     }
 }
