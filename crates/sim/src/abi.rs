@@ -232,8 +232,6 @@ pub struct TaskStruct {
     pub migration_disabled: u16,
     /// Points to `cpus_mask`.
     pub cpus_ptr: *mut CpuMask,
-    /// The CPUs that the task may use.
-    pub cpus_mask: CpuMask,
     /// Run time.
     pub se: SchedEntity,
     /// What sched_ext keeps.
@@ -250,6 +248,8 @@ pub struct TaskStruct {
     pub cgroups: *mut CssSet,
     /// Name, ended by a zero.
     pub comm: [u8; 16],
+    /// The CPUs that the task may use.
+    pub cpus_mask: CpuMask,
 }
 
 /// `struct scx_init_task_args`.

@@ -88,6 +88,8 @@ pub struct Kernel {
     pub(crate) now: u64,
     pub(crate) random: Random,
     pub(crate) machine: Machine,
+    /// All CPUs that it has.
+    anywhere: Rc<CpuMask>,
     /// The CPUs that are switched on.
     pub(crate) online: CpuMask,
     /// Those of them that take tasks: one that goes off line gives up its tasks first.
@@ -151,6 +153,7 @@ impl Kernel {
             now: 0,
             random: Random::new(seed),
             machine: machine.clone(),
+            anywhere: Rc::new(all),
             online: all,
             active: all,
             searched: Searched::of(machine, &all),

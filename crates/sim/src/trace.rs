@@ -185,9 +185,8 @@ impl Trace {
 
     /// Records one event.
     pub fn record(&mut self, event: Observed) {
-        if let Some(text) = &mut self.text {
-            use fmt::Write;
-            writeln!(text, "{event}").expect("a String takes everything");
+        if self.text.is_some() {
+            self.write(&event);
         }
         // Calls come with each of the others and say little beside them.
         if matches!(event.what, What::Call { .. }) {
@@ -198,7 +197,14 @@ impl Trace {
             return;
         }
         self.recent[self.next] = event;
-        self.next = (self.next + 1) % RECENT;
+        self.next = if self.next + 1 == RECENT { 0 } else { self.next + 1 };
+    }
+
+    #[cold]
+    fn write(&mut self, event: &Observed) {
+        use fmt::Write;
+        let text = self.text.get_or_insert_default();
+        writeln!(text, "{event}").expect("a String takes everything");
     }
 
     /// The last events, oldest first.
