@@ -5,6 +5,7 @@ use crate::{Curve, Figures};
 use comfy_table::Table;
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_benches::table;
+use metasched_report::{Curve as Picture, CurveLine, curve as curve_picture};
 use std::path::Path;
 
 /// Between these two lines of a page stands what the bench wrote.
@@ -123,7 +124,26 @@ pub fn markdown(figures: &Figures) -> String {
     text
 }
 
-/// Writes the figures into a page, between two lines that it has.
+/// The curve as a picture: what an event takes, over the size of the machine.
+fn picture(figures: &Figures) -> String {
+    let mut lines: Vec<CurveLine> = Vec::new();
+    for Curve { subject, cpus, speed } in &figures.curve {
+        let at = lines.iter().position(|line| line.label == *subject).unwrap_or_else(|| {
+            lines.push(CurveLine { label: subject.clone(), points: Vec::new() });
+            lines.len() - 1
+        });
+        lines[at].points.push((*cpus as f64, speed.ns_per_event));
+    }
+    curve_picture(&Picture {
+        title: "What an event of the simulator takes".to_owned(),
+        about: format!("the contended load; {}", figures.host),
+        axes: ("CPUs of the machine that is simulated".to_owned(), "CPU time, ns".to_owned()),
+        lines,
+    })
+}
+
+/// Writes the figures into a page, between two lines that it has, and the curve beside it, with
+/// the page's name and the ending `svg`.
 ///
 /// # Errors
 /// When the page cannot be read or written, or lacks those lines.
@@ -134,7 +154,10 @@ pub fn write(path: &Path, figures: &Figures) -> Result<()> {
         Error::new(Kind::BadInput, attempt(), "it does not say where")
             .remedy(format!("give it the lines '{BEGIN}' and '{END}'"))
     })?;
-    std::fs::write(path, page).attempt(Kind::Failed, attempt)
+    std::fs::write(path, page).attempt(Kind::Failed, attempt)?;
+    let beside = path.with_extension("svg");
+    std::fs::write(&beside, picture(figures))
+        .attempt(Kind::Failed, || format!("draw the curve in {}", beside.display()))
 }
 
 fn fill(page: &str, figures: &str) -> Option<String> {

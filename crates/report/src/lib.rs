@@ -16,6 +16,6 @@ pub use analysis::{
     Analysis, Baseline, CandidateFigures, Composition, FormFigures, Mode, Over, Ratio,
     StrategyFigures, analyse, composition,
 };
-pub use page::{Bar, Bench, Figure, Gantt, Lane, gantt, page};
+pub use page::{Bar, Bench, Curve, CurveLine, Figure, Gantt, Lane, curve, gantt, page};
 pub use plan::{AppPlan, Confidence, Estimate, ExpectedRatio, Plan, PlanOptions, TableRow, plan};
 pub use turns::{Cycle, PartTurn, cycle, side_by_side};

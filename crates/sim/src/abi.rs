@@ -74,18 +74,6 @@ impl CpuMask {
         left
     }
 
-    /// The CPUs that are in either set.
-    pub fn or(&self, other: &CpuMask) -> CpuMask {
-        let mut either = *self;
-        either.bits.iter_mut().zip(other.bits).for_each(|(a, b)| *a |= b);
-        either
-    }
-
-    /// Whether all CPUs of this set are in the other.
-    pub fn is_within(&self, other: &CpuMask) -> bool {
-        self.but(other).is_empty()
-    }
-
     /// The lowest CPU of the set that is not below `from`; where there is none, the lowest.
     pub fn next_from(&self, from: usize) -> Option<usize> {
         let above = (from / 64..MAX_CPUS / 64).find_map(|word| {
@@ -232,8 +220,6 @@ pub struct TaskStruct {
     pub migration_disabled: u16,
     /// Points to `cpus_mask`.
     pub cpus_ptr: *mut CpuMask,
-    /// The CPUs that the task may use.
-    pub cpus_mask: CpuMask,
     /// Run time.
     pub se: SchedEntity,
     /// What sched_ext keeps.
@@ -250,6 +236,8 @@ pub struct TaskStruct {
     pub cgroups: *mut CssSet,
     /// Name, ended by a zero.
     pub comm: [u8; 16],
+    /// The CPUs that the task may use.
+    pub cpus_mask: CpuMask,
 }
 
 /// `struct scx_init_task_args`.
@@ -452,15 +440,12 @@ mod tests {
     }
 
     #[test]
-    fn masks_are_taken_apart_and_put_together() {
+    fn masks_are_ranges_and_are_taken_apart() {
         for (from, to) in [(0, 0), (0, 64), (1, 64), (63, 65), (64, 128), (60, 512), (0, 1024)] {
             assert_eq!(CpuMask::range(from, to), (from..to).collect(), "{from} to {to}");
         }
         let (low, high) = (CpuMask::range(0, 100), CpuMask::range(60, 512));
         assert_eq!(low.but(&high), CpuMask::first(60));
-        assert_eq!(low.or(&high), CpuMask::first(512));
-        assert!(CpuMask::range(60, 100).is_within(&low));
-        assert!(!high.is_within(&low));
     }
 
     #[test]

@@ -88,6 +88,10 @@ impl Kernel {
 
     /// Carries out what had to wait: queues that are enqueued anew, and inserts.
     pub(crate) fn run_deferred(&mut self) {
+        // Most events leave nothing.
+        if self.reenqueued.is_empty() && self.deferred.is_empty() {
+            return;
+        }
         for dsq_id in std::mem::take(&mut self.reenqueued) {
             let Some(dsq) = self.user.get(dsq_id) else { continue };
             for id in dsq.tasks().collect::<Vec<_>>() {
@@ -150,11 +154,15 @@ impl Kernel {
         }
         let vtime = self.tasks[id.0].c().scx.dsq_vtime;
         let queue = self.dsq_mut(dsq);
-        match order {
-            Order::Vtime => queue.insert(id, vtime),
+        let key = match order {
+            Order::Vtime => {
+                queue.insert(id, vtime);
+                vtime
+            }
             Order::Fifo => queue.push(id, flags & (scx::ENQ_HEAD | scx::ENQ_PREEMPT) != 0),
-        }
+        };
         self.tasks[id.0].dsq = Some(dsq);
+        self.tasks[id.0].dsq_key = key;
         self.tasks[id.0].inserts += 1;
         self.tasks[id.0].direct = None;
         self.observe(cpu, Some(id), What::Insert(dsq));
@@ -220,7 +228,10 @@ impl Kernel {
             let found = match dsq {
                 DsqRef::Fair(cpu) => self.fair_dequeue(id, cpu),
                 DsqRef::Throttled => self.fair_unpark(id),
-                dsq => self.dsq_mut(dsq).remove(id),
+                dsq => {
+                    let key = self.tasks[id.0].dsq_key;
+                    self.dsq_mut(dsq).remove(id, key)
+                }
             };
             assert!(found, "engine: task {} is not in {dsq:?}", id.0);
             let cpu = self.tasks[id.0].cpu;

@@ -43,10 +43,6 @@ impl Searched {
 }
 
 impl Kernel {
-    fn core(&self, cpu: usize) -> CpuMask {
-        self.machine.core(cpu).and(&self.online)
-    }
-
     /// Writes down that a CPU has become idle, or busy.
     pub(crate) fn mark_idle(&mut self, cpu: usize, idle: bool) {
         if idle {
@@ -57,19 +53,21 @@ impl Kernel {
         if !self.searched.smt {
             return;
         }
-        let core = self.core(cpu);
+        let online = &self.online;
+        let core = self.machine.core_of(cpu).filter(|cpu| online.has(*cpu));
         if !idle {
-            self.idle.cores = self.idle.cores.but(&core);
-        } else if core.is_within(&self.idle.cpus) {
-            self.idle.cores = self.idle.cores.or(&core);
+            core.for_each(|cpu| self.idle.cores.clear(cpu));
+        } else if core.clone().all(|cpu| self.idle.cpus.has(cpu)) {
+            core.for_each(|cpu| self.idle.cores.set(cpu));
         }
     }
 
     /// Claims a CPU if it is idle. Its core is not wholly idle either way.
     pub(crate) fn test_and_clear_idle(&mut self, cpu: usize) -> bool {
         if self.searched.smt {
-            let core = self.core(cpu);
-            self.idle.cores = self.idle.cores.but(&core);
+            let online = &self.online;
+            let core = self.machine.core_of(cpu).filter(|cpu| online.has(*cpu));
+            core.for_each(|cpu| self.idle.cores.clear(cpu));
             // One that is off line is no part of its core any more.
             self.idle.cores.clear(cpu);
         }
@@ -142,9 +140,9 @@ impl Kernel {
             return Some(previous);
         }
         if self.searched.smt {
-            let siblings = self.core(previous).and(&allowed).but(&CpuMask::one(previous));
-            for cpu in siblings.iter() {
-                if self.test_and_clear_idle(cpu) {
+            for cpu in self.machine.core_of(previous) {
+                let usable = cpu != previous && self.online.has(cpu) && allowed.has(cpu);
+                if usable && self.test_and_clear_idle(cpu) {
                     return Some(cpu);
                 }
             }

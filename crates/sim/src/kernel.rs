@@ -2,6 +2,7 @@
 //! class does with them is in `waking.rs`, `enqueue.rs` and `schedule.rs`, what
 //! policies may call in `kfuncs/`.
 
+mod calendar;
 mod calls;
 mod cgroup_files;
 mod events;
@@ -30,9 +31,10 @@ use crate::random::Random;
 use crate::task::{Raw, Task, TaskFigures, TaskId};
 use crate::trace::{Observed, What};
 use crate::world::World;
+use calendar::Calendar;
 use events::Scheduled;
 use metasched_base::Result;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -86,6 +88,8 @@ pub struct Kernel {
     pub(crate) now: u64,
     pub(crate) random: Random,
     pub(crate) machine: Machine,
+    /// All CPUs that it has.
+    anywhere: Rc<CpuMask>,
     /// The CPUs that are switched on.
     pub(crate) online: CpuMask,
     /// Those of them that take tasks: one that goes off line gives up its tasks first.
@@ -120,7 +124,7 @@ pub struct Kernel {
     pub(crate) reenqueued: Vec<u64>,
     pub(crate) maps: Maps,
     pub(crate) dsq_iters: Vec<DsqIter>,
-    events: BinaryHeap<Scheduled>,
+    events: Calendar<Scheduled>,
     /// How many events were, counted round and round.
     scheduled: u32,
     pub(crate) handled: u64,
@@ -149,6 +153,7 @@ impl Kernel {
             now: 0,
             random: Random::new(seed),
             machine: machine.clone(),
+            anywhere: Rc::new(all),
             online: all,
             active: all,
             searched: Searched::of(machine, &all),
@@ -177,7 +182,7 @@ impl Kernel {
             reenqueued: Vec::new(),
             maps: Maps::default(),
             dsq_iters: Vec::new(),
-            events: BinaryHeap::new(),
+            events: Calendar::new(),
             scheduled: 0,
             handled: 0,
             audience: Audience::new(whole_trace),

@@ -230,7 +230,7 @@ impl Kernel {
             let (id, above) = unsafe { (*cgroup).id_and_above() };
             events.push(of_machine(What::Cgroup { id, above }));
             if let Some(quota) = self.quota_of(id) {
-                events.push(of_machine(What::Limit { cgroup: id, quota: Some(quota) }));
+                events.push(of_machine(What::Limit { cgroup: id, quota: Some(Box::new(quota)) }));
             }
         }
         events.extend(self.user.ids().into_iter().map(|id| of_machine(What::MakeQueue(id))));

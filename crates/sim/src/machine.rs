@@ -207,7 +207,15 @@ impl Machine {
 
     /// The CPUs of its core.
     pub fn core(&self, cpu: usize) -> CpuMask {
-        self.group(cpu, if self.smt { 2 } else { 1 })
+        let core = self.core_of(cpu);
+        CpuMask::range(core.start, core.end)
+    }
+
+    /// The same, by their numbers.
+    pub fn core_of(&self, cpu: usize) -> std::ops::Range<usize> {
+        let size = if self.smt { 2 } else { 1 };
+        let first = cpu / size * size;
+        first..first + size
     }
 
     /// The CPUs under its last-level cache.

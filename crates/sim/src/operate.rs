@@ -292,7 +292,7 @@ impl Kernel {
             let Some(name) = request.client else { continue };
             let queue = self.world.queues.get_mut(&name).expect("it came from there");
             for at in queue.answer(now, &mut self.random) {
-                self.schedule_at(at, Event::Request(name.clone()));
+                self.schedule_at(at, Event::Request(Box::new(name.clone())));
             }
         }
         Ok(Call::Free)
@@ -304,7 +304,7 @@ impl Kernel {
         for name in names {
             let queue = self.world.queues.get_mut(&name).expect("its own key");
             for at in queue.first(&mut self.random) {
-                self.schedule_at(at, Event::Request(name.clone()));
+                self.schedule_at(at, Event::Request(Box::new(name.clone())));
             }
         }
     }
@@ -314,7 +314,7 @@ impl Kernel {
         let queue = self.world.queues.get_mut(name).expect("scheduled by its own name");
         let (woken, next) = queue.arrive(name, self.now, &mut self.random);
         for at in next {
-            self.schedule_at(at, Event::Request(name.clone()));
+            self.schedule_at(at, Event::Request(Box::new(name.clone())));
         }
         if let Some(id) = woken {
             let cpu = self.any_cpu();

@@ -246,7 +246,7 @@ impl Kernel {
         if flags & scx::KICK_WAIT != 0 && here != cpu && self.cpus[cpu].curr.is_some() {
             self.cost(here, delay);
         }
-        self.schedule_at(self.now + delay, Event::Kick { cpu, flags });
+        self.schedule_at(self.now + delay, Event::Kick { cpu: cpu as u32, flags });
     }
 
     pub(crate) fn kicked(&mut self, cpu: usize, flags: u64) {

@@ -265,6 +265,8 @@ pub struct Task {
     pub(crate) in_custody: bool,
     /// The queue in which it stands.
     pub(crate) dsq: Option<DsqRef>,
+    /// What it is found by there.
+    pub(crate) dsq_key: u64,
     /// How often it was put into one: tells an iterator whether it is still the same time.
     pub(crate) inserts: u64,
     /// How far it has come in the fair class; 0 until it is first queued there.
@@ -318,6 +320,7 @@ impl Task {
             hand_overs: 0,
             in_custody: false,
             dsq: None,
+            dsq_key: 0,
             inserts: 0,
             vruntime: 0,
             queued_weight: 0,

@@ -21,6 +21,9 @@ pub struct Observed {
     pub what: What,
 }
 
+// Every event is written and read several times: each is a line of the cache.
+const _: () = assert!(size_of::<Observed>() <= 64);
+
 /// Kinds of things that happen.
 #[derive(Clone, Debug)]
 pub enum What {
@@ -100,7 +103,7 @@ pub enum What {
         /// The cgroup's id.
         cgroup: u64,
         /// The quota of each period; none means "max".
-        quota: Option<Quota>,
+        quota: Option<Box<Quota>>,
     },
     /// Level 1's lanes, as user space reads them, after something about them changed.
     Lanes(Rc<[LaneSeen]>),
@@ -182,9 +185,8 @@ impl Trace {
 
     /// Records one event.
     pub fn record(&mut self, event: Observed) {
-        if let Some(text) = &mut self.text {
-            use fmt::Write;
-            writeln!(text, "{event}").expect("a String takes everything");
+        if self.text.is_some() {
+            self.write(&event);
         }
         // Calls come with each of the others and say little beside them.
         if matches!(event.what, What::Call { .. }) {
@@ -195,7 +197,14 @@ impl Trace {
             return;
         }
         self.recent[self.next] = event;
-        self.next = (self.next + 1) % RECENT;
+        self.next = if self.next + 1 == RECENT { 0 } else { self.next + 1 };
+    }
+
+    #[cold]
+    fn write(&mut self, event: &Observed) {
+        use fmt::Write;
+        let text = self.text.get_or_insert_default();
+        writeln!(text, "{event}").expect("a String takes everything");
     }
 
     /// The last events, oldest first.

@@ -1,6 +1,7 @@
 //! The page: one HTML file that needs nothing else.
 
 mod bench;
+mod curve;
 mod dots;
 mod gantt;
 mod html;
@@ -18,6 +19,7 @@ mod tests;
 mod waits;
 
 pub use bench::{Bench, Figure};
+pub use curve::{Curve, CurveLine, curve};
 pub use gantt::{Bar, Gantt, Lane, gantt};
 
 use crate::analysis::Analysis;

@@ -110,8 +110,8 @@ impl Checker for CallbacksInOrder {
             return self.called(event.task, callback, within);
         }
         let Some(task) = event.task else { return Ok(()) };
-        let place = self.places.get(task.0);
-        let next = match (&event.what, place) {
+        let place = self.places.at(task.0);
+        let next = match (&event.what, *place) {
             (What::Arrive { .. }, None) => Place::Asleep,
             (What::Wake, Some(Place::Asleep | Place::Stopped)) => Place::Waiting,
             (What::Enqueue | What::Insert(_) | What::Migrate, Some(Place::Waiting)) => {
@@ -133,7 +133,7 @@ impl Checker for CallbacksInOrder {
                 return Err(format!("task {} is {place:?}, and now: {what:?}", task.0));
             }
         };
-        *self.places.at(task.0) = Some(next);
+        *place = Some(next);
         Ok(())
     }
 }

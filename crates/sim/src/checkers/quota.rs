@@ -214,9 +214,9 @@ impl Checker for QuotaKept {
                 said = said.and(self.judge_all(event.at));
                 self.limits.remove(cgroup);
                 self.quotas.remove(cgroup);
-                if let Some(quota) = *quota {
-                    self.quotas.insert(*cgroup, quota);
-                    self.begin(*cgroup, quota, event.at, false);
+                if let Some(quota) = quota {
+                    self.quotas.insert(*cgroup, **quota);
+                    self.begin(*cgroup, **quota, event.at, false);
                 }
             }
             (What::Detached, _) => {
@@ -266,7 +266,7 @@ mod tests {
                 (0, 0, 0, What::Cgroup { id: 6, above: Some(5) }),
                 (0, 0, 1, arrive(&[0])),
                 (0, 0, 1, What::Member(6)),
-                (0, 0, 0, What::Limit { cgroup: 5, quota: Some(quota) }),
+                (0, 0, 0, What::Limit { cgroup: 5, quota: Some(Box::new(quota)) }),
             ],
         )?;
         for period in 0..periods {

@@ -55,7 +55,7 @@ impl Kernel {
             period_ns: period_us * 1_000,
             burst_ns: burst_us * 1_000,
         });
-        self.observe(0, None, What::Limit { cgroup: id, quota });
+        self.observe(0, None, What::Limit { cgroup: id, quota: quota.map(Box::new) });
         let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp };
         self.fair_set_cgroup_max(cgroup, quota);
         let callback = self.ops.cgroup_set_bandwidth;

@@ -1,5 +1,6 @@
 //! What will happen, and when: the queue of events, and the clock that follows them.
 
+use super::calendar::Dated;
 use super::{Act, Kernel};
 use crate::abi::scx;
 use crate::load::{Program, ProgramExit};
@@ -12,13 +13,14 @@ use std::sync::Arc;
 /// largest modelled machine has CPUs.
 const INSTANT_EVENTS: u64 = 100_000;
 
+/// Two of them with their keys are to fit into a line of the cache: what is seldom is in boxes.
 pub(crate) enum Event {
     Arrive(Arc<TaskSpec>),
     Wake(TaskId),
     Resched(usize),
-    RunEnd { cpu: usize, epoch: u64 },
+    RunEnd { cpu: u32, epoch: u64 },
     Tick(usize),
-    Kick { cpu: usize, flags: u64 },
+    Kick { cpu: u32, flags: u64 },
     Push(usize),
     Dying(usize),
     Watchdog { load: u64 },
@@ -26,9 +28,11 @@ pub(crate) enum Event {
     Enabled,
     Detach(Box<ProgramExit>),
     IoDone(Box<(Name, TaskId)>),
-    Request(Name),
-    Act(Act),
+    Request(Box<Name>),
+    Act(Box<Act>),
 }
+
+const _: () = assert!(size_of::<Scheduled>() == 32, "see Event");
 
 pub(super) struct Scheduled {
     /// Time, then chance, then the order of scheduling: events of one instant
@@ -37,7 +41,7 @@ pub(super) struct Scheduled {
     event: Event,
 }
 
-impl Scheduled {
+impl Dated for Scheduled {
     fn at(&self) -> u64 {
         (self.key >> 64) as u64
     }
@@ -76,7 +80,7 @@ impl Kernel {
 
     /// Does something at a given time.
     pub fn act_at(&mut self, at: u64, act: Act) {
-        self.schedule_at(at, Event::Act(act));
+        self.schedule_at(at, Event::Act(Box::new(act)));
     }
 
     /// Does something right after the `handled`-th event of the run, before anything else
@@ -107,12 +111,8 @@ impl Kernel {
     pub fn run_until(&mut self, end: u64) {
         let mut instant = 0;
         while self.fault.is_none() {
-            let Some(next) = self.events.peek() else { break };
-            let at = next.at();
-            if at > end {
-                break;
-            }
-            let event = self.events.pop().expect("just seen").event;
+            let Some(next) = self.events.pop_until(end) else { break };
+            let (at, event) = (next.at(), next.event);
             // However many tasks come at once, they are as many as they are.
             let counts = !matches!(event, Event::Arrive(_));
             instant = if at == self.now { instant + u64::from(counts) } else { 0 };
@@ -122,13 +122,19 @@ impl Kernel {
                 self.fail("livelock", "time does not advance any more");
             }
             self.handle(event);
-            for act in self.between.remove(&self.handled).unwrap_or_default() {
-                act(self);
-                self.run_deferred();
+            if !self.between.is_empty() {
+                self.act_between();
             }
         }
         if self.fault.is_none() {
             self.now = end;
+        }
+    }
+
+    fn act_between(&mut self) {
+        for act in self.between.remove(&self.handled).unwrap_or_default() {
+            act(self);
+            self.run_deferred();
         }
     }
 
@@ -153,12 +159,13 @@ impl Kernel {
             Event::Detach(exit) => self.detach(*exit),
             Event::Watchdog { load } => self.watchdog(load),
             Event::RunEnd { cpu, epoch } => {
+                let cpu = cpu as usize;
                 if self.cpus[cpu].epoch == epoch {
                     self.next_step(cpu);
                 }
             }
             Event::Tick(cpu) => self.tick(cpu),
-            Event::Kick { cpu, flags } => self.kicked(cpu, flags),
+            Event::Kick { cpu, flags } => self.kicked(cpu as usize, flags),
             Event::IoDone(done) => self.io_done(&done.0, done.1),
             Event::Request(queue) => self.request_arrives(&queue),
             Event::Act(act) => act(self),

@@ -12,20 +12,21 @@ impl Kernel {
     /// Makes a task and tells the policy: init_task, enable, set_weight.
     pub(crate) fn bear(&mut self, spec: Arc<TaskSpec>, cpu: usize, fork: bool) -> TaskId {
         let id = TaskId(self.tasks.len());
-        let all = self.machine.all();
-        let allowed = spec.allowed.map_or(all, |mask| mask.and(&all));
+        // One set for all tasks that may run anywhere: a line of the cache for each takes room.
+        let anywhere = self.anywhere.clone();
+        let allowed = spec.allowed.map_or(anywhere, |mask| Rc::new(mask.and(&self.anywhere)));
         if allowed.is_empty() {
             self.fail("scenario", format!("'{}' may run on no CPU of this machine", spec.name));
         }
         let (weight, now) = (spec.weight, self.now);
         let css_set = self.css_set(&spec.cgroup);
-        self.tasks.push(Task::new(id, spec, allowed, now, css_set));
+        self.tasks.push(Task::new(id, spec, *allowed, now, css_set));
         self.tasks[id.0].cpu = cpu;
         let task = &self.tasks[id.0];
         self.audience.readers(|reader| reader.born(id, &task.name, &task.spec.cgroup));
         self.init_task(id, fork);
         let (cgroup, _) = unsafe { (*(*css_set).dfl_cgrp).id_and_above() };
-        let (allowed, kthread) = (Rc::new(allowed), self.tasks[id.0].spec.kthread);
+        let kthread = self.tasks[id.0].spec.kthread;
         self.observe(cpu, Some(id), What::Arrive { weight, allowed, kthread });
         self.observe(cpu, Some(id), What::Member(cgroup));
         self.enable_task(id);
@@ -75,7 +76,7 @@ impl Kernel {
         // Who spins is let go by somebody else.
         if remaining < FOR_EVER_NS / 2 {
             let end = self.now + self.cpus[cpu].costs.due_ns + remaining;
-            self.schedule_at(end, Event::RunEnd { cpu, epoch });
+            self.schedule_at(end, Event::RunEnd { cpu: cpu as u32, epoch });
         }
     }
 }
