@@ -147,7 +147,10 @@ impl Kernel {
         let doing = &mut self.tasks[id.0].doing;
         match doing.stage {
             Stage::Waits => return Call::Free,
-            Stage::FallsAsleep(due) if due <= now => return Call::Free,
+            Stage::FallsAsleep(due) if due <= now => {
+                doing.wakes(due);
+                return Call::Free;
+            }
             Stage::FallsAsleep(due) => {
                 self.schedule_at(due + costs.timer_ns, Event::Wake(id));
                 return Call::Blocks(Stage::Waits);

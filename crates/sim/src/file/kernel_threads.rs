@@ -27,6 +27,7 @@ impl KernelThread {
         let task = TaskSpec::named(self.name.clone())
             .run(Span::Exactly(self.run_ns))
             .sleep(Span::Exponential(self.every_ns.saturating_sub(self.run_ns).max(1)))
+            .for_ever()
             .arrives(self.every_ns / all.max(1) * number)
             .kthread();
         match self.cpu {

@@ -56,7 +56,10 @@ impl Kernel {
                 }
             },
             // Late: it does not sleep at all.
-            Next::SleepUntil(due) if due <= self.now => self.plan_run_end(cpu),
+            Next::SleepUntil(due) if due <= self.now => {
+                self.tasks[id.0].doing.wakes(due);
+                self.plan_run_end(cpu);
+            }
             Next::SleepUntil(due) => self.sleep_until(cpu, id, due),
             Next::Yield => self.yield_now(cpu),
             Next::Fork(spec) => {

@@ -234,7 +234,7 @@ fn a_slice_of_whole_ticks_lasts_a_tick_longer_where_a_switch_is_later_than_its_t
 fn who_sleeps_on_a_timer_takes_the_cpu_time_that_this_takes() {
     let ran_ns = |sleep_ns| {
         let machine = Machine::cpus(1).costs(Costs { sleep_ns, ..Costs::default() });
-        let it = TaskSpec::named("it").run(exactly(us(300))).sleep(exactly(us(9_700)));
+        let it = TaskSpec::named("it").run(exactly(us(300))).sleep(exactly(us(9_700))).for_ever();
         let run = policy("naps", "fifo").machine(machine).task(it).run_for(ms(1_000)).pass();
         run.task("it").ran_ns
     };
@@ -247,9 +247,9 @@ fn who_wakes_somebody_on_an_idle_cpu_pays_for_telling_it() {
     let lost_ns = |tell_ns| {
         let machine = Machine::cpus(2).costs(Costs { tell_ns, ..Costs::default() });
         let waker = TaskSpec::named("waker").only_on([0]).run(exactly(ms(1)));
-        let waker = waker.step(Step::Wake("go".into(), 1));
+        let waker = waker.step(Step::Wake("go".into(), 1)).for_ever();
         let woken = TaskSpec::named("woken").only_on([1]);
-        let woken = woken.step(Step::Wait("go".into())).run(exactly(us(10)));
+        let woken = woken.step(Step::Wait("go".into())).run(exactly(us(10))).for_ever();
         policy("told", "fifo")
             .machine(machine)
             .task(waker)
