@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use metasched_stats::{median, median_interval};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
     /// CPUs in use in the mean.
@@ -20,12 +20,23 @@ pub enum Figure {
     Switches,
     /// Changes of CPU per second.
     Migrations,
+    /// From a request's arrival to its answer, us: the median. Only of who answers any.
+    ResponseP50,
+    /// The same: the 99th percentile.
+    ResponseP99,
 }
 
 impl Figure {
     /// All of them, in the order of the table.
-    pub const ALL: [Figure; 5] =
-        [Self::Cpus, Self::WaitP50, Self::WaitP99, Self::Switches, Self::Migrations];
+    pub const ALL: [Figure; 7] = [
+        Self::Cpus,
+        Self::WaitP50,
+        Self::WaitP99,
+        Self::Switches,
+        Self::Migrations,
+        Self::ResponseP50,
+        Self::ResponseP99,
+    ];
 
     /// Its name in the table, with its unit.
     pub fn name(self) -> &'static str {
@@ -35,6 +46,8 @@ impl Figure {
             Self::WaitP99 => "wait p99, us",
             Self::Switches => "switches/s",
             Self::Migrations => "migrations/s",
+            Self::ResponseP50 => "response p50, us",
+            Self::ResponseP99 => "response p99, us",
         }
     }
 
@@ -42,7 +55,7 @@ impl Figure {
     pub fn tolerance(self) -> f64 {
         match self {
             Self::Cpus => 1.02,
-            Self::WaitP50 | Self::WaitP99 => 1.5,
+            Self::WaitP50 | Self::WaitP99 | Self::ResponseP50 | Self::ResponseP99 => 1.5,
             Self::Switches | Self::Migrations => 1.2,
         }
     }
@@ -53,13 +66,14 @@ impl Figure {
     pub fn trifle(self) -> f64 {
         match self {
             Self::Cpus => 0.0015,
-            Self::WaitP50 | Self::WaitP99 => 10.0,
+            Self::WaitP50 | Self::WaitP99 | Self::ResponseP50 | Self::ResponseP99 => 10.0,
             Self::Switches | Self::Migrations => 4.0,
         }
     }
 }
 
-/// The figures of a cgroup in one run; none where it was not measured.
+/// The figures of a cgroup in one run; none where it was not measured. What it cannot have,
+/// such as response times without requests, is not among them.
 pub type Figures = BTreeMap<Figure, Option<f64>>;
 
 /// A figure over several runs of one side.
@@ -123,15 +137,18 @@ impl Cell {
     }
 }
 
-/// The cells of a cgroup, from the figures of runs on both sides.
+/// The cells of a cgroup, from the figures of runs on both sides: one for each figure that any
+/// of them has.
 pub fn cells(machine: &[Figures], simulator: &[Figures]) -> Vec<Cell> {
     let side = |runs: &[Figures], figure: Figure| {
         let of: Vec<Option<f64>> =
             runs.iter().map(|run| run.get(&figure).copied().flatten()).collect();
         Side::of(&of)
     };
+    let has = |figure: &Figure| machine.iter().chain(simulator).any(|run| run.contains_key(figure));
     Figure::ALL
         .into_iter()
+        .filter(has)
         .map(|figure| Cell {
             figure,
             machine: side(machine, figure),
@@ -197,6 +214,8 @@ mod tests {
         let mut simulator = machine.clone();
         simulator[1].insert(Figure::WaitP99, None);
         let cells = cells(&machine, &simulator);
-        assert!(cells.iter().all(|cell| cell.verdict() == Verdict::NotMeasured), "{cells:?}");
+        // What neither side has is no cell.
+        assert_eq!(cells.len(), 1, "{cells:?}");
+        assert_eq!(cells[0].verdict(), Verdict::NotMeasured);
     }
 }

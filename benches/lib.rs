@@ -5,6 +5,7 @@
 //! ratios with 95 % intervals.
 
 pub mod agreement;
+pub mod played;
 
 use std::process::ExitCode;
 use std::time::Duration;

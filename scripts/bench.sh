@@ -37,13 +37,18 @@ case $name in
 		;;
 esac
 
+# The machine's side of an earlier calibration needs no machine.
+kept=
+[ "$name" != calibration ] || case " $* " in *" --machine"[\ =]*) kept=1 ;; esac
+
 # What it prints is kept too: `make report` shows it.
 bench() {
-	if [ "$name" = sim ] || [ -e /sys/kernel/sched_ext/state ]; then
+	if [ "$name" = sim ] || [ -n "$kept" ] || [ -e /sys/kernel/sched_ext/state ]; then
 		"target/release/bench-$name" "$@"
 	else
 		# In parallel: figures of throughput and latency.
 		local machine=(--cpus 2 --thread multi)
+		[ "$name" != calibration ] || machine+=(--pin)
 		[ -z "${BENCH_COUNTED:-}" ] || machine=(--cpus 1 --thread counted)
 		target/release/metasched vm "${machine[@]}" --memory 4G \
 			--timeout "${BENCH_TIMEOUT:-3600s}" ${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} \

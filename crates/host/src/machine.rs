@@ -91,7 +91,7 @@ pub fn cpus_by_place(root: &Path) -> Vec<u32> {
 }
 
 /// What two CPUs share, nearest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
     /// A core.

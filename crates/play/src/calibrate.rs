@@ -6,6 +6,8 @@
 
 mod costs;
 mod text;
+mod threads;
+mod ticks;
 
 use std::path::Path;
 
@@ -13,13 +15,14 @@ use metasched_base::{Error, Interrupt, Kind, Result};
 use metasched_host::kernel;
 use metasched_host::machine::{Machine, Sharing, machine, sharing};
 use metasched_sim::Costs;
-use metasched_sim::file::MachineSpec;
-use metasched_stats::median_interval;
-use serde::Serialize;
+use metasched_sim::file::{KernelThread, MachineSpec};
+use metasched_stats::{WaitHistogram, median, median_interval};
+use serde::{Deserialize, Serialize};
+pub use ticks::Lateness;
 
 /// A figure: the median over repeats, and the interval that holds the true one with 95 %
 /// confidence, ns.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The median.
     pub median_ns: f64,
@@ -45,7 +48,7 @@ impl Measured {
 }
 
 /// What was measured. What is none could not be, and why not is in `notes`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Calibration {
     /// The machine, as the kernel tells of it.
     pub machine: Machine,
@@ -57,17 +60,29 @@ pub struct Calibration {
     pub call: Option<Measured>,
     /// What a wake-up takes of who makes it, beyond the call.
     pub wake: Option<Measured>,
+    /// What it takes longer where another CPU, which is idle, has to be told.
+    pub tell: Option<Measured>,
+    /// Going to sleep until a time and coming back, beside the switch.
+    pub sleep: Option<Measured>,
     /// A switch from one task to another.
     pub switch: Option<Measured>,
     /// How late a timer goes off.
     pub timer: Option<Measured>,
     /// The longest that a tick that switches can be late: a whole tick's interrupt.
     pub tick_late: Option<Measured>,
-    /// From a wake-up until an idle CPU switches to the task: the tenth and the ninetieth
-    /// percentile, ns.
+    /// How late ticks come.
+    #[serde(default)]
+    pub ticks: Option<Lateness>,
+    /// From a wake-up by another CPU until an idle CPU switches to the task: the tenth and the
+    /// ninetieth percentile, ns.
     pub ipi_ns: Option<(u64, u64)>,
+    /// The same from a wake-up by a timer of its own.
+    pub own_ns: Option<(u64, u64)>,
     /// What a first run on another CPU takes longer, by what both share.
     pub migrations: Vec<(Sharing, Measured)>,
+    /// What its kernel does by itself.
+    #[serde(default)]
+    pub kernel_threads: Vec<KernelThread>,
     /// What could not be measured, and why.
     pub notes: Vec<String>,
 }
@@ -87,16 +102,27 @@ pub fn calibrate(scheduler: &str, interrupt: &Interrupt) -> Result<Calibration> 
     let naps = costs::naps(&cpus, interrupt)?;
     let switch = Measured::of(&chain.switch_ns);
     let switch_ns = switch.map_or(0.0, |switch| switch.median_ns);
-    let waits = naps.waits.map_err(|error| notes.push(format!("ipi: {error}"))).ok();
-    let percentile = |q| waits.as_ref()?.percentile_ns(q);
-    let ipi_ns = percentile(0.1).zip(percentile(0.9));
-    // What is no part of the timer's own being late.
-    let after_ns = switch_ns + percentile(0.5).unwrap_or(0) as f64;
-    let late: Vec<f64> = naps.late_ns.iter().map(|ns| ns - after_ns).collect();
-    let tick_late = match hz {
-        None => None,
-        Some(hz) => Measured::of(&costs::ticks(cpus[0], hz, interrupt)?),
+    let mut waits = |what: &str, of: Result<WaitHistogram>| {
+        of.map_err(|error| notes.push(format!("{what}: {error}"))).ok()
     };
+    let [own, told] = [waits("own", naps.own), waits("ipi", naps.told)];
+    let spread = |of: &Option<WaitHistogram>| {
+        let of = of.as_ref()?;
+        of.percentile_ns(0.1).zip(of.percentile_ns(0.9))
+    };
+    // What is no part of the timer's own being late.
+    let own_ns = own.as_ref().and_then(|own| own.percentile_ns(0.5)).unwrap_or(0);
+    let after_ns = switch_ns + own_ns as f64;
+    let late: Vec<f64> = naps.late_ns.iter().map(|ns| ns - after_ns).collect();
+    let asleep: Vec<f64> = naps.asleep_ns.iter().map(|ns| ns - switch_ns).collect();
+    let [call_ns, here_ns] = [&chain.call_ns, &chain.here_ns].map(|all| median(all).unwrap_or(0.0));
+    let tell: Vec<f64> = naps.telling_ns.iter().map(|ns| ns - call_ns - here_ns).collect();
+    let (mut tick_late, mut ticks) = (None, None);
+    if let Some(hz) = hz {
+        let period_ns = 1_000_000_000 / u64::from(hz);
+        tick_late = Measured::of(&costs::ticks(cpus[0], period_ns, interrupt)?);
+        ticks = ticks::lateness(&cpus, period_ns, interrupt)?;
+    }
     let mut migrations = Vec::new();
     for (share, other) in pairs(root, &cpus) {
         let repeats = costs::migrations(cpus[0], other, interrupt)?;
@@ -111,11 +137,16 @@ pub fn calibrate(scheduler: &str, interrupt: &Interrupt) -> Result<Calibration> 
         hz,
         call: Measured::of(&chain.call_ns),
         wake: Measured::of(&chain.wake_ns),
+        tell: Measured::of(&tell),
+        sleep: Measured::of(&asleep),
         switch,
         timer: Measured::of(&late),
         tick_late,
-        ipi_ns,
+        ticks,
+        ipi_ns: spread(&told),
+        own_ns: spread(&own),
         migrations,
+        kernel_threads: threads::kernel_threads(cpus.len(), interrupt)?,
         notes,
     })
 }
@@ -150,6 +181,8 @@ impl Calibration {
         let ns = |measured: Option<Measured>, usual| measured.map_or(usual, |m| m.ns());
         let (ipi_least_ns, ipi_most_ns) =
             self.ipi_ns.unwrap_or((usual.ipi_least_ns, usual.ipi_most_ns));
+        let (own_least_ns, own_most_ns) =
+            self.own_ns.unwrap_or((usual.own_least_ns, usual.own_most_ns));
         let migration = |share: Sharing, usual: u64| {
             let found = self.migrations.iter().find(|(known, _)| *known == share);
             ns(found.map(|(_, measured)| *measured), usual)
@@ -162,10 +195,17 @@ impl Calibration {
             migration_across_ns: migration(Sharing::Machine, usual.migration_across_ns),
             call_ns: ns(self.call, usual.call_ns),
             wake_ns: ns(self.wake, usual.wake_ns),
+            tell_ns: ns(self.tell, usual.tell_ns),
+            sleep_ns: ns(self.sleep, usual.sleep_ns),
             timer_ns: ns(self.timer, usual.timer_ns),
             tick_late_ns: ns(self.tick_late, usual.tick_late_ns),
+            tick_jitter_ns: self.ticks.map_or(usual.tick_jitter_ns, |ticks| ticks.jitter_ns),
+            tick_strays: self.ticks.map_or(usual.tick_strays, |ticks| ticks.strays),
+            tick_stray_ns: self.ticks.map_or(usual.tick_stray_ns, |ticks| ticks.stray_ns),
             ipi_least_ns,
             ipi_most_ns,
+            own_least_ns,
+            own_most_ns,
             // In the switch and the wake-up already.
             callback_ns: usual.callback_ns,
         }
@@ -182,6 +222,7 @@ impl Calibration {
             nodes: self.machine.nodes as usize,
             smt: self.machine.smt,
             costs: self.costs(),
+            kernel_threads: self.kernel_threads.clone(),
             ..MachineSpec::default()
         };
         let spec = MachineSpec { hz: self.hz.unwrap_or(spec.hz), ..spec };

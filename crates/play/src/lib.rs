@@ -16,6 +16,6 @@ mod player;
 mod shared;
 mod stage;
 
-pub use calibrate::{Calibration, Measured, calibrate};
+pub use calibrate::{Calibration, Lateness, Measured, calibrate};
 pub use plan::Plan;
 pub use stage::{Played, PlayedGroup, Stage};

@@ -30,6 +30,8 @@ const ROOT: &str = "_root";
 /// From when all threads stand ready until they begin, ns: they have gone to sleep by then,
 /// on an emulated machine too.
 const LEAD_NS: u64 = 50_000_000;
+/// As much more for each thread whose counters are looked at before the start, ns.
+const LOOK_AT_ONE_NS: u64 = 5_000_000;
 /// How long threads may take to come to the start, or to go home, ns.
 const PATIENCE_NS: u64 = 60_000_000_000;
 /// Between looks at that, ns.
@@ -200,7 +202,8 @@ impl<'a> Stage<'a> {
             Err(error) => (None, Some(error.to_string())),
         };
 
-        let starts_ns = now_ns() + LEAD_NS;
+        let each_ns = plan.tasks.len() as u64 * LOOK_AT_ONE_NS;
+        let starts_ns = now_ns() + LEAD_NS + each_ns;
         crew.start(starts_ns, plan.warm_up_ns);
         let mut events = plan.file.events().to_vec();
         events.sort_by_key(|(at, _)| *at);
@@ -214,7 +217,11 @@ impl<'a> Stage<'a> {
             }
             watch(starts_ns + until_ns, &crew, interrupt)
         };
-        pass(plan.warm_up_ns)?;
+        match plan.warm_up_ns {
+            // All threads sleep until the start: who looks takes no CPU from them.
+            0 => watch(starts_ns - each_ns, &crew, interrupt)?,
+            warm_up_ns => pass(warm_up_ns)?,
+        }
         let before_ns = now_ns();
         for (at, tid) in members(&crew, |m| m.tid).into_iter().enumerate() {
             let counters = Counters::of(tid);
@@ -224,7 +231,7 @@ impl<'a> Stage<'a> {
         }
         tracer.as_ref().map_or(Ok(()), WaitTracer::reset)?;
         // Who looks takes time, in which others do not run.
-        let from_ns = (before_ns + now_ns()) / 2;
+        let from_ns = ((before_ns + now_ns()) / 2).max(starts_ns);
         pass(plan.duration_ns)?;
         let traced = tracer.as_ref().map(WaitTracer::read).transpose()?;
         let window_ns = now_ns() - from_ns;

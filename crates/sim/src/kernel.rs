@@ -117,6 +117,8 @@ pub struct Kernel {
     pub(crate) image: Option<Image>,
     pub(crate) host: *mut Host,
     pub(crate) context: Context,
+    /// The CPU on which a wake-up is being made.
+    pub(crate) waking_on: Option<usize>,
     pub(crate) dispatched: Vec<Buffered>,
     pub(crate) moved: usize,
     pub(crate) deferred: Vec<TaskId>,
@@ -176,6 +178,7 @@ impl Kernel {
             image: None,
             host: std::ptr::null_mut(),
             context: Context { callback: Callback::Nothing, cpu: 0, may: May::Look },
+            waking_on: None,
             dispatched: Vec::new(),
             moved: 0,
             deferred: Vec::new(),

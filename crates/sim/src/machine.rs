@@ -32,16 +32,33 @@ pub struct Costs {
     pub call_ns: u64,
     /// A wake-up, on the CPU that makes it.
     pub wake_ns: u64,
+    /// What such a wake-up takes longer if the task is put on another CPU that is idle, which
+    /// has to be told.
+    pub tell_ns: u64,
+    /// Going to sleep until a time and coming back, beside the switches: CPU time of the task
+    /// that does, and part of what it is said to have run.
+    pub sleep_ns: u64,
     /// How much later than asked for a timer goes off. It takes nobody's CPU time.
     pub timer_ns: u64,
     /// From a tick's look at the clock until the CPU switches, if it does. A slice that is a
     /// whole number of ticks has so much left at its last one, and lasts a tick longer.
     pub tick_late_ns: u64,
+    /// The longest that a tick comes after its time; drawn for each tick of each CPU, from 0 on.
+    pub tick_jitter_ns: u64,
+    /// One tick in so many comes later than that, by chance; 0: none.
+    pub tick_strays: u64,
+    /// The longest that such a tick comes after its time.
+    pub tick_stray_ns: u64,
     /// The least time from the moment when a CPU is asked to choose anew until it does. It
     /// takes nobody's CPU time either.
     pub ipi_least_ns: u64,
     /// The longest such time; drawn between both, so that seeds differ in who comes first.
     pub ipi_most_ns: u64,
+    /// The same two where the CPU is idle, and it is an interrupt of its own that asks: a
+    /// timer's, which wakes somebody there.
+    pub own_least_ns: u64,
+    /// The longest such time.
+    pub own_most_ns: u64,
 }
 
 impl Default for Costs {
@@ -58,10 +75,17 @@ impl Default for Costs {
             callback_ns: 0,
             call_ns: 300,
             wake_ns: 0,
+            tell_ns: 0,
+            sleep_ns: 0,
             timer_ns: 0,
             tick_late_ns: 0,
+            tick_jitter_ns: 0,
+            tick_strays: 0,
+            tick_stray_ns: 0,
             ipi_least_ns: 200,
             ipi_most_ns: 2_000,
+            own_least_ns: 200,
+            own_most_ns: 2_000,
         }
     }
 }

@@ -38,6 +38,8 @@ enum Call {
     Blocks(Stage),
     /// The task has to wait, and burns CPU time for so long at most.
     Spins(u64),
+    /// The task is to sleep until that time, ns, and takes a while to do so.
+    FallsAsleep(u64),
 }
 
 /// A call that cannot be made: what the task does, and what is wrong with it.
@@ -60,6 +62,9 @@ impl Kernel {
                 return self.block(cpu, false);
             }
             Call::Spins(ns) => (Stage::Spins, ns.min(FOR_EVER_NS)),
+            Call::FallsAsleep(due) => {
+                (Stage::FallsAsleep(due), self.machine.what_it_costs().sleep_ns)
+            }
         };
         self.tasks[id.0].doing.stage = stage;
         self.tasks[id.0].remaining = remaining;
@@ -138,18 +143,30 @@ impl Kernel {
 
     fn timer_wait(&mut self, id: TaskId, timer: usize, period_ns: u64, keeps: bool) -> Call {
         let now = self.now;
+        let costs = self.machine.what_it_costs();
         let doing = &mut self.tasks[id.0].doing;
-        if doing.stage == Stage::Waits {
-            return Call::Free;
+        match doing.stage {
+            Stage::Waits => return Call::Free,
+            Stage::FallsAsleep(due) if due <= now => {
+                doing.wakes(due);
+                return Call::Free;
+            }
+            Stage::FallsAsleep(due) => {
+                self.schedule_at(due + costs.timer_ns, Event::Wake(id));
+                return Call::Blocks(Stage::Waits);
+            }
+            _ => {}
         }
         if doing.timers.len() <= timer {
             doing.timers.resize(timer + 1, None);
         }
         let due = doing.timers[timer].unwrap_or(now) + period_ns.max(1);
         doing.timers[timer] = Some(if due > now || keeps { due } else { now });
+        if due > now && costs.sleep_ns > 0 {
+            return Call::FallsAsleep(due);
+        }
         if due > now {
-            let late_ns = self.machine.what_it_costs().timer_ns;
-            self.schedule_at(due + late_ns, Event::Wake(id));
+            self.schedule_at(due + costs.timer_ns, Event::Wake(id));
             return Call::Blocks(Stage::Waits);
         }
         // Late: what begins now was due then.

@@ -189,8 +189,7 @@ impl Kernel {
         self.cpus[cpu].picked_at = now;
         self.plan_run_end(cpu);
         if !std::mem::replace(&mut self.cpus[cpu].ticking, true) {
-            let tick_ns = self.machine.tick_ns();
-            self.schedule_at((now / tick_ns + 1) * tick_ns, Event::Tick(cpu));
+            self.next_tick(cpu);
         }
     }
 
@@ -209,7 +208,7 @@ impl Kernel {
             self.cpus[cpu].ticking = false;
             return;
         };
-        self.schedule_at(self.now + self.machine.tick_ns(), Event::Tick(cpu));
+        self.next_tick(cpu);
         self.update_curr(cpu);
         if self.class == Class::Fair {
             return self.fair_tick(cpu, id);

@@ -92,6 +92,8 @@ pub(crate) enum Stage {
     Joins,
     /// It burns CPU time until it is let go.
     Spins,
+    /// It is about to sleep until that time, ns, which takes a while.
+    FallsAsleep(u64),
     /// It was let go.
     Released,
     /// So many messages are left to pass.

@@ -5,8 +5,8 @@ use crate::dsq::DsqRef;
 use crate::memory::Value;
 use crate::random::Random;
 use crate::span::Span;
-use crate::step::Doing;
 pub use crate::step::Step;
+use crate::step::{Doing, Stage};
 use std::ptr;
 use std::sync::Arc;
 
@@ -155,6 +155,8 @@ pub enum Next {
     Run(u64),
     /// To sleep for so long.
     Sleep(u64),
+    /// To sleep until that time, ns, which it has got ready for.
+    SleepUntil(u64),
     /// To yield.
     Yield,
     /// To bear a task.
@@ -378,7 +380,10 @@ impl Task {
                 self.doing.runs();
                 Next::Run(ns)
             }
-            Some(Step::Sleep(span)) => Next::Sleep(span.draw(random).max(1)),
+            Some(Step::Sleep(span)) => match std::mem::take(&mut self.doing.stage) {
+                Stage::FallsAsleep(due) => Next::SleepUntil(due),
+                _ => Next::Sleep(span.draw(random).max(1)),
+            },
             Some(Step::Yield) => Next::Yield,
             Some(Step::Fork(spec)) => Next::Fork(spec.clone()),
             Some(step) => Next::Operate(step.clone()),

@@ -20,6 +20,7 @@ impl Kernel {
     /// A task becomes runnable, woken on `waker`.
     pub(crate) fn wake_up(&mut self, id: TaskId, waker: usize, wake_flags: u64) {
         self.cost(waker, self.machine.what_it_costs().wake_ns);
+        let outer = self.waking_on.replace(waker);
         self.observe(waker, Some(id), What::Wake);
         self.tasks[id.0].runnable_since = Some(self.now);
         self.tasks[id.0].doing.wakes(self.now);
@@ -32,6 +33,10 @@ impl Kernel {
         if self.cpus[cpu].curr.is_none() || preempts {
             self.resched(cpu);
         }
+        if cpu != waker && self.cpus[cpu].curr.is_none() {
+            self.cost(waker, self.machine.what_it_costs().tell_ns);
+        }
+        self.waking_on = outer;
     }
 
     pub(crate) fn select_task_rq(

@@ -13,6 +13,7 @@ pub mod kernels;
 mod kvm;
 mod modules;
 mod options;
+mod pin;
 pub mod qemu;
 mod session;
 pub mod spec;

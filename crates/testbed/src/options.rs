@@ -24,6 +24,8 @@ pub struct VmOptions {
     pub kernel: Option<String>,
     /// Emulation: whether CPUs run in parallel.
     pub thread: Thread,
+    /// Whether each CPU stays on a CPU of this machine of its own.
+    pub pin: bool,
     /// KVM or emulation.
     pub accel: Accel,
     /// QEMU's CPU model, where the default is not wanted.
@@ -56,6 +58,7 @@ impl Default for VmOptions {
             llc: None,
             kernel: None,
             thread: Thread::Auto,
+            pin: false,
             accel: Accel::Auto,
             cpu_model: None,
             append: Vec::new(),

@@ -113,7 +113,8 @@ pub fn arguments(machine: &Machine, fds: &Descriptors) -> Vec<String> {
     for option in ["-nodefaults", "-no-user-config", "-no-reboot"] {
         add(option, String::new());
     }
-    add("-name", "metasched".into());
+    // With names for its threads, by which `pin.rs` knows them.
+    add("-name", "metasched,debug-threads=on".into());
     add("-display", "none".into());
     add("-machine", machine_type(machine));
     let accel = match (machine.kvm, machine.thread) {

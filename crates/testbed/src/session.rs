@@ -20,6 +20,7 @@ use nix::sys::signal::Signal;
 
 use crate::console::Tail;
 use crate::options::VmOptions;
+use crate::pin::{allowed, pin};
 use crate::qemu::{self, Descriptors, Machine, QEMU};
 use crate::spec::{FromGuest, ToGuest};
 use crate::vm::{Outcome, Streams};
@@ -57,6 +58,7 @@ pub(crate) struct Session {
     qemu: Child,
     started: Instant,
     timeout: Option<Duration>,
+    pin: bool,
     control: UnixStream,
     events: Receiver<Event>,
     tail: Arc<Mutex<Tail>>,
@@ -118,6 +120,7 @@ impl Session {
             qemu,
             started,
             timeout: options.timeout,
+            pin: options.pin,
             control: control.try_clone().attempt(Kind::Failed, || "reach the guest".into())?,
             events,
             tail,
@@ -140,6 +143,10 @@ impl Session {
             match self.events.recv_timeout(POLL) {
                 Ok(Event::Guest(FromGuest::Ready)) => {
                     self.boot = Some(self.started.elapsed());
+                    // All its CPUs are there by now.
+                    if self.pin {
+                        pin(self.qemu.id(), &allowed()?)?;
+                    }
                     if self.say(&ToGuest::Start).is_err() {
                         return Err(self.died());
                     }

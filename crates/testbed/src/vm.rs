@@ -112,6 +112,11 @@ impl Vm {
             Thread::Auto => Thread::Single,
             decided => decided,
         };
+        if options.pin && (thread != Thread::Multi || cpus > host_cpus) {
+            let cause = format!("its {cpus} CPUs do not run in parallel on CPUs of their own");
+            return Err(Error::new(Kind::Usage, "pin the guest's CPUs", cause)
+                .remedy(format!("give --thread multi and {host_cpus} CPUs at most")));
+        }
         let kernel = kernels::choose(options.kernel.as_deref())?;
         let mut shares = Vec::new();
         for (number, path) in options.shares.iter().enumerate() {

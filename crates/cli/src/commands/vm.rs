@@ -38,6 +38,9 @@ pub struct Args {
     /// CPU of this machine
     #[arg(long, value_name = "HOW", default_value = "auto")]
     thread: Thread,
+    /// Keep each of the guest's CPUs on a CPU of this machine of its own, for figures
+    #[arg(long)]
+    pin: bool,
     /// KVM, emulation (tcg), or auto: KVM where a trial shows that it works
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     accel: Accel,
@@ -96,6 +99,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         llc: args.llc,
         kernel: args.kernel.clone(),
         thread: args.thread,
+        pin: args.pin,
         accel: args.accel,
         cpu_model: args.cpu_model.clone(),
         append: args.append.clone(),

@@ -2,10 +2,10 @@
 //! parts.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use metasched_base::{Interrupt, Kind, Result, ResultExt};
+use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
 use metasched_loader::WaitTracer;
 use metasched_stats::WaitHistogram;
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -37,7 +37,7 @@ pub fn cpus() -> Result<Vec<usize>> {
 }
 
 /// A thread whose affinity ends with it.
-fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+pub fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(work);
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -60,7 +60,10 @@ fn repeated<T>(interrupt: &Interrupt, mut once: impl FnMut() -> Result<T>) -> Re
 /// What chains came to, one figure for each repeat, ns.
 pub struct Chains {
     pub call_ns: Vec<f64>,
+    /// Of somebody who may use all CPUs, while none is idle.
     pub wake_ns: Vec<f64>,
+    /// Of somebody who may use the waker's CPU only.
+    pub here_ns: Vec<f64>,
     pub switch_ns: Vec<f64>,
 }
 
@@ -86,28 +89,44 @@ pub fn chains(cpus: &[usize], interrupt: &Interrupt) -> Result<Chains> {
 
         let here = Chain::new(&cpus[..1])?;
         let links = (LINKS + 1) as f64;
-        let (mut wake_here, mut switch_ns) = (Vec::new(), Vec::new());
+        let (mut here_ns, mut switch_ns) = (Vec::new(), Vec::new());
         for Passed { writing_ns, whole_ns } in repeated(interrupt, || Ok(here.pass()))? {
-            let wake_ns = writing_ns as f64 / LINKS as f64 - call;
-            wake_here.push(wake_ns);
-            switch_ns.push(whole_ns as f64 / links - 2.0 * call - wake_ns);
+            let wake = writing_ns as f64 / LINKS as f64 - call;
+            here_ns.push(wake);
+            switch_ns.push(whole_ns as f64 / links - 2.0 * call - wake);
         }
         here.end();
-        // On several CPUs who wakes somebody looks for an idle one, and may have to tell it.
-        let wake_ns = if cpus.len() == 1 {
-            wake_here
-        } else {
-            let anywhere = Chain::new(cpus)?;
-            let passed = repeated(interrupt, || {
-                let passed = anywhere.pass();
-                // Until all of them sleep again, wherever they are.
-                sleep_until(now_ns() + NAP_NS);
-                Ok(passed)
-            })?;
-            anywhere.end();
-            passed.iter().map(|p| p.writing_ns as f64 / LINKS as f64 - call).collect()
+        // Who may use several CPUs is asked for one of them, and looks whether one is idle.
+        let wake_ns = match cpus.len() {
+            1 => here_ns.clone(),
+            _ => beside_work(&cpus[1..], || {
+                let anywhere = Chain::new(cpus)?;
+                let passed = repeated(interrupt, || Ok(anywhere.pass()));
+                anywhere.end();
+                let wake = |p: &Passed| p.writing_ns as f64 / LINKS as f64 - call;
+                Ok(passed?.iter().map(wake).collect())
+            })?,
         };
-        Ok(Chains { call_ns, wake_ns, switch_ns })
+        Ok(Chains { call_ns, wake_ns, here_ns, switch_ns })
+    })
+}
+
+/// Does something while these CPUs compute.
+pub fn beside_work<T>(cpus: &[usize], does: impl FnOnce() -> Result<T>) -> Result<T> {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for cpu in cpus {
+            let over = &over;
+            scope.spawn(move || {
+                let pinned = set_affinity(gettid(), std::iter::once(*cpu));
+                while pinned.is_ok() && !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let done = does();
+        over.store(true, Ordering::Relaxed);
+        done
     })
 }
 
@@ -174,9 +193,16 @@ impl Chain {
 pub struct Naps {
     /// From when a sleeper was to wake until it ran, each time, ns.
     pub late_ns: Vec<f64>,
-    /// How long those waited who were woken on an idle CPU; or why that was not to be had. The
-    /// kernel's own books have nothing of it: they take the same clock for both ends.
-    pub waits: Result<WaitHistogram>,
+    /// CPU time of who sleeps and comes back, each time, ns.
+    pub asleep_ns: Vec<f64>,
+    /// CPU time of a write that wakes somebody on another CPU, which is idle, each time, ns.
+    pub telling_ns: Vec<f64>,
+    /// How long those waited whom a timer of their own CPU woke, which was idle; or why that was
+    /// not to be had. The kernel's own books have nothing of it: they take the same clock for
+    /// both ends.
+    pub own: Result<WaitHistogram>,
+    /// The same of those who were woken by another CPU.
+    pub told: Result<WaitHistogram>,
 }
 
 /// Timers, and how soon an idle CPU runs who is woken: by a timer of its own, and where there
@@ -184,19 +210,26 @@ pub struct Naps {
 pub fn naps(cpus: &[usize], interrupt: &Interrupt) -> Result<Naps> {
     // The whole system's: nothing else should run, or little.
     let tracer = WaitTracer::attach(&[]);
-    let late_ns = apart(|| {
+    let seen = || -> Result<WaitHistogram> {
+        let tracer = tracer.as_ref().map_err(Clone::clone)?;
+        let waits = tracer.read()?.pop().expect("the whole system comes last").waits;
+        tracer.reset().map(|()| waits)
+    };
+    let (mut late_ns, mut asleep_ns, mut telling_ns) = (Vec::new(), Vec::new(), Vec::new());
+    apart(|| {
         set_affinity(gettid(), std::iter::once(cpus[0]))?;
         // SAFETY: the call takes a number.
         unsafe { nix::libc::prctl(nix::libc::PR_SET_TIMERSLACK, 1) };
-        let mut late_ns = Vec::new();
         for _ in 0..NAPS {
             interrupt.check("the calibration")?;
-            let due = now_ns() + NAP_NS;
+            let (due, cpu) = (now_ns() + NAP_NS, cpu_ns());
             sleep_until(due);
             late_ns.push((now_ns() - due) as f64);
+            asleep_ns.push((cpu_ns() - cpu) as f64);
         }
-        Ok(late_ns)
+        Ok(())
     })?;
+    let own = seen();
     if let [here, there, ..] = cpus {
         let pipe = Pipe::new(1)?;
         std::thread::scope(|scope| {
@@ -209,33 +242,36 @@ pub fn naps(cpus: &[usize], interrupt: &Interrupt) -> Result<Naps> {
             });
             set_affinity(gettid(), std::iter::once(*here))?;
             for _ in 0..NAPS {
-                sleep_until(now_ns() + NAP_NS);
+                // Awake: who sleeps here would be seen among those that are told.
+                let until = now_ns() + NAP_NS;
+                while now_ns() < until {}
+                let cpu = cpu_ns();
                 pipe.write(Message::default(), &Curtain::default()).expect("nobody ends it");
+                telling_ns.push((cpu_ns() - cpu) as f64);
             }
             set_affinity(gettid(), cpus.iter().copied())?;
             sleeper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
     }
-    let waits = tracer.and_then(|tracer| {
-        let all = tracer.read()?.pop().expect("the whole system comes last");
-        Ok(all.waits)
-    });
-    Ok(Naps { late_ns, waits })
+    let told = match cpus.len() {
+        1 => Err(Error::new(Kind::Unsupported, "wake somebody on another CPU", "there is one")),
+        _ => seen(),
+    };
+    Ok(Naps { late_ns, asleep_ns, telling_ns, own, told })
 }
 
-/// How long ticks keep a thread that computes from it, ns: in as long as five of them take, the
-/// fifth of the longest times between two looks at the clock. What else the machine does may be
-/// longer than all ticks, and is seldom five times so.
-pub fn ticks(cpu: usize, hz: u32, interrupt: &Interrupt) -> Result<Vec<f64>> {
+/// How long a tick keeps a thread that computes from it, one figure for each repeat, ns: in as
+/// long as five of them take, the fifth of the longest times between two looks at the clock. What
+/// else the machine does may be longer than all ticks, and is seldom five times so.
+pub fn ticks(cpu: usize, period_ns: u64, interrupt: &Interrupt) -> Result<Vec<f64>> {
     const TICKS: usize = 5;
-    let lasts_ns = TICKS as u64 * 1_000_000_000 / u64::from(hz);
     apart(|| {
         set_affinity(gettid(), std::iter::once(cpu))?;
         repeated(interrupt, || {
             let mut longest = [0; TICKS];
             let began = now_ns();
             let mut now = began;
-            while now - began < lasts_ns {
+            while now - began < TICKS as u64 * period_ns {
                 let then = std::mem::replace(&mut now, now_ns());
                 // The least of the longest gives way.
                 if now - then > longest[0] {

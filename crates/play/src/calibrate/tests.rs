@@ -25,10 +25,20 @@ fn calibration() -> Calibration {
         call: measured(410.4),
         wake: measured(900.0),
         switch: measured(1_900.0),
+        tell: measured(5_000.0),
+        sleep: measured(6_000.0),
         timer: None,
         tick_late: measured(3_000.0),
+        ticks: Some(Lateness { jitter_ns: 700, strays: 90, stray_ns: 5_000 }),
         ipi_ns: Some((1_500, 7_000)),
+        own_ns: Some((800, 900)),
         migrations: vec![(Sharing::Llc, measured(2_000.0).unwrap())],
+        kernel_threads: vec![KernelThread {
+            name: "kworker/1:2".to_owned(),
+            cpu: Some(1),
+            every_ns: 500_000_000,
+            run_ns: 210_000,
+        }],
         notes: vec!["timer: nobody slept".to_owned()],
     }
 }
@@ -44,6 +54,10 @@ fn what_is_written_is_a_machine_that_scenarios_take() {
     assert_eq!(read, calibration.spec().unwrap());
     assert_eq!((read.hz, read.cpus, read.costs.call_ns), (1000, 2, 410));
     assert_eq!((read.costs.ipi_least_ns, read.costs.ipi_most_ns), (1_500, 7_000));
+    assert_eq!((read.costs.own_least_ns, read.costs.own_most_ns), (800, 900));
+    assert_eq!((read.costs.tell_ns, read.costs.sleep_ns), (5_000, 6_000));
+    let Costs { tick_jitter_ns, tick_strays, tick_stray_ns, .. } = read.costs;
+    assert_eq!((tick_jitter_ns, tick_strays, tick_stray_ns), (700, 90, 5_000));
     assert_eq!(read.costs.migration_llc_ns, 2_000);
     assert!(text.contains("# Not measured: timer: nobody slept."), "{text}");
 }

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use metasched_host::machine::Sharing;
+use metasched_sim::file::KernelThread;
 
+use super::ticks::Lateness;
 use super::{Calibration, Measured};
 
 impl Calibration {
@@ -29,14 +31,23 @@ impl Calibration {
             ("switch", self.switch),
             ("call", self.call),
             ("wake", self.wake),
+            ("tell", self.tell),
+            ("sleep", self.sleep),
             ("timer", self.timer),
             ("tick_late", self.tick_late),
         ];
         for (key, measured) in figures {
             measured.into_iter().for_each(|measured| add(&mut out, &line(key, &measured)));
         }
-        if let Some((least_ns, most_ns)) = self.ipi_ns {
-            add(&mut out, &format!("ipi = \"{least_ns}ns..{most_ns}ns\""));
+        if let Some(Lateness { jitter_ns, strays, stray_ns }) = self.ticks {
+            add(&mut out, &format!("tick_jitter = \"{jitter_ns}ns\""));
+            add(&mut out, &format!("tick_strays = {strays}"));
+            add(&mut out, &format!("tick_stray = \"{stray_ns}ns\""));
+        }
+        for (key, range) in [("ipi", self.ipi_ns), ("own", self.own_ns)] {
+            if let Some((least_ns, most_ns)) = range {
+                add(&mut out, &format!("{key} = \"{least_ns}ns..{most_ns}ns\""));
+            }
         }
         for (share, measured) in &self.migrations {
             let key = match share {
@@ -46,6 +57,14 @@ impl Calibration {
                 Sharing::Machine => "migration_across",
             };
             add(&mut out, &line(key, measured));
+        }
+        for thread in &self.kernel_threads {
+            let KernelThread { name, cpu, every_ns, run_ns } = thread;
+            add(&mut out, "\n[[machine.kernel_thread]]");
+            add(&mut out, &format!("name = {name:?}"));
+            cpu.iter().for_each(|cpu| add(&mut out, &format!("cpu = {cpu}")));
+            add(&mut out, &format!("every = \"{every_ns}ns\""));
+            add(&mut out, &format!("run = \"{run_ns}ns\""));
         }
         out
     }

@@ -304,11 +304,8 @@ mod tests {
     #[test]
     fn a_lane_is_served_while_a_task_of_it_runs_that_went_straight_to_an_idle_cpu() {
         let mut checker = LanesServed::new(TICK_NS);
-        let straight = [
-            two_lanes(),
-            (0, 0, 3, What::Start),
-            (0, 0, 4, What::Insert(DsqRef::User(1 << 16))),
-        ];
+        let straight =
+            [two_lanes(), (0, 0, 3, What::Start), (0, 0, 4, What::Insert(DsqRef::User(1 << 16)))];
         feed(&mut checker, straight).unwrap();
         checker.finish(2 * BOUND).unwrap();
         feed(&mut checker, [(2 * BOUND, 0, 3, What::Stop { runnable: false })]).unwrap();

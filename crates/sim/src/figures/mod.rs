@@ -79,6 +79,8 @@ pub struct Figures {
     offline_since: BTreeMap<usize, u64>,
     offline_ns: u64,
     end_ns: u64,
+    /// Waits that the run's end cuts short count.
+    cut_waits: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -120,7 +122,13 @@ impl Figures {
             offline_since: BTreeMap::new(),
             offline_ns: 0,
             end_ns: 0,
+            cut_waits: true,
         }
+    }
+
+    /// Without the waits that are not over at the end of the run: as who traces waits has it.
+    pub fn waits_that_ended(self) -> Self {
+        Figures { cut_waits: false, ..self }
     }
 
     /// Each cgroup that had a task, by its path; the root's is empty.
@@ -179,7 +187,8 @@ impl Figures {
         let waits = |state| matches!(state, State::Waiting | State::Throttled);
         if waits(task.state) && !waits(state) {
             // One that began in the warm-up is its doing.
-            if task.wait_began >= self.warm_up_ns {
+            let cut = self.end_ns > 0 && !self.cut_waits;
+            if task.wait_began >= self.warm_up_ns && !cut {
                 group.waits.record(task.waited);
             }
         } else if !waits(task.state) {

@@ -5,6 +5,7 @@ mod cgroups;
 mod changes;
 mod events;
 mod groups;
+mod kernel_threads;
 mod raw;
 mod read;
 mod rtapp;
@@ -19,6 +20,7 @@ use crate::scenario::Scenario;
 use crate::task::TaskSpec;
 use crate::world::World;
 pub use changes::Change;
+pub use kernel_threads::KernelThread;
 use metasched_base::{Kind, Place, Result, ResultExt};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,7 +29,7 @@ pub use values::{Quota, nice_of_weight};
 const ATTEMPT: &str = "read the scenario";
 
 /// The machine that a scenario is meant for. The command line may say otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineSpec {
     /// Logical CPUs.
     pub cpus: usize,
@@ -41,12 +43,22 @@ pub struct MachineSpec {
     pub hz: u32,
     /// What things cost on it.
     pub costs: Costs,
+    /// What its kernel does by itself.
+    pub kernel_threads: Vec<KernelThread>,
 }
 
 impl Default for MachineSpec {
     /// One CPU of a machine without costs.
     fn default() -> Self {
-        MachineSpec { cpus: 1, llcs: 1, nodes: 1, smt: false, hz: HZ, costs: Costs::default() }
+        MachineSpec {
+            cpus: 1,
+            llcs: 1,
+            nodes: 1,
+            smt: false,
+            hz: HZ,
+            costs: Costs::default(),
+            kernel_threads: Vec::new(),
+        }
     }
 }
 

@@ -45,6 +45,18 @@ pub(super) struct Machine {
     pub hz: Option<Spanned<i64>>,
     #[serde(default)]
     pub costs: Costs,
+    #[serde(default)]
+    pub kernel_thread: Vec<KernelThread>,
+}
+
+/// `[[machine.kernel_thread]]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KernelThread {
+    pub name: String,
+    pub cpu: Option<Spanned<i64>>,
+    pub every: Text,
+    pub run: Text,
 }
 
 /// `[machine.costs]`: see `Costs` of machine.rs.
@@ -59,9 +71,15 @@ pub(super) struct Costs {
     pub callback: Option<Text>,
     pub call: Option<Text>,
     pub wake: Option<Text>,
+    pub tell: Option<Text>,
+    pub sleep: Option<Text>,
     pub timer: Option<Text>,
     pub tick_late: Option<Text>,
+    pub tick_jitter: Option<Text>,
+    pub tick_strays: Option<Spanned<i64>>,
+    pub tick_stray: Option<Text>,
     pub ipi: Option<Text>,
+    pub own: Option<Text>,
 }
 
 /// A file that has nothing but a machine, as `metasched sim calibrate` writes it.

@@ -3,7 +3,7 @@
 use super::groups::{Group, Groups, Rounds};
 use super::steps::{Kind, Written};
 use super::values::{self, Wrong, duration_ns, wrong};
-use super::{ATTEMPT, MachineSpec, ScenarioFile, raw};
+use super::{ATTEMPT, KernelThread, MachineSpec, ScenarioFile, raw};
 use crate::abi::MAX_CPUS;
 use crate::machine::{Costs, HZ, HZ_RANGE};
 use crate::span::Span;
@@ -183,23 +183,28 @@ impl Reader<'_> {
         let range = u64::from(*HZ_RANGE.start())..=u64::from(*HZ_RANGE.end());
         let hz = self.number(&machine.hz, HZ.into(), range)? as u32;
         let costs = self.costs(&machine.costs)?;
-        Ok(MachineSpec { cpus, llcs, nodes, smt: machine.smt.unwrap_or(false), hz, costs })
+        let threads = machine.kernel_thread.iter().map(|thread| self.kernel_thread(thread, cpus));
+        let kernel_threads = threads.collect::<Result<_>>()?;
+        let smt = machine.smt.unwrap_or(false);
+        Ok(MachineSpec { cpus, llcs, nodes, smt, hz, costs, kernel_threads })
+    }
+
+    fn kernel_thread(&self, thread: &raw::KernelThread, cpus: usize) -> Result<KernelThread> {
+        let cpu = match &thread.cpu {
+            None => None,
+            some => Some(self.number(some, 0, 0..=cpus as u64 - 1)? as usize),
+        };
+        let every_ns = self.text(&thread.every, duration_ns)?;
+        let run_ns = self.text(&thread.run, duration_ns)?;
+        Ok(KernelThread { name: thread.name.clone(), cpu, every_ns, run_ns })
     }
 
     fn costs(&self, raw: &raw::Costs) -> Result<Costs> {
         let usual = Costs::default();
-        let (ipi_least_ns, ipi_most_ns) = match &raw.ipi {
-            None => (usual.ipi_least_ns, usual.ipi_most_ns),
-            Some(text) => match self.text(text, values::span)? {
-                Span::Exactly(ns) => (ns, ns),
-                Span::Between(least_ns, most_ns) => (least_ns, most_ns),
-                _ => {
-                    let cause = "an interrupt has a least time and a longest";
-                    let remedy = "write it like \"2us..10us\"";
-                    return Err(self.wrong(text.span().start, wrong(cause, remedy)));
-                }
-            },
-        };
+        let (ipi_least_ns, ipi_most_ns) =
+            self.between(&raw.ipi, (usual.ipi_least_ns, usual.ipi_most_ns))?;
+        let (own_least_ns, own_most_ns) =
+            self.between(&raw.own, (usual.own_least_ns, usual.own_most_ns))?;
         Ok(Costs {
             switch_ns: self.duration(&raw.switch, usual.switch_ns)?,
             migration_core_ns: self.duration(&raw.migration_core, usual.migration_core_ns)?,
@@ -209,11 +214,32 @@ impl Reader<'_> {
             callback_ns: self.duration(&raw.callback, usual.callback_ns)?,
             call_ns: self.duration(&raw.call, usual.call_ns)?,
             wake_ns: self.duration(&raw.wake, usual.wake_ns)?,
+            tell_ns: self.duration(&raw.tell, usual.tell_ns)?,
+            sleep_ns: self.duration(&raw.sleep, usual.sleep_ns)?,
             timer_ns: self.duration(&raw.timer, usual.timer_ns)?,
             tick_late_ns: self.duration(&raw.tick_late, usual.tick_late_ns)?,
+            tick_jitter_ns: self.duration(&raw.tick_jitter, usual.tick_jitter_ns)?,
+            tick_strays: self.number(&raw.tick_strays, usual.tick_strays, 0..=1 << 32)?,
+            tick_stray_ns: self.duration(&raw.tick_stray, usual.tick_stray_ns)?,
             ipi_least_ns,
             ipi_most_ns,
+            own_least_ns,
+            own_most_ns,
         })
+    }
+
+    /// The least and the longest time of something that is drawn between both.
+    fn between(&self, text: &Option<raw::Text>, usual: (u64, u64)) -> Result<(u64, u64)> {
+        let Some(text) = text else { return Ok(usual) };
+        match self.text(text, values::span)? {
+            Span::Exactly(ns) => Ok((ns, ns)),
+            Span::Between(least_ns, most_ns) => Ok((least_ns, most_ns)),
+            _ => {
+                let cause = "an interrupt has a least time and a longest";
+                let remedy = "write it like \"2us..10us\"";
+                Err(self.wrong(text.span().start, wrong(cause, remedy)))
+            }
+        }
     }
 
     fn groups(&self, tasks: &[Spanned<raw::Task>]) -> Result<Vec<Group>> {

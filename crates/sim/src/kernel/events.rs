@@ -97,9 +97,25 @@ impl Kernel {
     /// Asks a CPU to choose again; what its local queue holds is looked at then.
     pub(crate) fn resched(&mut self, cpu: usize) {
         if !std::mem::replace(&mut self.cpus[cpu].resched, true) {
-            let delay = self.ipi_delay();
+            let Costs { own_least_ns, own_most_ns, .. } = self.machine.what_it_costs();
+            let delay = match self.waking_on == Some(cpu) {
+                true => self.random.within(own_least_ns, own_most_ns),
+                false => self.ipi_delay(),
+            };
             self.schedule_at(self.now + delay, Event::Resched(cpu));
         }
+    }
+
+    /// Schedules the next tick of a CPU. The ticks of all CPUs are due at the same times.
+    pub(crate) fn next_tick(&mut self, cpu: usize) {
+        let tick_ns = self.machine.tick_ns();
+        let Costs { tick_jitter_ns, tick_strays, tick_stray_ns, .. } = self.machine.what_it_costs();
+        let strays = tick_strays > 0 && self.random.within(1, tick_strays) == 1;
+        let after_ns = match if strays { tick_stray_ns } else { tick_jitter_ns } {
+            0 => 0,
+            most_ns => self.random.within(0, most_ns.min(tick_ns - 1)),
+        };
+        self.schedule_at((self.now / tick_ns + 1) * tick_ns + after_ns, Event::Tick(cpu));
     }
 
     pub(crate) fn ipi_delay(&mut self) -> u64 {
@@ -149,6 +165,10 @@ impl Kernel {
                 let cpu = self.tasks[task.0].cpu;
                 let waker = if self.active.has(cpu) { cpu } else { self.first_active() };
                 self.wake_up(task, waker, scx::WAKE_TTWU);
+                // What it does now was due then: that the timer is late is part of how long it
+                // takes.
+                let late_ns = self.machine.what_it_costs().timer_ns;
+                self.tasks[task.0].doing.wakes(self.now - late_ns);
             }
             Event::Resched(cpu) if self.online.has(cpu) => self.schedule(cpu),
             Event::Resched(cpu) => self.cpus[cpu].resched = false,

@@ -3,6 +3,7 @@
 use super::{Event, Kernel};
 use crate::abi::scx;
 use crate::operate::FOR_EVER_NS;
+use crate::step::Stage;
 use crate::task::{Next, Task, TaskId, TaskSpec};
 use crate::trace::What;
 use std::rc::Rc;
@@ -47,11 +48,20 @@ impl Kernel {
                 self.tasks[id.0].remaining = ns;
                 self.plan_run_end(cpu);
             }
-            Next::Sleep(ns) => {
-                let late_ns = self.machine.what_it_costs().timer_ns;
-                self.schedule_at(self.now + ns + late_ns, Event::Wake(id));
-                self.block(cpu, false);
+            Next::Sleep(ns) => match self.machine.what_it_costs().sleep_ns {
+                0 => self.sleep_until(cpu, id, self.now + ns),
+                takes_ns => {
+                    self.tasks[id.0].doing.stage = Stage::FallsAsleep(self.now + ns);
+                    self.tasks[id.0].remaining = takes_ns;
+                    self.plan_run_end(cpu);
+                }
+            },
+            // Late: it does not sleep at all.
+            Next::SleepUntil(due) if due <= self.now => {
+                self.tasks[id.0].doing.wakes(due);
+                self.plan_run_end(cpu);
             }
+            Next::SleepUntil(due) => self.sleep_until(cpu, id, due),
             Next::Yield => self.yield_now(cpu),
             Next::Fork(spec) => {
                 let child = self.bear(spec, cpu, true);
@@ -66,6 +76,12 @@ impl Kernel {
                 self.block(cpu, true);
             }
         }
+    }
+
+    fn sleep_until(&mut self, cpu: usize, id: TaskId, due: u64) {
+        let late_ns = self.machine.what_it_costs().timer_ns;
+        self.schedule_at(due + late_ns, Event::Wake(id));
+        self.block(cpu, false);
     }
 
     /// Schedules the end of the present step, at once where none is left.

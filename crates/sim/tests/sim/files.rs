@@ -2,7 +2,7 @@
 //! is told with its line.
 
 use metasched_base::Kind;
-use metasched_sim::file::{MachineSpec, ScenarioFile};
+use metasched_sim::file::{KernelThread, MachineSpec, ScenarioFile};
 use metasched_sim::metasched::{LaneState, POLICIES, lanes, scenario};
 use metasched_sim::{Costs, Outcome, Scenario, ms, us};
 use std::collections::BTreeMap;
@@ -112,7 +112,12 @@ fn what_a_file_says_is_read() {
         nodes = 2
         smt = true
         hz = 1000
-        costs = { switch = "1900ns", ipi = "3us..9us" }
+        costs = { switch = "1900ns", ipi = "3us..9us", tick_strays = 50 }
+        [[machine.kernel_thread]]
+        name = "kworker/3:0"
+        cpu = 3
+        every = "1s"
+        run = "200us"
         [cgroups."a/b"]
         weight = 300
         lane = { policy = "vtime", weight = 50, options = { slice = "5ms" } }
@@ -126,9 +131,14 @@ fn what_a_file_says_is_read() {
     .unwrap();
     assert_eq!((file.name.as_str(), file.about.as_str()), ("n", "a"));
     assert_eq!((file.duration_ns, file.warm_up_ns, file.seed), (ms(2_000), ms(1_000), Some(7)));
+    let (ipi_least_ns, ipi_most_ns) = (us(3), us(9));
     let costs =
-        Costs { switch_ns: 1_900, ipi_least_ns: us(3), ipi_most_ns: us(9), ..Costs::default() };
-    let machine = MachineSpec { cpus: 64, llcs: 8, nodes: 2, smt: true, hz: 1000, costs };
+        Costs { switch_ns: 1_900, tick_strays: 50, ipi_least_ns, ipi_most_ns, ..Costs::default() };
+    let name = "kworker/3:0".to_owned();
+    let thread = KernelThread { name, cpu: Some(3), every_ns: ms(1_000), run_ns: us(200) };
+    let kernel_threads = vec![thread];
+    let machine =
+        MachineSpec { cpus: 64, llcs: 8, nodes: 2, smt: true, hz: 1000, costs, kernel_threads };
     assert_eq!(file.machine, machine);
     assert_eq!(file.machine.machine().unwrap().tick_ns(), ms(1));
     let [first, second] = &file.lanes[..] else { panic!("{:?}", file.lanes) };

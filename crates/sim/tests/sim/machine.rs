@@ -1,7 +1,9 @@
 //! The machine under the policies: where a task goes that wakes, and what it costs.
 
 use crate::level1::loaded;
+use metasched_sim::file::{KernelThread, MachineSpec};
 use metasched_sim::metasched::POLICIES;
+use metasched_sim::step::Step;
 use metasched_sim::{
     Costs, Machine, Outcome, Scenario, TaskSpec, between, exactly, ms, policy, us,
 };
@@ -226,4 +228,70 @@ fn a_slice_of_whole_ticks_lasts_a_tick_longer_where_a_switch_is_later_than_its_t
     let [at_once, late] = [0, us(2)].map(switches);
     assert!((59..=62).contains(&at_once), "{at_once}");
     assert!((49..=52).contains(&late), "{late}");
+}
+
+#[test]
+fn who_sleeps_on_a_timer_takes_the_cpu_time_that_this_takes() {
+    let ran_ns = |sleep_ns| {
+        let machine = Machine::cpus(1).costs(Costs { sleep_ns, ..Costs::default() });
+        let it = TaskSpec::named("it").run(exactly(us(300))).sleep(exactly(us(9_700))).for_ever();
+        let run = policy("naps", "fifo").machine(machine).task(it).run_for(ms(1_000)).pass();
+        run.task("it").ran_ns
+    };
+    assert!((ms(29)..=ms(31)).contains(&ran_ns(0)), "{}", ran_ns(0));
+    assert!((ms(49)..=ms(51)).contains(&ran_ns(us(200))), "{}", ran_ns(us(200)));
+}
+
+#[test]
+fn who_wakes_somebody_on_an_idle_cpu_pays_for_telling_it() {
+    let lost_ns = |tell_ns| {
+        let machine = Machine::cpus(2).costs(Costs { tell_ns, ..Costs::default() });
+        let waker = TaskSpec::named("waker").only_on([0]).run(exactly(ms(1)));
+        let waker = waker.step(Step::Wake("go".into(), 1)).for_ever();
+        let woken = TaskSpec::named("woken").only_on([1]);
+        let woken = woken.step(Step::Wait("go".into())).run(exactly(us(10))).for_ever();
+        policy("told", "fifo")
+            .machine(machine)
+            .task(waker)
+            .task(woken)
+            .run_for(ms(100))
+            .pass()
+            .lost_ns
+    };
+    assert_eq!(lost_ns(0), 0);
+    let lost = lost_ns(us(5));
+    assert!((us(450)..=us(510)).contains(&lost), "{lost}");
+}
+
+#[test]
+fn a_slice_ends_a_tick_early_where_its_last_tick_but_one_is_late() {
+    let switches = |tick_strays| {
+        let costs = Costs { tick_late_ns: us(2), tick_stray_ns: ms(3), ..Costs::default() };
+        let machine = Machine::cpus(1).costs(Costs { tick_strays, ..costs });
+        let hogs =
+            policy("hogs", "fifo").machine(machine).tasks(2, |i| TaskSpec::hog(format!("h{i}")));
+        hogs.run_for(ms(12_000)).pass().switches
+    };
+    let [none, some] = [0, 2].map(switches);
+    assert!(some > none + none / 50, "{some} switches, and {none} without late ticks");
+}
+
+#[test]
+fn kernel_threads_run_as_often_as_their_machine_says() {
+    let thread = |cpu| KernelThread {
+        name: format!("kworker/{cpu}"),
+        cpu: Some(cpu),
+        every_ns: ms(10),
+        run_ns: us(100),
+    };
+    // There is no CPU 7.
+    let kernel_threads = vec![thread(1), thread(7)];
+    let spec = MachineSpec { cpus: 2, kernel_threads, ..MachineSpec::default() };
+    let run = spec.with_kernel_threads(policy("alone", "vtime")).machine(Machine::cpus(2));
+    let run = run.run_for(ms(4_000)).pass();
+    let names: Vec<&str> = run.all().map(|(name, _)| name).collect();
+    assert_eq!(names, ["kworker/1"]);
+    let ran = run.task("kworker/1");
+    assert!((330..=470).contains(&ran.waits), "{} runs", ran.waits);
+    assert_eq!(ran.migrations, 0);
 }

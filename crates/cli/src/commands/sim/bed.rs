@@ -93,7 +93,7 @@ impl Bed {
         let mut file = ScenarioFile::load(path)?;
         let told = match &machine.machine {
             Some(path) => MachineSpec::load(path)?,
-            None => file.machine,
+            None => file.machine.clone(),
         };
         let spec = MachineSpec {
             cpus: machine.cpus.unwrap_or(told.cpus),

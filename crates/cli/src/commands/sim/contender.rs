@@ -262,7 +262,8 @@ impl Contender {
         let (file_lanes, lanes) = (self.file_lanes.clone(), self.lanes.clone());
         let options = self.options.clone();
         let turns = self.turns.clone();
-        bed.file.apply(bounded).machine(bed.machine.clone()).seed(seed).run_for(bed.duration_ns).at(
+        let bounded = bed.spec.with_kernel_threads(bed.file.apply(bounded));
+        bounded.machine(bed.machine.clone()).seed(seed).run_for(bed.duration_ns).at(
             0,
             move |kernel| {
                 file_lanes.iter().for_each(|lane| lane.put_in_force(kernel));
