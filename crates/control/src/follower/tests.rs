@@ -66,6 +66,14 @@ impl Scene {
     fn remove(&self, cgroup: &str) {
         fs::remove_dir_all(self.folder(cgroup)).unwrap();
     }
+
+    /// Removes it, and makes another one in its place.
+    fn make_anew(&self, cgroup: &str) {
+        // While it is open no folder of this file system is given its number, by which they differ.
+        let _old = fs::File::open(self.folder(cgroup)).unwrap();
+        self.remove(cgroup);
+        self.machine.make_cgroups(&[cgroup]);
+    }
 }
 
 fn has(name: &str, cgroups: &[&'static str]) -> (String, Vec<&'static str>) {
@@ -106,9 +114,7 @@ fn what_is_assigned_by_hand_gets_a_lane_of_its_own_and_keeps_it() {
     let lane = |name: &str| scene.table.apps().find(|app| app.name == name).unwrap().lane.clone();
     assert_eq!((lane("x").policy, lane("a/1").policy), ("fifo".into(), "vtime".into()));
     // One that is made anew is another one.
-    scene.machine.make_cgroups(&["other"]);
-    scene.remove("a/1");
-    scene.machine.make_cgroups(&["another", "a/1"]);
+    scene.make_anew("a/1");
     scene.follow();
     assert_eq!(scene.apps(), [has("x", &["a/1", "a/2"])]);
 }
@@ -135,10 +141,7 @@ fn what_is_unassigned_by_hand_stays_so_until_it_is_made_anew() {
     scene.follower.reconsider();
     scene.follow();
     assert_eq!(scene.apps(), [has("x", &["a/2"])]);
-    // A folder made at once might be given the same number again.
-    scene.machine.make_cgroups(&["other"]);
-    scene.remove("a/1");
-    scene.machine.make_cgroups(&["another", "a/1"]);
+    scene.make_anew("a/1");
     scene.follow();
     scene.table.forget_what_vanished(&mut *scene.program).unwrap();
     assert_eq!(scene.apps(), [has("x", &["a/1", "a/2"])]);

@@ -4,6 +4,7 @@ use crate::dense::Dense;
 use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
 use crate::metasched::{LAZY, LaneState, POLICIES};
+use crate::task::TaskId;
 use crate::trace::{Observed, What};
 
 /// `SWEEP_NS`, `URGENT_SWEEPS` and `QUARANTINE_SWEEPS` of `meta/sweep.bpf.h`.
@@ -34,10 +35,10 @@ pub struct LanesServed {
     /// Lanes with queued work, by generation: since when they were not served, and how many
     /// generations had been given out by then.
     unserved: ByLane<(u64, u64)>,
-    /// The lane, by generation, that a task came to its CPU for, or is queued in; 0: none.
+    /// The lane, by generation, in whose queue a task stood last before it ran; 0: none.
     came_through: Dense<u64>,
-    /// How many tasks of each lane run: a policy may let one go on without queueing it.
-    running: ByLane<usize>,
+    /// The task that each CPU runs: a policy may let one go on without queueing it.
+    running: Dense<Option<TaskId>>,
     newest: u64,
     /// Up to then no lane can have waited for too long.
     look_at: u64,
@@ -52,10 +53,17 @@ impl LanesServed {
             apps_since: None,
             unserved: ByLane::default(),
             came_through: Dense::default(),
-            running: ByLane::default(),
+            running: Dense::default(),
             newest: 0,
             look_at: 0,
         }
+    }
+
+    /// Whether a task that runs does so for that lane: it came through it, or has gone straight to
+    /// an idle CPU, or over to the lane that is its own by now.
+    fn serves(&self, generation: u64, task: TaskId) -> bool {
+        let due = || self.picture.lane_due(task).is_some_and(|lane| lane.generation == generation);
+        self.came_through.get(task.0) == generation || !self.picture.is_kthread(task) && due()
     }
 
     fn overdue(&mut self, now: u64) -> Result<(), String> {
@@ -69,7 +77,8 @@ impl LanesServed {
         // What is not served from now on, or runs, has all of that time.
         let mut look_at = now + URGENT_NS;
         for (generation, (since, newest)) in self.unserved.iter() {
-            if self.running.get(generation).is_some_and(|tasks| *tasks > 0) {
+            if self.running.iter().any(|(_, task)| task.is_some_and(|t| self.serves(generation, t)))
+            {
                 continue;
             }
             let since = (*since).max(apps_since);
@@ -129,26 +138,16 @@ impl Checker for LanesServed {
                     self.unserved.remove(generation);
                 }
             }
-            (What::Start, Some(task)) => {
-                let queued_in = self.came_through.get(task.0);
-                // Who goes straight to an idle CPU has been in no queue.
-                let due = || match self.picture.lane_due(task) {
-                    Some(lane) if !self.picture.is_kthread(task) => lane.generation,
-                    _ => 0,
-                };
-                let lane = if queued_in != 0 { queued_in } else { due() };
-                *self.came_through.at(task.0) = lane;
-                if lane != 0 {
-                    *self.running.or_insert(lane, 0) += 1;
-                }
-            }
+            (What::Start, Some(task)) => *self.running.at(event.cpu) = Some(task),
             (What::Stop { .. }, Some(task)) => {
-                let lane = std::mem::take(self.came_through.at(task.0));
-                if let Some(tasks) = self.running.get_mut(lane) {
-                    *tasks -= 1;
-                }
-                if let Some(unserved) = self.unserved.get_mut(lane) {
-                    *unserved = (event.at, self.newest);
+                *self.running.at(event.cpu) = None;
+                let queued_in = std::mem::take(self.came_through.at(task.0));
+                let due = self.picture.lane_due(task).map(|lane| lane.generation);
+                let due = due.filter(|_| !self.picture.is_kthread(task));
+                for lane in [Some(queued_in), due].into_iter().flatten() {
+                    if let Some(unserved) = self.unserved.get_mut(lane) {
+                        *unserved = (event.at, self.newest);
+                    }
                 }
             }
             // Lanes of another program may have the same generations.
