@@ -187,8 +187,11 @@ static __noinline u32 first_of_turns(u64 set, struct meta_lane *in_force)
 	return least_lane(set, BY_TURN);
 }
 
-/* The lane of a set of several that is to be served first. */
-static __noinline u32 first_of_lanes(u64 set, u32 root)
+/*
+ * The lane of a set of several that is to be served first. Not static: so the verifier reads
+ * it once, and not with every path that leads to it.
+ */
+__noinline u32 first_of_lanes(u64 set, u32 root)
 {
 	u64 urgent = READ_ONCE(busy.urgent) & set;
 	u64 drains = READ_ONCE(draining) & set;
@@ -259,8 +262,65 @@ static __always_inline bool serve_kthreads(struct cpu_ctx *here)
 	return here->kthread_chosen;
 }
 
-/* Several lanes are served: tries them in their order until one gives a task. */
-static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 root)
+/* Tasks at the head of a queue for which an idle CPU is looked for. */
+#define LEFT_LOOKS 8
+
+/*
+ * @cpu goes idle beside this queue: tells an idle CPU that may run one of its first tasks.
+ * Returns whether there is no more to do: one was told, or a task is left that @cpu itself may
+ * run. Its policy left that one, or it came at this moment and its CPU was told; CPUs that
+ * told each other of such tasks would never end. Not static, as first_of_lanes() is not.
+ */
+__noinline bool tell_of_left(u64 dsq, s32 cpu)
+{
+	struct task_struct *p;
+	u32 looks = 0;
+	s32 idle;
+
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			return true;
+		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (idle >= 0) {
+			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+			return true;
+		}
+		if (++looks >= LEFT_LOOKS)
+			break;
+	}
+	return false;
+}
+
+/*
+ * A CPU has found nothing that it may run. Who is told of a task need not be who takes it:
+ * of two CPUs that were told of two tasks at once the one may take the other's, which then
+ * finds a task that it may not run. So it tells on.
+ */
+static __noinline void goes_idle(s32 cpu, u32 root)
+{
+	u64 left = root & ROOT_SHARED ? candidate_lanes(root) : slot_bit(root);
+	struct meta_lane *l;
+	u32 i, queue;
+
+	if (root & ROOT_LANES && tell_of_left(KTHREADS_DSQ, cpu))
+		return;
+	bpf_for(i, 0, LANES_MAX) {
+		if (!left)
+			break;
+		l = lane_at(lowest_slot(left));
+		left &= left - 1;
+		bpf_for(queue, 0, l->queues) {
+			if (tell_of_left(lane_dsq(&l->lane, queue), cpu))
+				return;
+		}
+	}
+}
+
+/*
+ * Several lanes are served: tries them in their order until one gives a task, and lets the
+ * one that ran here go on if none does. Whether there is one to run.
+ */
+static __noinline bool dispatch_shared(s32 cpu, struct task_struct *prev, u32 root)
 {
 	struct cpu_ctx *here = cpu_ctx_here();
 	bool goes_on = prev && (prev->scx.flags & SCX_TASK_QUEUED);
@@ -275,7 +335,7 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 		after_kthread = here->kthread_chosen && goes_on;
 		here->kthread_chosen = 0;
 		if (!after_kthread && serve_kthreads(here))
-			return;
+			return true;
 	}
 	if (here && prev && goes_on) {
 		l = lane_running(here, prev);
@@ -294,7 +354,7 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 		here->turn = best;
 		/* Out of its turn, so that it tells nothing about how far level 1 has come. */
 		if (best != prev_slot && lane_serve(lane_at(best), cpu, prev, here))
-			return;
+			return true;
 	}
 	late = READ_ONCE(busy.lingering) & ~READ_ONCE(busy.lanes) & ~READ_ONCE(draining);
 	/* A lane that has nobody but who runs here is empty to the sweep, and has its turn. */
@@ -316,13 +376,13 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 				level1.drain_vtime = vtime;
 			if (in_turn)
 				level1_advance(vtime);
-			return;
+			return true;
 		}
 		if (prev && best == prev_slot) {
 			scx_bpf_task_set_slice(prev, SHARED_SLICE_NS);
 			if (in_turn)
 				level1_advance(vtime);
-			return;
+			return true;
 		}
 		/* It has nobody, or only tasks that may not run here: then those after it are early. */
 		if (lane_has_queued(l)) {
@@ -331,13 +391,14 @@ static __noinline void dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 		}
 	}
 	if (here && after_kthread && serve_kthreads(here))
-		return;
+		return true;
 	/* Nobody else wants this CPU; if its lane is known, that one was replaced. */
-	if (prev && goes_on) {
-		if (here && (root & ROOT_LANES || READ_ONCE(resting)))
-			change_lane(NULL, here, prev, root);
-		scx_bpf_task_set_slice(prev, SHARED_SLICE_NS);
-	}
+	if (!prev || !goes_on)
+		return false;
+	if (here && (root & ROOT_LANES || READ_ONCE(resting)))
+		change_lane(NULL, here, prev, root);
+	scx_bpf_task_set_slice(prev, SHARED_SLICE_NS);
+	return true;
 }
 
 #endif

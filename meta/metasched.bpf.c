@@ -122,17 +122,19 @@ void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
 	if (unlikely(root & ROOT_LIMITS) && prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
 	    task_exhausted(prev))
 		prev = NULL;
-	if (unlikely(root & ROOT_SHARED)) {
-		dispatch_shared(cpu, prev, root);
-		return;
-	}
-	if (unlikely(root & ROOT_TASKS))
+	if (unlikely(root & ROOT_SHARED))
+		given = dispatch_shared(cpu, prev, root);
+	else if (unlikely(root & ROOT_TASKS))
 		given = dispatch_alone(lane_at(root), cpu, prev);
 	else
 		given = policy_dispatch(&lane_at(root)->lane, cpu);
+	if (given)
+		return;
 	/* Nobody else wants this CPU: the task that ran here goes on. */
-	if (!given && prev && (prev->scx.flags & SCX_TASK_QUEUED))
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
 		scx_bpf_task_set_slice(prev, SCX_SLICE_DFL);
+	else
+		goes_idle(cpu, root);
 }
 
 SEC("struct_ops/metasched_running")
