@@ -100,3 +100,50 @@ fn a_pinned_task_waits_only_for_its_cpu() {
     assert!(pinned.waited_ns / pinned.waits <= SLICE + TICK);
     assert!(pinned.longest_wait_ns <= 3 * (SLICE + TICK));
 }
+
+/// While one hog has CPU 0, two share CPU 1, so that it gets ahead of them by a second in two.
+/// Who then comes to CPU 0 begins where those two are.
+#[test]
+fn a_task_that_had_a_cpu_to_itself_does_not_pay_for_that_time() {
+    let outcome = policy("a hog beside a crowd elsewhere", "vtime")
+        .cpus(2)
+        .task(TaskSpec::hog("ahead").only_on([0]))
+        .tasks(2, |i| TaskSpec::hog(format!("crowd {i}")).only_on([1]))
+        .task(TaskSpec::hog("late").only_on([0]).arrives(ms(4_000)))
+        .run_for(ms(8_000))
+        .pass();
+    // Each is ahead by one run at most, and has begun another one.
+    let longest = outcome.task("ahead").longest_wait_ns;
+    assert!(longest <= 3 * (SLICE + TICK), "{longest}");
+    let late = outcome.task("late").ran_ns;
+    assert!(late.abs_diff(ms(2_000)) <= 3 * (SLICE + TICK), "{late}");
+}
+
+/// The same, and the crowd is of weights 100 and 300: they keep their shares.
+#[test]
+fn who_runs_alone_elsewhere_takes_no_weight_from_those_who_share() {
+    let outcome = policy("weights beside a hog elsewhere", "vtime")
+        .cpus(2)
+        .task(TaskSpec::hog("alone").only_on([0]))
+        .task(TaskSpec::hog("light").only_on([1]))
+        .task(TaskSpec::hog("heavy").only_on([1]).weight(300))
+        .run_for(ms(8_000))
+        .pass();
+    let heavy = outcome.task("heavy").ran_ns as f64 / ms(8_000) as f64;
+    assert!((0.70..0.80).contains(&heavy), "{heavy}");
+}
+
+/// A slice of 20 ms would have it wait for 2 s of each of the others.
+#[test]
+fn a_light_task_runs_for_less_and_not_more_rarely() {
+    let outcome = policy("weight 2 beside ten hogs", "vtime")
+        .tasks(10, |i| TaskSpec::hog(format!("hog {i}")))
+        .task(TaskSpec::hog("light").weight(2))
+        .run_for(ms(20_000))
+        .pass();
+    let light = outcome.task("light");
+    // One run of a tick counts for 200 ms, which each of the others has meanwhile.
+    assert!(light.longest_wait_ns <= ms(10 * 200) + SLICE + TICK, "{}", light.longest_wait_ns);
+    let share = light.ran_ns as f64 / ms(20_000) as f64;
+    assert!((share / (2.0 / 1002.0) - 1.0).abs() < 0.25, "{share}");
+}

@@ -6,7 +6,11 @@
  * queue for all CPUs, lowest vtime first, so that tasks which want more than
  * there is get CPU time in proportion to their weights. The lane's vtime_now
  * follows the task that runs; a task that slept comes back at most one slice
- * behind it, and so ahead of those that kept running.
+ * behind it, and so ahead of those that kept running. A task that had a CPU to
+ * itself, while others shared those that it may not use or that may not use its
+ * own, gets ahead without having taken anything from anybody: it comes back as far
+ * ahead as one run brings it. Light tasks run for less, and not more rarely: after
+ * 20 ms one of weight 1 would wait until each of the others had 2 s.
  *
  * It helps where tasks that mostly sleep share CPUs with hogs, and where weights
  * must count. It hurts where many tasks wake at once: the ones that ran least
@@ -19,6 +23,11 @@
 
 enum { vtime_options(OPTION_INDEX) };
 enum { vtime_counters(COUNTER_INDEX) };
+
+/* The least slice of a light task: in less, switching would take more than a hundredth. */
+#define VTIME_LEAST_SLICE_NS (1000ULL * 1000)
+/* That a slice is used up is noticed at the next tick, which is as late as this at HZ=100. */
+#define VTIME_TICK_NS (10ULL * 1000 * 1000)
 
 struct vtime_lane {
 	u64 vtime_now; /* the highest vtime of a task that started to run */
@@ -39,6 +48,17 @@ static void vtime_advance(struct lane *lane, u64 vtime)
 
 	if (vtime_before(now->vtime_now, vtime))
 		now->vtime_now = vtime;
+}
+
+/* What a task is granted: the lane's slice, in proportion to its weight if that is light. */
+static u64 vtime_slice(struct lane *lane, struct task_struct *p)
+{
+	u64 slice_ns = lane->options[vtime_option_slice_ns], light_ns;
+
+	if (likely(p->scx.weight >= WEIGHT_DFL) || slice_ns <= VTIME_LEAST_SLICE_NS)
+		return slice_ns;
+	light_ns = slice_ns * p->scx.weight / WEIGHT_DFL;
+	return light_ns > VTIME_LEAST_SLICE_NS ? light_ns : VTIME_LEAST_SLICE_NS;
 }
 
 static s32 vtime_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -62,12 +82,17 @@ static void vtime_enqueue(struct lane *lane, struct task_struct *p, struct lane_
 			  u64 enq_flags)
 {
 	struct vtime_task *task = STATE_OF(t, struct vtime_task);
-	u64 slice_ns = lane->options[vtime_option_slice_ns];
-	u64 floor = STATE_OF(lane, struct vtime_lane)->vtime_now - slice_ns;
+	u64 slice_ns = vtime_slice(lane, p);
+	u64 now = STATE_OF(lane, struct vtime_lane)->vtime_now;
+	u64 floor = now - lane->options[vtime_option_slice_ns];
+	u64 ceiling = now + weighted_ns(slice_ns + VTIME_TICK_NS, p->scx.weight);
 
 	if (vtime_before(task->vtime, floor)) {
 		task->vtime = floor;
 		lane_count(lane, vtime_counter_capped);
+	} else if (vtime_before(ceiling, task->vtime)) {
+		task->vtime = ceiling;
+		lane_count(lane, vtime_counter_forgiven);
 	}
 	lane_count(lane, vtime_counter_queued);
 	scx_bpf_dsq_insert_vtime(p, lane_dsq(lane, 0), slice_ns, task->vtime, enq_flags);
@@ -98,7 +123,7 @@ static bool vtime_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 		if (!first || vtime_before(vtime, first->scx.dsq_vtime)) {
 			vtime_advance(lane, vtime);
 			lane_count(lane, vtime_counter_kept);
-			scx_bpf_task_set_slice(prev, lane->options[vtime_option_slice_ns]);
+			scx_bpf_task_set_slice(prev, vtime_slice(lane, prev));
 			return true;
 		}
 	}

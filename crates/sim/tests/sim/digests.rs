@@ -34,7 +34,7 @@ const PINNED: &[(&str, &str)] = &[
     ("the fault wrong_queue", "77bc9c9b136f9336"),
     ("the fault ignores_affinity", "9942bef973ab355e"),
     ("random run 1", "da4b9f48cd8f03f1"),
-    ("random run 2", "18db6e4ebd04de4b"),
+    ("random run 2", "4ac15511caf4f311"),
     ("random run 3", "cea696f19a9d1dfd"),
 ];
 
