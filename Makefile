@@ -30,7 +30,7 @@ test-unit: install ## Run the tests that run on this machine as it is (a few boo
 test-guest: install ## Run the tests that need a kernel with sched_ext, in the guest
 	@scripts/test.sh guest
 
-test-image: install ## Run the kernel program's tests on a kernel without modules: ARGS=7.0.13
+test-image: install ## Run the tests of the program and of what controls it on a kernel without modules: ARGS=7.0.13
 	@scripts/test-image.sh $(ARGS)
 
 demo: install ## Measure the real application, choose, run, and show: report/index.html

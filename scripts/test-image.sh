@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Runs the tests of the kernel program on a kernel of which the archive has the image
-# only: its modules are gone, so `metasched vm` cannot boot it. The guest has a first
-# file system with the test program and what that calls, and talks over serial lines.
+# Runs the tests of the kernel program and of what controls it on a kernel of which the
+# archive has the image only: its modules are gone, so `metasched vm` cannot boot it. The
+# guest has a first file system with the test programs and what those call, and talks over
+# serial lines.
 #
-#   scripts/test-image.sh 7.0.13          every test of crates/loader
+#   scripts/test-image.sh 7.0.13          every test of crates/loader, control and faulty
 #   scripts/test-image.sh 7.0.13 lanes::  those whose names have that in them
 #
 # The exit status is 0 if they passed, 1 if not, 2 for wrong use, 4 if something is missing.
@@ -16,6 +17,8 @@ cd "$(dirname "$0")/.." || exit 1
 
 # What the tests call, and what the first process below does.
 readonly COMMANDS=(bash sh mount mkdir cat sleep true taskset hackbench stress-ng bpftool)
+# Whose tests: those that need a kernel, and no more of a system than that.
+readonly CRATES=(loader control faulty)
 
 die() { # STATUS MESSAGE
 	echo "test-image: $2" >&2
@@ -36,9 +39,10 @@ work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT || exit 1
 (cd "$work" && apt-get download -q "$package" >/dev/null 2>"$work/apt" && dpkg-deb -x ./*.deb kernel) ||
 	die 1 "cannot fetch $package: $(tail -n 1 "$work/apt")"
 image=$(find "$work/kernel/boot" -name 'vmlinuz*' | head -n 1)
-program=$(cargo test --release -p metasched-loader --test guest --locked --no-run 2>&1 |
+mapfile -t programs < <(cargo test --release "${CRATES[@]/#/-pmetasched-}" --test guest --locked --no-run 2>&1 |
 	sed -n 's/^ *Executable .*(\(.*\))$/\1/p')
-[ -x "$program" ] || die 1 "the tests do not build; \`cargo test --release -p metasched-loader --no-run\` says why"
+[ ${#programs[@]} = ${#CRATES[@]} ] && cargo build --release -p metasched --locked 2>/dev/null ||
+	die 1 "the tests do not build; \`cargo test --release --workspace --no-run\` says why"
 
 # The first file system.
 root=$work/root
@@ -54,7 +58,10 @@ place() { # FILE PLACE: with the libraries that it needs
 	done
 }
 for command in "${COMMANDS[@]}"; do place "$(type -P "$command")" "usr/bin/$command"; done
-place "$program" tests
+# Where they look for the command: as it is in cargo's folder.
+mkdir -p "$root/target/deps"
+place target/release/metasched target/metasched
+for program in "${programs[@]}"; do place "$program" "target/deps/${program##*/}"; done
 # None: all of them, so no line either.
 { [ $# = 0 ] || printf '%s\n' "$@"; } >"$root/names"
 cat >"$root/init" <<'INIT'
@@ -68,8 +75,11 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mount -t bpf bpf /sys/fs/bpf
 mount -t tracefs tracing /sys/kernel/tracing
 mapfile -t names </names
-/tests --ignored --nocapture --test-threads=1 "${names[@]}" </dev/null >/dev/ttyS1 2>&1
-echo "status $?" >/dev/ttyS1
+status=0
+for program in /target/deps/*; do
+	"$program" --ignored --nocapture --test-threads=1 "${names[@]}" </dev/null >/dev/ttyS1 2>&1 || status=$?
+done
+echo "status $status" >/dev/ttyS1
 echo o >/proc/sysrq-trigger
 sleep 60
 INIT
@@ -88,5 +98,5 @@ if [ -z "$status" ]; then
 	tail -n 20 "$work/console" >&2
 	die 1 "the guest ended before the tests did, on $package"
 fi
-echo "test-image: $package: $(grep -a -m 1 '^test result' "$work/out")"
+echo "test-image: $package: $(awk '/^test result/ { p += $4; f += $6 } END { print p + 0 " passed, " f + 0 " failed" }' "$work/out")"
 [ "$status" = 0 ]
