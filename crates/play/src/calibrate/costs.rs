@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
+use metasched_base::{Error, Interrupt, Kind, Result};
 use metasched_loader::WaitTracer;
 use metasched_stats::WaitHistogram;
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::{Pid, gettid};
+use nix::unistd::gettid;
 
 use crate::clock::{cpu_ns, now_ns, sleep_until};
 use crate::crew::set_affinity;
@@ -28,13 +27,6 @@ const NAPS: usize = 120;
 const NAP_NS: u64 = 1_000_000;
 /// What a task is taken to find cold on another CPU, bytes: a first-level cache.
 const WORKING_SET: usize = 32 * 1024;
-
-/// The CPUs that this process may use.
-pub fn cpus() -> Result<Vec<usize>> {
-    let set = sched_getaffinity(Pid::from_raw(0))
-        .attempt(Kind::Failed, || "read which CPUs may be used".to_owned())?;
-    Ok((0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect())
-}
 
 /// A thread whose affinity ends with it.
 pub fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
