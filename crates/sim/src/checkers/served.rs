@@ -3,7 +3,7 @@ use super::{Checker, ms};
 use crate::dense::Dense;
 use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
-use crate::metasched::{LAZY, LaneState, POLICIES};
+use crate::metasched::{LAZY, LaneSeen, LaneState};
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
 
@@ -186,9 +186,6 @@ pub struct Quarantined {
     lazy: bool,
 }
 
-/// The number of that policy, after those of all others.
-const LAZY_POLICY: u32 = POLICIES.len() as u32;
-
 impl Checker for Quarantined {
     fn name(&self) -> &'static str {
         "quarantined_in_time"
@@ -209,7 +206,7 @@ impl Checker for Quarantined {
             What::Lanes(_) => {
                 let since = self.picture.has_apps().then_some(event.at);
                 self.apps_since = since.map(|at| self.apps_since.unwrap_or(at));
-                self.lazy = self.picture.lanes.iter().any(|lane| lane.policy == LAZY_POLICY);
+                self.lazy = !self.picture.lanes.iter().all(LaneSeen::has_a_real_policy);
             }
             What::Insert(DsqRef::User(queue)) => {
                 let Some(generation) = generation_of(queue) else { return said };
@@ -247,7 +244,7 @@ impl Checker for Quarantined {
             let asked = matches!(lane.state, LaneState::App | LaneState::Root);
             let busy = now - (*since).max(apps_since);
             let queued = self.empty_since.get(lane.generation).is_none();
-            let lazy = lane.policy == LAZY_POLICY;
+            let lazy = !lane.has_a_real_policy();
             if lazy && asked && !lane.quarantined && queued && busy > QUARANTINE_NS {
                 return Err(format!(
                     "lane {} has the policy '{LAZY}', and work for {}; it is not in quarantine",
@@ -264,6 +261,7 @@ impl Checker for Quarantined {
 mod tests {
     use super::super::testing::{feed, lane};
     use super::*;
+    use crate::metasched::POLICIES;
     use LaneState::{App, Root};
 
     const QUEUE: DsqRef = DsqRef::User(2 << 16);
