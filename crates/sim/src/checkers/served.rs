@@ -59,11 +59,12 @@ impl LanesServed {
         }
     }
 
-    /// Whether a task that runs does so for that lane: it came through it, or has gone straight to
-    /// an idle CPU, or over to the lane that is its own by now.
-    fn serves(&self, generation: u64, task: TaskId) -> bool {
-        let due = || self.picture.lane_due(task).is_some_and(|lane| lane.generation == generation);
-        self.came_through.get(task.0) == generation || !self.picture.is_kthread(task) && due()
+    /// The lanes, by generation, for which a task runs: the one that it came through, and the one
+    /// that is its own by now, since it may have gone straight to an idle CPU, or over to that one;
+    /// 0: none.
+    fn lanes_of(&self, task: TaskId) -> [u64; 2] {
+        let due = self.picture.lane_due(task).filter(|_| !self.picture.is_kthread(task));
+        [self.came_through.get(task.0), due.map_or(0, |lane| lane.generation)]
     }
 
     fn overdue(&mut self, now: u64) -> Result<(), String> {
@@ -77,8 +78,8 @@ impl LanesServed {
         // What is not served from now on, or runs, has all of that time.
         let mut look_at = now + URGENT_NS;
         for (generation, (since, newest)) in self.unserved.iter() {
-            if self.running.iter().any(|(_, task)| task.is_some_and(|t| self.serves(generation, t)))
-            {
+            let mut running = self.running.iter().filter_map(|(_, task)| *task);
+            if running.any(|task| self.lanes_of(task).contains(&generation)) {
                 continue;
             }
             let since = (*since).max(apps_since);
@@ -141,14 +142,12 @@ impl Checker for LanesServed {
             (What::Start, Some(task)) => *self.running.at(event.cpu) = Some(task),
             (What::Stop { .. }, Some(task)) => {
                 *self.running.at(event.cpu) = None;
-                let queued_in = std::mem::take(self.came_through.at(task.0));
-                let due = self.picture.lane_due(task).map(|lane| lane.generation);
-                let due = due.filter(|_| !self.picture.is_kthread(task));
-                for lane in [Some(queued_in), due].into_iter().flatten() {
+                for lane in self.lanes_of(task) {
                     if let Some(unserved) = self.unserved.get_mut(lane) {
                         *unserved = (event.at, self.newest);
                     }
                 }
+                *self.came_through.at(task.0) = 0;
             }
             // Lanes of another program may have the same generations.
             (What::Detached, _) => {
