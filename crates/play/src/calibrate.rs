@@ -72,7 +72,6 @@ pub struct Calibration {
     /// The longest that a tick that switches can be late: a whole tick's interrupt.
     pub tick_late: Option<Measured>,
     /// How late ticks come.
-    #[serde(default)]
     pub ticks: Option<Lateness>,
     /// From a wake-up by another CPU until an idle CPU switches to the task: the tenth and the
     /// ninetieth percentile, ns.
