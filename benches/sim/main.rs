@@ -20,6 +20,7 @@ use loads::{BIG, CURVE, Load, SUBJECTS, Subject};
 use measure::{Sample, Speed};
 use metasched_base::{Error, Interrupt, Kind, Progress, Result};
 use metasched_benches::{finish, order};
+use metasched_host::machine::machine;
 use metasched_host::process::peak_memory_kib;
 use metasched_sim::ms;
 use serde::Serialize;
@@ -126,6 +127,7 @@ fn bench(args: &Args) -> Result<Figures> {
     let interrupt = Interrupt::listen()?;
     // First, so that the peak of memory is its own.
     let big = big(args, &interrupt)?;
+    let host = host()?;
     let speeds = speeds(args, &interrupt)?;
     let curve = curve(args, &interrupt)?;
     let seeds = seeds(args)?;
@@ -140,7 +142,7 @@ fn bench(args: &Args) -> Result<Figures> {
         curve,
         big,
         seeds: Some(seeds),
-        host: host(),
+        host,
         rounds: args.rounds,
         seed: args.seed,
     };
@@ -153,14 +155,10 @@ fn bench(args: &Args) -> Result<Figures> {
     Ok(figures)
 }
 
-/// The machine and the day.
-fn host() -> String {
-    let model = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
-        let line = text.lines().find(|line| line.starts_with("model name"))?;
-        Some(line.split_once(':')?.1.trim().to_owned())
-    });
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("Measured on {}, {cpus} CPUs", model.as_deref().unwrap_or("an unknown CPU"))
+/// What it is measured on.
+fn host() -> Result<String> {
+    let machine = machine(Path::new("/"))?;
+    Ok(format!("Measured on {}, {} CPUs", machine.cpu_model, machine.cpus))
 }
 
 fn scaled(ns: u64, args: &Args) -> u64 {

@@ -1,5 +1,6 @@
 //! Child processes that cannot outlive us, and that can always be stopped.
 
+mod affinity;
 mod identity;
 mod priority;
 mod running;
@@ -7,6 +8,7 @@ mod spawn;
 mod tail;
 mod threads;
 
+pub use affinity::allowed_cpus;
 pub use identity::{ProcessId, peak_memory_kib};
 pub use priority::run_first;
 pub use running::cgroups_of_commands;

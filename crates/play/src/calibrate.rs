@@ -14,6 +14,7 @@ use std::path::Path;
 use metasched_base::{Error, Interrupt, Kind, Result};
 use metasched_host::kernel;
 use metasched_host::machine::{Machine, Sharing, machine, sharing};
+use metasched_host::process::allowed_cpus;
 use metasched_sim::Costs;
 use metasched_sim::file::{KernelThread, MachineSpec};
 use metasched_stats::{WaitHistogram, median, median_interval};
@@ -71,7 +72,6 @@ pub struct Calibration {
     /// The longest that a tick that switches can be late: a whole tick's interrupt.
     pub tick_late: Option<Measured>,
     /// How late ticks come.
-    #[serde(default)]
     pub ticks: Option<Lateness>,
     /// From a wake-up by another CPU until an idle CPU switches to the task: the tenth and the
     /// ninetieth percentile, ns.
@@ -97,7 +97,7 @@ pub fn calibrate(scheduler: &str, interrupt: &Interrupt) -> Result<Calibration> 
     let machine = machine(root)?;
     let mut notes = Vec::new();
     let hz = hz(root, &machine.kernel_release, &mut notes);
-    let cpus = costs::cpus()?;
+    let cpus = allowed_cpus()?;
     let chain = costs::chains(&cpus, interrupt)?;
     let naps = costs::naps(&cpus, interrupt)?;
     let switch = Measured::of(&chain.switch_ns);

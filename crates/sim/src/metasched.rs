@@ -116,6 +116,13 @@ pub struct LaneSeen {
     pub served: bool,
 }
 
+impl LaneSeen {
+    /// Whether its policy is one of [`POLICIES`], and not [`LAZY`], which never dispatches.
+    pub fn has_a_real_policy(&self) -> bool {
+        (self.policy as usize) < POLICIES.len()
+    }
+}
+
 /// Weight of a lane whose weight nobody has touched.
 const WEIGHT: u64 = 100;
 

@@ -143,7 +143,7 @@ impl Kernel {
 
     fn timer_wait(&mut self, id: TaskId, timer: usize, period_ns: u64, keeps: bool) -> Call {
         let now = self.now;
-        let costs = self.machine.what_it_costs();
+        let sleep_ns = self.machine.what_it_costs().sleep_ns;
         let doing = &mut self.tasks[id.0].doing;
         match doing.stage {
             Stage::Waits => return Call::Free,
@@ -152,7 +152,7 @@ impl Kernel {
                 return Call::Free;
             }
             Stage::FallsAsleep(due) => {
-                self.schedule_at(due + costs.timer_ns, Event::Wake(id));
+                self.wake_at(id, due);
                 return Call::Blocks(Stage::Waits);
             }
             _ => {}
@@ -162,11 +162,11 @@ impl Kernel {
         }
         let due = doing.timers[timer].unwrap_or(now) + period_ns.max(1);
         doing.timers[timer] = Some(if due > now || keeps { due } else { now });
-        if due > now && costs.sleep_ns > 0 {
+        if due > now && sleep_ns > 0 {
             return Call::FallsAsleep(due);
         }
         if due > now {
-            self.schedule_at(due + costs.timer_ns, Event::Wake(id));
+            self.wake_at(id, due);
             return Call::Blocks(Stage::Waits);
         }
         // Late: what begins now was due then.

@@ -169,6 +169,13 @@ impl fmt::Display for Observed {
 /// How many events a failure shows.
 const RECENT: usize = 24;
 
+/// Out of the way of runs whose text nobody wants.
+#[cold]
+fn write_line(text: &mut String, event: &Observed) {
+    use fmt::Write;
+    writeln!(text, "{event}").expect("a String takes everything");
+}
+
 /// Keeps the last events for a failure's message and, where asked, all as text.
 pub struct Trace {
     /// The last events, round and round; the oldest is at `next`.
@@ -185,8 +192,8 @@ impl Trace {
 
     /// Records one event.
     pub fn record(&mut self, event: Observed) {
-        if self.text.is_some() {
-            self.write(&event);
+        if let Some(text) = &mut self.text {
+            write_line(text, &event);
         }
         // Calls come with each of the others and say little beside them.
         if matches!(event.what, What::Call { .. }) {
@@ -198,13 +205,6 @@ impl Trace {
         }
         self.recent[self.next] = event;
         self.next = if self.next + 1 == RECENT { 0 } else { self.next + 1 };
-    }
-
-    #[cold]
-    fn write(&mut self, event: &Observed) {
-        use fmt::Write;
-        let text = self.text.get_or_insert_default();
-        writeln!(text, "{event}").expect("a String takes everything");
     }
 
     /// The last events, oldest first.

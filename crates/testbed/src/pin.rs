@@ -8,18 +8,8 @@
 use std::path::Path;
 
 use metasched_base::{Error, Kind, Result, ResultExt};
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
-
-/// The CPUs that this process may use.
-///
-/// # Errors
-/// When the kernel does not tell.
-pub(crate) fn allowed() -> Result<Vec<usize>> {
-    let set = sched_getaffinity(Pid::from_raw(0))
-        .attempt(Kind::Failed, || "read which CPUs may be used".to_owned())?;
-    Ok((0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect())
-}
 
 /// Puts each thread of QEMU's that is a CPU of the guest on one of these CPUs, in their order.
 ///

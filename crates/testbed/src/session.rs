@@ -14,13 +14,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Interrupt, Kind, Result, ResultExt, format_duration};
+use metasched_host::process::allowed_cpus;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::libc;
 use nix::sys::signal::Signal;
 
 use crate::console::Tail;
 use crate::options::VmOptions;
-use crate::pin::{allowed, pin};
+use crate::pin::pin;
 use crate::qemu::{self, Descriptors, Machine, QEMU};
 use crate::spec::{FromGuest, ToGuest};
 use crate::vm::{Outcome, Streams};
@@ -145,7 +146,7 @@ impl Session {
                     self.boot = Some(self.started.elapsed());
                     // All its CPUs are there by now.
                     if self.pin {
-                        pin(self.qemu.id(), &allowed()?)?;
+                        pin(self.qemu.id(), &allowed_cpus()?)?;
                     }
                     if self.say(&ToGuest::Start).is_err() {
                         return Err(self.died());

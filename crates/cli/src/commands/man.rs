@@ -23,17 +23,27 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     std::fs::create_dir_all(&args.out).attempt(Kind::Failed, attempt)?;
     let mut command = Cli::command();
     command.build();
-    let mut written = vec![write_page(&command, "metasched", &args.out)?];
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-        // `help` is clap's own, and says nothing that --help does not.
-        if sub.get_name() != "help" {
-            written.push(write_page(sub, &format!("metasched-{}", sub.get_name()), &args.out)?);
-        }
-    }
+    let mut written = Vec::new();
+    write_pages(&command, "metasched", &args.out, &mut written)?;
     context.print(&written, |pages| {
         pages.iter().map(|page| page.display().to_string()).collect::<Vec<_>>().join("\n")
     })?;
     Ok(0)
+}
+
+/// That of a command, and those of its own commands.
+fn write_pages(
+    command: &clap::Command,
+    name: &str,
+    folder: &Path,
+    written: &mut Vec<PathBuf>,
+) -> Result<()> {
+    written.push(write_page(command, name, folder)?);
+    // `help` is clap's own, and says nothing that --help does not.
+    let wanted = |sub: &&clap::Command| !sub.is_hide_set() && sub.get_name() != "help";
+    command.get_subcommands().filter(wanted).try_for_each(|sub| {
+        write_pages(sub, &format!("{name}-{}", sub.get_name()), folder, written)
+    })
 }
 
 fn write_page(command: &clap::Command, name: &str, folder: &Path) -> Result<PathBuf> {
@@ -78,11 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn hidden_commands_have_no_page() {
+    fn commands_of_commands_have_a_page_and_hidden_ones_have_none() {
         let folder = tempfile::tempdir().unwrap();
         let context = Context { json: true, verbose: 0, interrupt: Default::default() };
         run(&Args { out: folder.path().join("man") }, &context).unwrap();
-        assert!(folder.path().join("man/metasched-vm.1").is_file());
+        for name in ["metasched", "metasched-vm", "metasched-lane-set", "metasched-sim-plan"] {
+            assert!(folder.path().join(format!("man/{name}.1")).is_file(), "{name}");
+        }
         assert!(!folder.path().join("man/metasched-guard.1").exists());
+        assert!(!folder.path().join("man/metasched-lane-help.1").exists());
     }
 }

@@ -142,6 +142,13 @@ impl Args {
                 .as_ref()
                 .map_or_else(all, |list| list.split(',').map(|s| s.trim().to_owned()).collect());
             return contender::distinct(names, |name| match name {
+                // What the scenario says would be the default policy alone, under another name.
+                contender::LANES if bed.file.lanes.is_empty() => {
+                    let cause = format!("'{}' says no lanes of its cgroups", bed.file.name);
+                    Err(Error::new(Kind::BadInput, "compare with 'lanes'", cause).remedy(
+                        "give a cgroup of it one, such as lane = \"fifo\", or leave it out",
+                    ))
+                }
                 contender::LANES => self.lanes_of_file(bed),
                 name => policy(name),
             });

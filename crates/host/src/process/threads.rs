@@ -5,7 +5,10 @@ use std::path::Path;
 use crate::cgroup::of_process;
 use crate::machine::parse_cpu_list;
 
-/// A thread of the kernel's own, in the flags of /proc/PID/stat (PF_KTHREAD).
+/// Fields of /proc/PID/stat after the name, from 0.
+const FLAGS: usize = 6;
+const POLICY: usize = 38;
+/// A thread of the kernel's own, in those flags (PF_KTHREAD).
 const KERNEL: u64 = 0x0020_0000;
 
 /// What a scheduler knows of a thread.
@@ -19,6 +22,8 @@ pub struct Thread {
     pub allowed: BTreeSet<u32>,
     /// Whether it is one of the kernel's own.
     pub kernel: bool,
+    /// Its scheduling policy, a `SCHED_*` of the kernel's.
+    pub policy: i32,
 }
 
 /// Every thread that there is, by its number. Those that end meanwhile are left out.
@@ -50,7 +55,9 @@ fn thread_of(root: &Path, place: &str) -> Option<Thread> {
     // The name may hold anything, also parentheses.
     let (begin, rest) = stat.rsplit_once(')')?;
     let comm = begin.split_once('(')?.1;
-    let flags: u64 = rest.split_whitespace().nth(6)?.parse().ok()?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let flags: u64 = fields.get(FLAGS)?.parse().ok()?;
+    let policy = fields.get(POLICY)?.parse().ok()?;
     let status = fs::read_to_string(folder.join("status")).ok()?;
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     Some(Thread {
@@ -58,12 +65,14 @@ fn thread_of(root: &Path, place: &str) -> Option<Thread> {
         cgroup: of_process(root, place).unwrap_or_default(),
         allowed: parse_cpu_list(allowed)?,
         kernel: flags & KERNEL != 0,
+        policy,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::libc;
 
     #[test]
     fn threads_are_read_with_names_of_any_kind() {
@@ -73,10 +82,12 @@ mod tests {
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join(file), text).unwrap();
         };
-        write("7/task/7", "stat", "7 (a) b) S 1 7 7 0 -1 4194560 0\n");
+        // Nobody reads what is between the flags and the policy.
+        let stat = |begin: &str, policy: u32| format!("{begin} {}{policy} 0\n", "0 ".repeat(31));
+        write("7/task/7", "stat", &stat("7 (a) b) S 1 7 7 0 -1 4194560", 0));
         write("7/task/7", "status", "Name:\ta) b\nCpus_allowed_list:\t0-1,4\n");
         write("7/task/7", "cgroup", "3:cpu:/x\n0::/web.slice/nginx.service\n");
-        write("9/task/9", "stat", "9 (kworker/1:0) I 2 0 0 0 -1 69238880 0\n");
+        write("9/task/9", "stat", &stat("9 (migration/1) S 2 0 0 0 -1 69238880", 1));
         write("9/task/9", "status", "Cpus_allowed_list:\t1\n");
         // One that has just ended.
         write("11/task/11", "stat", "");
@@ -87,9 +98,11 @@ mod tests {
             cgroup: "web.slice/nginx.service".into(),
             allowed: [0, 1, 4].into(),
             kernel: false,
+            policy: libc::SCHED_OTHER,
         };
         assert_eq!(threads[&7], wanted);
         assert!(threads[&9].kernel && threads[&9].cgroup.is_empty());
+        assert_eq!(threads[&9].policy, libc::SCHED_FIFO);
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! The measurements themselves: small pieces of work whose costs the model composes of the same
 //! parts.
 
+use std::iter::once;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
+use metasched_base::{Error, Interrupt, Kind, Result};
 use metasched_loader::WaitTracer;
 use metasched_stats::WaitHistogram;
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::{Pid, gettid};
+use nix::unistd::gettid;
 
 use crate::clock::{cpu_ns, now_ns, sleep_until};
 use crate::crew::set_affinity;
@@ -28,13 +28,6 @@ const NAPS: usize = 120;
 const NAP_NS: u64 = 1_000_000;
 /// What a task is taken to find cold on another CPU, bytes: a first-level cache.
 const WORKING_SET: usize = 32 * 1024;
-
-/// The CPUs that this process may use.
-pub fn cpus() -> Result<Vec<usize>> {
-    let set = sched_getaffinity(Pid::from_raw(0))
-        .attempt(Kind::Failed, || "read which CPUs may be used".to_owned())?;
-    Ok((0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect())
-}
 
 /// A thread whose affinity ends with it.
 pub fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
@@ -75,7 +68,7 @@ pub struct Chains {
 pub fn chains(cpus: &[usize], interrupt: &Interrupt) -> Result<Chains> {
     apart(|| {
         let curtain = Curtain::default();
-        set_affinity(gettid(), std::iter::once(cpus[0]))?;
+        set_affinity(gettid(), once(cpus[0]))?;
         let alone = Pipe::new(1)?;
         let call_ns = repeated(interrupt, || {
             let began = cpu_ns();
@@ -113,14 +106,24 @@ pub fn chains(cpus: &[usize], interrupt: &Interrupt) -> Result<Chains> {
 
 /// Does something while these CPUs compute.
 pub fn beside_work<T>(cpus: &[usize], does: impl FnOnce() -> Result<T>) -> Result<T> {
+    beside_load(cpus.iter().copied().map(Some), std::hint::spin_loop, does)
+}
+
+/// Does something while threads do theirs over and over: one for each of these, on that CPU
+/// only, or on any that we may use.
+pub fn beside_load<T>(
+    threads: impl Iterator<Item = Option<usize>>,
+    round: impl Fn() + Sync,
+    does: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for cpu in cpus {
-            let over = &over;
+        for cpu in threads {
+            let (round, over) = (&round, &over);
             scope.spawn(move || {
-                let pinned = set_affinity(gettid(), std::iter::once(*cpu));
+                let pinned = cpu.map_or(Ok(()), |cpu| set_affinity(gettid(), once(cpu)));
                 while pinned.is_ok() && !over.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
+                    round();
                 }
             });
         }
@@ -217,7 +220,7 @@ pub fn naps(cpus: &[usize], interrupt: &Interrupt) -> Result<Naps> {
     };
     let (mut late_ns, mut asleep_ns, mut telling_ns) = (Vec::new(), Vec::new(), Vec::new());
     apart(|| {
-        set_affinity(gettid(), std::iter::once(cpus[0]))?;
+        set_affinity(gettid(), once(cpus[0]))?;
         // SAFETY: the call takes a number.
         unsafe { nix::libc::prctl(nix::libc::PR_SET_TIMERSLACK, 1) };
         for _ in 0..NAPS {
@@ -234,13 +237,13 @@ pub fn naps(cpus: &[usize], interrupt: &Interrupt) -> Result<Naps> {
         let pipe = Pipe::new(1)?;
         std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| -> Result<()> {
-                set_affinity(gettid(), std::iter::once(*there))?;
+                set_affinity(gettid(), once(*there))?;
                 for _ in 0..NAPS {
                     pipe.read(&Curtain::default()).expect("nobody ends it");
                 }
                 Ok(())
             });
-            set_affinity(gettid(), std::iter::once(*here))?;
+            set_affinity(gettid(), once(*here))?;
             for _ in 0..NAPS {
                 // Awake: who sleeps here would be seen among those that are told.
                 let until = now_ns() + NAP_NS;
@@ -266,7 +269,7 @@ pub fn naps(cpus: &[usize], interrupt: &Interrupt) -> Result<Naps> {
 pub fn ticks(cpu: usize, period_ns: u64, interrupt: &Interrupt) -> Result<Vec<f64>> {
     const TICKS: usize = 5;
     apart(|| {
-        set_affinity(gettid(), std::iter::once(cpu))?;
+        set_affinity(gettid(), once(cpu))?;
         repeated(interrupt, || {
             let mut longest = [0; TICKS];
             let began = now_ns();
@@ -297,7 +300,7 @@ pub fn migrations(here: usize, there: usize, interrupt: &Interrupt) -> Result<Ve
         repeated(interrupt, || {
             let mut colder_ns = 0.0;
             for cpu in [here, there] {
-                set_affinity(gettid(), std::iter::once(cpu))?;
+                set_affinity(gettid(), once(cpu))?;
                 colder_ns += walk() - walk();
             }
             Ok(colder_ns / 2.0)

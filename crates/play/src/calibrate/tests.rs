@@ -63,6 +63,16 @@ fn what_is_written_is_a_machine_that_scenarios_take() {
 }
 
 #[test]
+fn what_an_older_calibration_does_not_tell_was_not_measured() {
+    let mut older = serde_json::to_value(calibration()).unwrap();
+    let told = older.as_object_mut().unwrap();
+    assert!(told.remove("ticks").is_some() && told.remove("kernel_threads").is_some());
+    let read: Calibration = serde_json::from_value(older).unwrap();
+    assert_eq!((read.ticks, read.kernel_threads), (None, Vec::new()));
+    assert_eq!(read.hz, Some(1000));
+}
+
+#[test]
 fn costs_of_this_machine_are_of_an_order_that_machines_have() {
     // Far apart: this runs beside other tests.
     let seen = calibrate("whatever", &Interrupt::default()).unwrap();

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use metasched_base::{Interrupt, Kind, Result, ResultExt};
+use metasched_base::{Interrupt, Result};
 use metasched_host::cgroup::thread_stat;
+use metasched_host::process::{Thread, threads};
 use metasched_sim::file::KernelThread;
+use nix::libc;
 
+use super::costs::beside_load;
 use crate::clock::{now_ns, sleep_until};
 
 /// How long it is watched, ns.
@@ -17,11 +19,8 @@ const OFTEN: u64 = 4;
 /// The load: stretches of computing with pauses between them, ns.
 const COMPUTES_NS: u64 = 3_000_000;
 const PAUSES_NS: u64 = 1_000_000;
-/// PF_KTHREAD of the kernel's flags of a task.
-const KTHREAD: u64 = 0x0020_0000;
-/// Fields of `/proc/PID/stat` after the name, from 0.
-const FLAGS: usize = 6;
-const POLICY: usize = 38;
+/// `SCHED_EXT` of the kernel's policies; libc does not have it.
+const SCHED_EXT: i32 = 7;
 
 /// A kernel thread as it was at some time.
 struct Seen {
@@ -35,34 +34,11 @@ struct Seen {
 /// those that go before all ordinary tasks.
 ///
 /// # Errors
-/// When `/proc` cannot be read, or it was interrupted.
+/// When it was interrupted.
 pub fn kernel_threads(cpus: usize, interrupt: &Interrupt) -> Result<Vec<KernelThread>> {
-    let over = AtomicBool::new(false);
-    let (before, after) = std::thread::scope(|scope| {
-        // More of them than CPUs, so that there are switches, and none is idle for long.
-        for _ in 0..2 * cpus {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    let until = now_ns() + COMPUTES_NS;
-                    while now_ns() < until {}
-                    sleep_until(now_ns() + PAUSES_NS);
-                }
-            });
-        }
-        let before = all();
-        let end = now_ns() + WATCHED_NS;
-        let watched = loop {
-            sleep_until((now_ns() + WATCHED_NS / 8).min(end));
-            if let Err(error) = interrupt.check("the calibration") {
-                break Err(error);
-            }
-            if now_ns() >= end {
-                break Ok(());
-            }
-        };
-        over.store(true, Ordering::Relaxed);
-        watched.and_then(|()| Ok((before?, all()?)))
-    })?;
+    // More of them than CPUs, so that there are switches, and none is idle for long.
+    let load = (0..2 * cpus).map(|_| None);
+    let (before, after) = beside_load(load, compute_and_pause, || watch(interrupt))?;
     let mut threads = Vec::new();
     for (pid, now) in after {
         // One that was born meanwhile had done nothing before.
@@ -80,61 +56,80 @@ pub fn kernel_threads(cpus: usize, interrupt: &Interrupt) -> Result<Vec<KernelTh
     Ok(threads)
 }
 
-/// All threads of the kernel's that are ordinary tasks, by their numbers.
-fn all() -> Result<BTreeMap<u32, Seen>> {
-    let mut all = BTreeMap::new();
-    let attempt = || "look at the kernel's threads".to_owned();
-    for entry in Path::new("/proc").read_dir().attempt(Kind::Failed, attempt)? {
-        let folder = entry.attempt(Kind::Failed, attempt)?.path();
-        let pid = folder.file_name().and_then(|name| name.to_str()?.parse().ok());
-        if let Some((pid, seen)) = pid.zip(one(&folder)) {
-            all.insert(pid, seen);
-        }
+fn compute_and_pause() {
+    let until = now_ns() + COMPUTES_NS;
+    while now_ns() < until {}
+    sleep_until(now_ns() + PAUSES_NS);
+}
+
+/// The kernel's threads before and after they were watched.
+fn watch(interrupt: &Interrupt) -> Result<(BTreeMap<u32, Seen>, BTreeMap<u32, Seen>)> {
+    let before = seen(Path::new("/"));
+    let end = now_ns() + WATCHED_NS;
+    while now_ns() < end {
+        sleep_until((now_ns() + WATCHED_NS / 8).min(end));
+        interrupt.check("the calibration")?;
     }
-    Ok(all)
+    Ok((before, seen(Path::new("/"))))
 }
 
-/// The thread of that folder of `/proc`; none if it is another one, or has ended.
-fn one(folder: &Path) -> Option<Seen> {
-    let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
-    let name = ordinary_kernel_thread(&stat)?.to_owned();
-    let status = std::fs::read_to_string(folder.join("status")).ok()?;
-    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    let counted = thread_stat(folder)?;
-    Some(Seen {
-        name,
-        // A list of more is no number.
-        cpu: allowed.trim().parse().ok(),
-        run_ns: counted.run_ns,
-        runs: counted.timeslices,
-    })
+/// All threads of the kernel's that are ordinary tasks, by their numbers.
+fn seen(root: &Path) -> BTreeMap<u32, Seen> {
+    let all = threads(root).into_iter().filter(|(_, thread)| is_ordinary_of_kernel(thread));
+    let one = |(tid, thread): (u32, Thread)| {
+        // One that has ended meanwhile is none.
+        let counted = thread_stat(&root.join(format!("proc/{tid}")))?;
+        // One that may use several has none of its own.
+        let only = thread.allowed.first().filter(|_| thread.allowed.len() == 1);
+        let seen = Seen {
+            cpu: only.map(|cpu| *cpu as usize),
+            name: thread.comm,
+            run_ns: counted.run_ns,
+            runs: counted.timeslices,
+        };
+        Some((tid, seen))
+    };
+    all.filter_map(one).collect()
 }
 
-/// The name in a line of `/proc/PID/stat`, if it is such a thread's.
-fn ordinary_kernel_thread(stat: &str) -> Option<&str> {
-    let (head, fields) = stat.rsplit_once(')')?;
-    let (_, name) = head.split_once('(')?;
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    // Its policy is SCHED_NORMAL, or SCHED_EXT.
-    let ordinary = matches!(number(POLICY)?, 0 | 7);
-    (number(FLAGS)? & KTHREAD != 0 && ordinary).then_some(name)
+fn is_ordinary_of_kernel(thread: &Thread) -> bool {
+    thread.kernel && matches!(thread.policy, libc::SCHED_OTHER | SCHED_EXT)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const KSWAPD: &str = "54 (kworker/0:1-a (b)) I 2 0 0 0 -1 2129984 0 0 0 0 9 88 0 0 20 0 1 0 36 0 0 \
-        18446744073709551615 0 0 0 0 0 0 0 2147483647 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
+    use std::fs;
 
     #[test]
     fn kernel_threads_are_told_from_programs_and_from_those_that_go_first() {
-        assert_eq!(ordinary_kernel_thread(KSWAPD), Some("kworker/0:1-a (b)"));
-        let program = KSWAPD.replace("2129984", "4194304");
-        assert_eq!(ordinary_kernel_thread(&program), None);
-        let first = KSWAPD.replace(" 17 1 0 0 ", " 17 1 99 1 ");
-        assert_eq!(ordinary_kernel_thread(&first), None);
-        assert_eq!(ordinary_kernel_thread("no such line"), None);
+        const KERNEL: u64 = 2_129_984;
+        const PROGRAM: u64 = 4_194_304;
+        let root = tempfile::tempdir().unwrap();
+        let status = "Cpus_allowed_list:\t1\nvoluntary_ctxt_switches:\t4\n\
+                      nonvoluntary_ctxt_switches:\t5\n";
+        for (tid, name, flags, policy) in [
+            (54, "kworker/0:1-a (b)", KERNEL, libc::SCHED_OTHER),
+            (55, "ext", KERNEL, SCHED_EXT),
+            (56, "migration/1", KERNEL, libc::SCHED_FIFO),
+            (57, "program", PROGRAM, libc::SCHED_OTHER),
+        ] {
+            let stat =
+                format!("{tid} ({name}) S 2 0 0 0 -1 {flags} {}{policy} 0\n", "0 ".repeat(31));
+            // A process is its first thread, too.
+            for place in [format!("proc/{tid}"), format!("proc/{tid}/task/{tid}")] {
+                let folder = root.path().join(place);
+                fs::create_dir_all(&folder).unwrap();
+                fs::write(folder.join("stat"), &stat).unwrap();
+                fs::write(folder.join("status"), status).unwrap();
+                fs::write(folder.join("schedstat"), "7000 1 9\n").unwrap();
+            }
+        }
+        let several = status.replace("\t1\n", "\t0-1\n");
+        fs::write(root.path().join("proc/55/task/55/status"), several).unwrap();
+        let seen = seen(root.path());
+        let told: Vec<_> = seen.values().map(|s| (s.name.as_str(), s.cpu)).collect();
+        assert_eq!(told, [("kworker/0:1-a (b)", Some(1)), ("ext", None)]);
+        assert_eq!((seen[&54].run_ns, seen[&54].runs), (7_000, 9));
     }
 }

@@ -2,7 +2,7 @@ use super::Checker;
 use super::picture::Picture;
 use crate::abi::CpuMask;
 use crate::kinds::Kinds;
-use crate::metasched::{LaneSeen, LaneState, POLICIES};
+use crate::metasched::{LaneSeen, LaneState};
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
 use std::collections::BTreeMap;
@@ -101,8 +101,7 @@ impl LaneShares {
     fn compare(&self) -> Result<(), String> {
         // What level 1 itself serves of a lane has no share.
         let in_force = |lane: &&LaneSeen| {
-            matches!(lane.state, LaneState::App | LaneState::Root)
-                && (lane.policy as usize) < POLICIES.len()
+            matches!(lane.state, LaneState::App | LaneState::Root) && lane.has_a_real_policy()
         };
         let all = self.picture.lanes.iter();
         let busy: Vec<(&LaneSeen, u64)> = all

@@ -3,7 +3,7 @@ use super::served::{URGENT_NS, choice_ns, other_lane_ns};
 use super::{Checker, ms};
 use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
-use crate::metasched::{LaneSeen, LaneState, POLICIES};
+use crate::metasched::LaneState;
 use crate::trace::{Observed, What};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -233,8 +233,7 @@ impl Checker for LanesDrained {
             self.newest = self.newest.max(newest);
             let (before, newest) = (tasks + lanes.len() as u64, self.newest);
             // A lane whose policy does not dispatch is emptied by level 1, as slowly as that serves it.
-            let lazy = |lane: &LaneSeen| lane.policy as usize >= POLICIES.len();
-            let alone = !self.picture.has_apps() && !drain().any(lazy);
+            let alone = !self.picture.has_apps() && drain().all(|lane| lane.has_a_real_policy());
             for lane in drain() {
                 let drain = Drain { since: event.at, before, newest, alone };
                 let drain = self.drains.entry(lane.generation).or_insert(drain);

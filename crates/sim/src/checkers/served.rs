@@ -3,7 +3,7 @@ use super::{Checker, ms};
 use crate::dense::Dense;
 use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
-use crate::metasched::{LAZY, LaneState, POLICIES};
+use crate::metasched::{LAZY, LaneSeen, LaneState};
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
 
@@ -59,11 +59,12 @@ impl LanesServed {
         }
     }
 
-    /// Whether a task that runs does so for that lane: it came through it, or has gone straight to
-    /// an idle CPU, or over to the lane that is its own by now.
-    fn serves(&self, generation: u64, task: TaskId) -> bool {
-        let due = || self.picture.lane_due(task).is_some_and(|lane| lane.generation == generation);
-        self.came_through.get(task.0) == generation || !self.picture.is_kthread(task) && due()
+    /// The lanes, by generation, for which a task runs: the one that it came through, and the one
+    /// that is its own by now, since it may have gone straight to an idle CPU, or over to that one;
+    /// 0: none.
+    fn lanes_of(&self, task: TaskId) -> [u64; 2] {
+        let due = self.picture.lane_due(task).filter(|_| !self.picture.is_kthread(task));
+        [self.came_through.get(task.0), due.map_or(0, |lane| lane.generation)]
     }
 
     fn overdue(&mut self, now: u64) -> Result<(), String> {
@@ -77,8 +78,8 @@ impl LanesServed {
         // What is not served from now on, or runs, has all of that time.
         let mut look_at = now + URGENT_NS;
         for (generation, (since, newest)) in self.unserved.iter() {
-            if self.running.iter().any(|(_, task)| task.is_some_and(|t| self.serves(generation, t)))
-            {
+            let mut running = self.running.iter().filter_map(|(_, task)| *task);
+            if running.any(|task| self.lanes_of(task).contains(&generation)) {
                 continue;
             }
             let since = (*since).max(apps_since);
@@ -141,14 +142,12 @@ impl Checker for LanesServed {
             (What::Start, Some(task)) => *self.running.at(event.cpu) = Some(task),
             (What::Stop { .. }, Some(task)) => {
                 *self.running.at(event.cpu) = None;
-                let queued_in = std::mem::take(self.came_through.at(task.0));
-                let due = self.picture.lane_due(task).map(|lane| lane.generation);
-                let due = due.filter(|_| !self.picture.is_kthread(task));
-                for lane in [Some(queued_in), due].into_iter().flatten() {
+                for lane in self.lanes_of(task) {
                     if let Some(unserved) = self.unserved.get_mut(lane) {
                         *unserved = (event.at, self.newest);
                     }
                 }
+                *self.came_through.at(task.0) = 0;
             }
             // Lanes of another program may have the same generations.
             (What::Detached, _) => {
@@ -186,9 +185,6 @@ pub struct Quarantined {
     lazy: bool,
 }
 
-/// The number of that policy, after those of all others.
-const LAZY_POLICY: u32 = POLICIES.len() as u32;
-
 impl Checker for Quarantined {
     fn name(&self) -> &'static str {
         "quarantined_in_time"
@@ -209,7 +205,7 @@ impl Checker for Quarantined {
             What::Lanes(_) => {
                 let since = self.picture.has_apps().then_some(event.at);
                 self.apps_since = since.map(|at| self.apps_since.unwrap_or(at));
-                self.lazy = self.picture.lanes.iter().any(|lane| lane.policy == LAZY_POLICY);
+                self.lazy = !self.picture.lanes.iter().all(LaneSeen::has_a_real_policy);
             }
             What::Insert(DsqRef::User(queue)) => {
                 let Some(generation) = generation_of(queue) else { return said };
@@ -247,7 +243,7 @@ impl Checker for Quarantined {
             let asked = matches!(lane.state, LaneState::App | LaneState::Root);
             let busy = now - (*since).max(apps_since);
             let queued = self.empty_since.get(lane.generation).is_none();
-            let lazy = lane.policy == LAZY_POLICY;
+            let lazy = !lane.has_a_real_policy();
             if lazy && asked && !lane.quarantined && queued && busy > QUARANTINE_NS {
                 return Err(format!(
                     "lane {} has the policy '{LAZY}', and work for {}; it is not in quarantine",
@@ -264,6 +260,7 @@ impl Checker for Quarantined {
 mod tests {
     use super::super::testing::{feed, lane};
     use super::*;
+    use crate::metasched::POLICIES;
     use LaneState::{App, Root};
 
     const QUEUE: DsqRef = DsqRef::User(2 << 16);

@@ -79,9 +79,14 @@ impl Kernel {
     }
 
     fn sleep_until(&mut self, cpu: usize, id: TaskId, due: u64) {
+        self.wake_at(id, due);
+        self.block(cpu, false);
+    }
+
+    /// Sets a timer that wakes a task, and goes off as late as timers do.
+    pub(crate) fn wake_at(&mut self, id: TaskId, due: u64) {
         let late_ns = self.machine.what_it_costs().timer_ns;
         self.schedule_at(due + late_ns, Event::Wake(id));
-        self.block(cpu, false);
     }
 
     /// Schedules the end of the present step, at once where none is left.

@@ -54,6 +54,13 @@ pub(super) struct Named {
     pub place: String,
 }
 
+impl Named {
+    /// What is done with it, for errors.
+    fn attempt(&self) -> String {
+        format!("put '{}' on a lane, as {} says", self.name, self.place)
+    }
+}
+
 /// Who goes where, and what holds for everybody else.
 pub(super) struct Wanted {
     rules: Rules,
@@ -71,8 +78,12 @@ impl Wanted {
         table: &[Candidate],
     ) -> Result<Self> {
         let file = RulesFile::read(path)?;
-        let is_open = file.apps.iter().any(|app| app.policy.is_none());
-        let plan = if plan_given || is_open { Some(plan()?) } else { None };
+        let open = file.apps.iter().find(|app| app.policy.is_none());
+        let plan = match open {
+            Some(app) if !plan_given => Some(plan().map_err(|e| without_plan(app, &e))?),
+            None if !plan_given => None,
+            _ => Some(plan()?),
+        };
         let why = Why::File(path.to_owned());
         let place = |app| place(app, plan.as_ref(), &why, table);
         let apps = file.apps.into_iter().map(place).collect::<Result<_>>()?;
@@ -168,11 +179,19 @@ fn pattern(root: &Path, cgroup: &str) -> Result<Pattern> {
     Ok(pattern)
 }
 
+/// That an application's policy is left to a plan which nobody gave, and the store has none.
+fn without_plan(app: &Named, error: &Error) -> Error {
+    let Error { kind, attempt, cause, remedy } = error;
+    let cause = format!("it has no policy there, and none by a plan: cannot {attempt}: {cause}");
+    Error::new(*kind, app.attempt(), cause)
+        .remedy(format!("write a policy = \"...\" for it; or {remedy}"))
+}
+
 /// Where an application goes: by what the user says of it, else by the plan.
 fn place(app: Named, plan: Option<&Plan>, why: &Why, table: &[Candidate]) -> Result<RuleApp> {
     let rows = plan.map_or(&[][..], Plan::rows);
     let planned = rows.iter().find(|planned| planned.app == app.name);
-    let attempt = || format!("put '{}' on a lane, as {} says", app.name, app.place);
+    let attempt = || app.attempt();
     let share = planned.map(|planned| planned.share).filter(|_| app.weight.is_none());
     let (policy, why) = match (&app.policy, planned) {
         (Some(policy), _) => (Some(policy.clone()), why.clone()),
@@ -346,5 +365,14 @@ mod tests {
         assert!(e.to_string().contains("app.toml:3") && e.to_string().contains("only back"), "{e}");
         let e = wanted(&app("options = { quantum = 1 }"), false, &turns).err().unwrap();
         assert!(e.to_string().contains("no such option"), "{e}");
+
+        std::fs::write(&path, app("")).unwrap();
+        let none = || Err(Error::new(Kind::BadInput, "find it", "there is none").remedy("measure"));
+        let wanted = Wanted::from_file(path.to_str().unwrap(), None, false, none, &table());
+        let said = wanted.err().unwrap().to_string();
+        assert!(said.starts_with("cannot put 'front' on a lane, as ") && said.contains(":2 says"));
+        assert!(said.ends_with(
+            "cannot find it: there is none; write a policy = \"...\" for it; or measure"
+        ));
     }
 }

@@ -46,8 +46,9 @@ impl Window {
         if from_ns < to_ns {
             return Ok(Window { from_ns, to_ns });
         }
-        let (from, to) = (brief_time(from_ns as f64), brief_time(to_ns as f64));
-        let cause = format!("it begins at {from}, and ends at {to}");
+        let [begins, ends] = [from_ns, to_ns].map(|ns| brief_time(ns as f64));
+        let warm_up = if from.is_none() { ", where the warm-up ends" } else { "" };
+        let cause = format!("it begins at {begins}{warm_up}, and ends at {ends}");
         let end = format_duration(Duration::from_nanos(bed.duration_ns));
         Err(Error::new(Kind::Usage, "draw that window", cause)
             .remedy(format!("choose --from before --to; the run ends at {end}")))
