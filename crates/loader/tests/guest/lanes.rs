@@ -88,6 +88,31 @@ fn a_cgroups_weight_is_its_lanes_until_the_user_gives_one() {
 
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn a_cpuset_holds_a_lanes_tasks_and_lets_them_go() {
+    let mut program = load("fifo");
+    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpuset").unwrap();
+    let held = Assigned::new(&mut program, 1, "metasched-held", &lane("vtime", None), 3);
+    let _others = Assigned::new(&mut program, 2, "metasched-others", &lane("fifo", None), 2);
+    let on = |cpu| held.hogs.iter().all(|hog| hog.last_cpu() == cpu);
+    for cpu in [1, 0] {
+        fs::write(held.group.file("cpuset.cpus"), cpu.to_string()).unwrap();
+        wait_until(&format!("each has run on CPU {cpu}"), || {
+            let before: Vec<Duration> = held.hogs.iter().map(Hog::ran).collect();
+            std::thread::sleep(Duration::from_millis(300));
+            on(cpu) && held.hogs.iter().zip(before).all(|(hog, before)| hog.ran() > before)
+        });
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(on(cpu), "one has left CPU {cpu}");
+        }
+    }
+    fs::write(held.group.file("cpuset.cpus"), "\n").unwrap();
+    wait_until("they use both CPUs", || !on(0) && !on(1));
+    assert_alive(&program);
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn tasks_follow_the_nearest_assigned_cgroup_also_when_they_move() {
     let mut program = load("fifo");
     let _outer = Assigned::new(&mut program, 1, "metasched-outer", &lane("vtime", None), 0);
