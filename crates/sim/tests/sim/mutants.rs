@@ -158,7 +158,7 @@ fn slices_that_end_beside_an_idle_cpu(image: &'static [u8]) -> Scenario {
 
 /// A task sleeps while its lane is replaced twice, the second time by one in the same slot, of
 /// a policy that keeps what each task has run. Light when it wakes, since that policy forgives
-/// others what they are ahead: after one tick's run it waits for 200 ms of each hog, and for more
+/// others what they are ahead: after one tick's run it waits for 133 ms of each hog, and for more
 /// than twice as much if it brings what it ran before.
 fn slept_through(image: &'static [u8]) -> Scenario {
     let replace = |run: Scenario, at: u64| {
@@ -175,8 +175,8 @@ fn slept_through(image: &'static [u8]) -> Scenario {
             set_app(kernel, 1, "vtime", 100);
             assign(kernel, "a", 1);
         })
-        .at(ms(3_400), |kernel| kernel.set_weight(kernel.task_named("b"), 2));
-    replace(replace(run, 3_300), 3_500).waits_at_most(ms(700)).run_for(ms(6_000))
+        .at(ms(3_400), |kernel| kernel.set_weight(kernel.task_named("b"), 3));
+    replace(replace(run, 3_300), 3_500).waits_at_most(ms(500)).run_for(ms(5_000))
 }
 
 /// The root lane is replaced again and again by one of a policy that keeps state per task.
