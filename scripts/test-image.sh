@@ -98,5 +98,7 @@ if [ -z "$status" ]; then
 	tail -n 20 "$work/console" >&2
 	die 1 "the guest ended before the tests did, on $package"
 fi
-echo "test-image: $package: $(awk '/^test result/ { p += $4; f += $6 } END { print p + 0 " passed, " f + 0 " failed" }' "$work/out")"
-[ "$status" = 0 ]
+totals=$(awk '/^test result/ { p += $4; f += $6 } END { print p + 0 " passed, " f + 0 " failed" }' "$work/out")
+echo "test-image: $package: $totals"
+# No test ran: that is no success.
+[ "$status" = 0 ] && [ "${totals%% *}" -gt 0 ]
