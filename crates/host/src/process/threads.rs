@@ -89,8 +89,10 @@ mod tests {
         write("7/task/7", "cgroup", "3:cpu:/x\n0::/web.slice/nginx.service\n");
         write("9/task/9", "stat", &stat("9 (migration/1) S 2 0 0 0 -1 69238880", 1));
         write("9/task/9", "status", "Cpus_allowed_list:\t1\n");
-        // One that has just ended.
+        // One that has just ended, and what is no such line.
         write("11/task/11", "stat", "");
+        write("13/task/13", "stat", "no such line");
+        write("13/task/13", "status", "Cpus_allowed_list:\t1\n");
         let threads = threads(root.path());
         assert_eq!(threads.keys().copied().collect::<Vec<_>>(), [7, 9]);
         let wanted = Thread {
