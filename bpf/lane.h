@@ -10,6 +10,8 @@
 #define LANES_MAX 64
 /* Dispatch queues that a policy may have per lane: enough for qmap's five. */
 #define LANE_QUEUES_MAX 8
+/* Of the id of a queue, below its lane's generation: see make_dsq_id(). */
+#define LANE_DSQ_BITS 16
 /* Options and counters per policy. */
 #define LANE_OPTIONS_MAX 5
 #define LANE_COUNTERS_MAX 8

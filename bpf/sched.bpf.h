@@ -74,7 +74,7 @@ extern bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __weak __ks
  */
 static __always_inline u64 make_dsq_id(u64 generation, u32 slot, u32 queue)
 {
-	return (generation << 16) | ((u64)(slot & 0xff) << 8) | (queue & 0xff);
+	return (generation << LANE_DSQ_BITS) | ((u64)(slot & 0xff) << 8) | (queue & 0xff);
 }
 
 /* The id of queue @queue of @lane. */

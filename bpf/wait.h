@@ -21,6 +21,4 @@ struct wait_histogram {
 	u64 max_ns;
 };
 
-_Static_assert(sizeof(struct wait_histogram) == 1136, "read word by word in user space");
-
 #endif

@@ -21,11 +21,6 @@
 #define WRITE_ONCE(x, v) (*(volatile __typeof__(x) *)&(x) = (v))
 
 /*
- * The longest slice while other lanes have work: how long a lane that lags may
- * have to wait for a CPU.
- */
-#define SHARED_SLICE_NS (2ULL * 1000 * 1000)
-/*
  * The most vtime by which a lane that had nothing to run may lag behind, and by
  * which a new root lane may be ahead and still have its first run.
  */
@@ -52,12 +47,6 @@
  * a lane which lags has asked for is left to it as long.
  */
 #define ROTATION_NS (64ULL * 1000 * 1000)
-
-/*
- * The queue of kernel threads that any CPU may take, while applications have lanes: each
- * looks there before it looks at lanes. No lane has generation 0.
- */
-#define KTHREADS_DSQ 2ULL
 
 /*
  * What is in force, in one word so that one write changes it.

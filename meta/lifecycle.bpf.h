@@ -274,7 +274,7 @@ static int lifecycle_set_app(struct app_args *args)
 	/* Unrolled: the verifier wants constant offsets into an argument. */
 #pragma unroll
 	for (i = 0; i < LANE_OPTIONS_MAX; i++) {
-		if (args->options[i] != ~0ULL)
+		if (args->options[i] != OPTION_DEFAULT)
 			l->lane.options[i] = args->options[i];
 	}
 	l->app = args->app;

@@ -21,8 +21,6 @@
 
 /* Limited cgroups above one another that are charged; deeper ones are not. */
 #define LIMIT_DEPTH_MAX 16
-/* The queue of tasks whose cgroups are throttled; no lane has generation 0. */
-#define PARKED_DSQ 1ULL
 /* What cgroup callbacks call a quota of "max". */
 #define NO_QUOTA ~0ULL
 

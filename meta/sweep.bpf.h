@@ -10,20 +10,6 @@
 #include <lanes.bpf.h>
 #include <apps.bpf.h>
 
-/* How often. A task that a sweep overlooked waits for the next one at most. */
-#define SWEEP_NS (4ULL * 1000 * 1000)
-/*
- * After so many sweeps in which a lane had work and was not served, it is served
- * before all others, whatever the weights: 32 ms, within which a lane of weight
- * 100 beside one of 1500 has its turn of SHARED_SLICE_NS anyway.
- */
-#define URGENT_SWEEPS 8
-/*
- * After so many, 1 s, a lane whose policy left tasks that could have run loses its
- * application. The kernel's watchdog would end us all after 10 to 30 s.
- */
-#define QUARANTINE_SWEEPS 250
-
 struct quarantine quarantines[QUARANTINES_KEPT];
 u64 quarantined; /* how many there were */
 

@@ -45,7 +45,7 @@ static __always_inline bool policy_keeps_tasks(u32 policy)
 static __always_inline u32 policy_queues(u32 policy)
 {
 	switch (policy) {
-#define POLICY(name, queues, summary)                                                              \
+#define POLICY(name, summary, queues)                                                              \
 	_Static_assert(queues >= 1 && queues <= LANE_QUEUES_MAX, #name ": queues");                \
 	CASE(name, return queues)
 #define TASK_POLICY POLICY

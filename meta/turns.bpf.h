@@ -33,12 +33,6 @@
 
 /* A turn that comes while lanes are being changed comes again after so long. */
 #define TURN_RETRY_NS (20ULL * 1000)
-/*
- * Where turns are as long as this in the mean, lanes that rest are put aside: by then
- * most of a turn is left when user space has seen to it, a look or two after the 5 to 20
- * ms that a lane takes to get empty.
- */
-#define TURN_SETTLES_NS (100ULL * 1000 * 1000)
 
 static __always_inline struct turn *turn_at(u32 number)
 {

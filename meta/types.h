@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the kernel program and user space share: declared here once; the Rust
- * types are generated from the program's BTF.
+ * What the kernel program and user space share: declared here once, and read from
+ * here by the build of crates/abi. Plain numbers of fixed sizes, without holes.
  */
 #ifndef METASCHED_TYPES_H
 #define METASCHED_TYPES_H
 
 #include <lane.h>
+#include <bounds.h>
 
 /* A policy's number is its line in policies.def. */
 enum policy_id {
-#define POLICY(name, queues, summary) POLICY_##name,
-#define TASK_POLICY(name, queues, summary) POLICY_##name,
+#define POLICY(name, ...) POLICY_##name,
+#define TASK_POLICY POLICY
 #include <policies.def>
 #undef POLICY
 #undef TASK_POLICY
@@ -65,7 +66,7 @@ struct meta_lane {
 	u64 longest_unserved_ns; /* the longest of such times so far */
 } __attribute__((aligned(64)));
 
-_Static_assert(sizeof(struct meta_lane) == 256, "generated types and the map's size depend on it");
+_Static_assert(sizeof(struct meta_lane) == 256, "four cache lines, see above");
 
 /*
  * Applications: sets of cgroups that share a lane. Number 0 is everything that
@@ -80,16 +81,17 @@ struct app {
 	u32 weight_fixed; /* cpu.weight of its cgroup has no say */
 };
 
+/* Among the values of options: the policy's default. */
+#define OPTION_DEFAULT ~0ULL
+
 /* The argument of set_app(). */
 struct app_args {
 	u32 app; /* 1 to APPS_MAX - 1 */
 	u32 policy; /* enum policy_id */
 	u32 weight;
 	u32 weight_fixed;
-	u64 options[LANE_OPTIONS_MAX]; /* ~0: the policy's default */
+	u64 options[LANE_OPTIONS_MAX];
 };
-
-_Static_assert(sizeof(struct app_args) == 56, "laid out by hand in user space");
 
 /* The argument of assign(), unassign() and drop_app(), which use what they need. */
 struct assign_args {
@@ -97,8 +99,6 @@ struct assign_args {
 	u32 app;
 	u32 pad;
 };
-
-_Static_assert(sizeof(struct assign_args) == 16, "laid out by hand in user space");
 
 /* The argument of set_lane(): changes that take effect on a lane in force. */
 struct lane_args {
@@ -108,8 +108,6 @@ struct lane_args {
 	u32 option; /* its index; LANE_OPTIONS_MAX or more: none */
 	u64 value;
 };
-
-_Static_assert(sizeof(struct lane_args) == 24, "laid out by hand in user space");
 
 /* Cgroups with a limit in cpu.max. */
 #define LIMITS_MAX 4096
@@ -150,8 +148,6 @@ struct replace_args {
 	u32 weight;
 };
 
-_Static_assert(sizeof(struct replace_args) == 8, "laid out by hand in user space");
-
 /* What replace_root() did. */
 struct replace_result {
 	u64 generation;
@@ -170,8 +166,6 @@ struct reap_set {
 	u64 retired;
 };
 
-_Static_assert(sizeof(struct reap_set) == 16, "laid out by hand in user space");
-
 /* Turns of a cycle: more than there are policies worth taking turns between. */
 #define TURNS_MAX 16
 /* The latest turns that are told of; at 100 ms each those of some seconds. */
@@ -189,8 +183,6 @@ struct cycle_args {
 	u32 pad;
 	struct turn_args turn[TURNS_MAX];
 };
-
-_Static_assert(sizeof(struct cycle_args) == 264, "laid out by hand in user space");
 
 /* One turn of the cycle. */
 struct turn {

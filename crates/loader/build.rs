@@ -1,10 +1,7 @@
-//! Compiles the kernel programs and makes the tables that follow from
-//! `policies/policies.def` and each policy's `options.h`.
+//! Compiles the kernel programs.
 
 use std::env;
-use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use libbpf_cargo::SkeletonBuilder;
@@ -17,23 +14,26 @@ fn main() {
         println!("cargo::rerun-if-changed={}", root.join(folder).display());
     }
     println!("cargo::rerun-if-env-changed=BPF_CLANG");
+    println!("cargo::rustc-check-cfg=cfg(lazy)");
 
-    let mut policies = read_policies(&root.join("policies"));
-    // The loader of `crates/faulty`, which is for tests.
-    let lazy = env::var_os("CARGO_FEATURE_LAZY").map(|_| root.join("crates/sim/faults/policies"));
-    if let Some(folder) = &lazy {
-        println!("cargo::rerun-if-changed={}", folder.display());
-        policies.push(add_lazy(&root.join("policies/policies.def"), &out));
+    // The loader of `crates/faulty`, which is for tests, has a policy more.
+    let policies = match env::var_os("CARGO_FEATURE_LAZY") {
+        None => env::var_os("DEP_METASCHED_ABI_POLICIES_INCLUDE"),
+        Some(_) => {
+            println!("cargo::rustc-cfg=lazy");
+            println!(
+                "cargo::rerun-if-changed={}",
+                root.join("crates/sim/faults/policies").display()
+            );
+            env::var_os("DEP_METASCHED_ABI_FAULTY_INCLUDE")
+        }
     }
-    fs::write(out.join("policies.gen.h"), includes(&policies)).expect("write policies.gen.h");
-    fs::write(out.join("policies.rs"), rust_table(&policies)).expect("write policies.rs");
+    .expect("crates/abi says where the policies' headers are");
 
     let clang = clang();
-    // What was made comes first: it may stand in for what is in the tree.
-    let mut args: Vec<String> = [out.clone()]
-        .into_iter()
-        .chain(["bpf", "meta", "policies"].map(|folder| root.join(folder)))
-        .chain(lazy)
+    // Those of the policies come first: one of them may stand in for what is in the tree.
+    let mut args: Vec<String> = env::split_paths(&policies)
+        .chain(["bpf", "meta"].map(|folder| root.join(folder)))
         .map(|folder| format!("-I{}", folder.display()))
         .collect();
     // What is compiled tells policies' versions apart, so where it lies must not show in it.
@@ -70,139 +70,4 @@ fn clang() -> String {
             panic!("cannot build the kernel program: there is no clang; apt-get install clang-19")
         })
         .to_string()
-}
-
-/// Puts the policy that does not dispatch after the others, in a list of its own.
-fn add_lazy(def: &Path, out: &Path) -> Policy {
-    let summary = "\"does not dispatch\"".to_owned();
-    let text = fs::read_to_string(def).expect("it was read before");
-    let text = format!("{text}POLICY(lazy, 1, {summary})\n");
-    fs::write(out.join("policies.def"), text).expect("OUT_DIR is writable");
-    Policy {
-        name: "lazy".to_owned(),
-        source: "lazy.bpf.c".to_owned(),
-        queues: "1".to_owned(),
-        summary,
-        options: Vec::new(),
-        counters: Vec::new(),
-    }
-}
-
-struct Policy {
-    name: String,
-    /// Its file, below `policies` or another folder where headers are looked for.
-    source: String,
-    queues: String,
-    summary: String,
-    /// Name, unit, default, least, most, help.
-    options: Vec<Vec<String>>,
-    /// Name, description.
-    counters: Vec<Vec<String>>,
-}
-
-fn read_policies(folder: &Path) -> Vec<Policy> {
-    let def = folder.join("policies.def");
-    let text = fs::read_to_string(&def).unwrap_or_else(|e| panic!("read {}: {e}", def.display()));
-    let mut entries = entries(&text, "POLICY");
-    // The same macro with a prefix: entries() finds both, in the order of the file.
-    assert!(!entries.is_empty(), "{}: no POLICY() line", def.display());
-    entries
-        .drain(..)
-        .map(|entry| {
-            let [name, queues, summary] = entry.as_slice() else {
-                panic!("{}: want POLICY(name, queues, summary), got {entry:?}", def.display());
-            };
-            let header = folder.join(name).join("options.h");
-            let text = fs::read_to_string(&header)
-                .unwrap_or_else(|e| panic!("read {}: {e}", header.display()));
-            // The first argument is the policy's own name, for the C side.
-            let own = |list: Vec<Vec<String>>, n: usize| -> Vec<Vec<String>> {
-                list.into_iter()
-                    .map(|mut entry| {
-                        assert!(
-                            entry.len() == n && entry[0] == *name,
-                            "{}: {entry:?}",
-                            header.display()
-                        );
-                        entry.remove(0);
-                        entry
-                    })
-                    .collect()
-            };
-            Policy {
-                name: name.clone(),
-                source: format!("{name}/{name}.bpf.c"),
-                queues: queues.clone(),
-                summary: summary.clone(),
-                options: own(entries_of(&text, "OPTION"), 7),
-                counters: own(entries_of(&text, "COUNTER"), 3),
-            }
-        })
-        .collect()
-}
-
-/// The arguments of every `MACRO(...)` and `TASK_MACRO(...)` that starts a line.
-fn entries(text: &str, name: &str) -> Vec<Vec<String>> {
-    text.lines()
-        .filter_map(|line| {
-            let line = line.strip_prefix("TASK_").unwrap_or(line);
-            Some(arguments(line.strip_prefix(name)?.strip_prefix('(')?))
-        })
-        .collect()
-}
-
-/// The arguments of every `MACRO(` inside a list macro, whose name is lower case.
-fn entries_of(text: &str, name: &str) -> Vec<Vec<String>> {
-    let start = format!("\t{name}(");
-    text.match_indices(&start).map(|(at, _)| arguments(&text[at + start.len()..])).collect()
-}
-
-/// Splits at commas, up to the closing parenthesis; strings may hold both.
-fn arguments(text: &str) -> Vec<String> {
-    let mut all = vec![String::new()];
-    let mut in_string = false;
-    for c in text.chars() {
-        match c {
-            '"' => in_string = !in_string,
-            ')' if !in_string => break,
-            ',' if !in_string => all.push(String::new()),
-            '\\' | '\n' | '\t' => {}
-            _ => all.last_mut().unwrap().push(c),
-        }
-    }
-    all.iter().map(|a| a.trim().to_string()).collect()
-}
-
-fn includes(policies: &[Policy]) -> String {
-    policies.iter().fold(String::new(), |mut text, p| {
-        writeln!(text, "#include <{}>", p.source).unwrap();
-        text
-    })
-}
-
-fn rust_table(policies: &[Policy]) -> String {
-    let mut text = String::from("&[\n");
-    for p in policies {
-        writeln!(
-            text,
-            "PolicyInfo {{ name: {:?}, summary: {:?}, queues: {}, options: &[",
-            p.name, p.summary, p.queues
-        )
-        .unwrap();
-        for o in &p.options {
-            writeln!(
-                text,
-                "OptionInfo {{ name: {:?}, unit: {:?}, default: {}, least: {}, most: {}, help: {:?} }},",
-                o[0], o[1], o[2], o[3], o[4], o[5]
-            )
-            .unwrap();
-        }
-        text.push_str("], counters: &[\n");
-        for c in &p.counters {
-            writeln!(text, "CounterInfo {{ name: {:?}, description: {:?} }},", c[0], c[1]).unwrap();
-        }
-        text.push_str("] },\n");
-    }
-    text.push_str("]\n");
-    text
 }

@@ -17,19 +17,17 @@ fn main() {
     for input in ["crates/sim/seam", "crates/sim/faults", "bpf", "meta", "policies"] {
         println!("cargo:rerun-if-changed={}", root.join(input).display());
     }
-    let policies = read_policies(&root.join("policies/policies.def"));
-    write_policy_sources(&root, &policies, &out);
-    write_policy_modules(&root, &policies, &out);
+    let policies = from_abi("POLICIES");
+    write_policy_modules(&root, policies.split(' '), &out);
 
-    let native = Native { compiler: find_compiler(), root: root.clone(), out: out.clone() };
+    let native = Native::new("POLICIES_INCLUDE", root.clone(), out.clone());
     let seam = native.object(&here.join("seam/seam.c"), false);
     let metasched = native.object(&root.join("meta/metasched.bpf.c"), true);
     let user_space = native.object(&here.join("seam/metasched.c"), false);
-    let options = native.object(&here.join("seam/options.c"), false);
-    native.link("libmetasched-native.so", &[&seam, &metasched, &user_space, &options]);
+    native.link("libmetasched-native.so", &[&seam, &metasched, &user_space]);
 
     // The same with a policy that does not dispatch, for the tests.
-    let faulty = native.faulty(&policies);
+    let faulty = Native::new("FAULTY_INCLUDE", root.clone(), out.join("faulty"));
     let metasched = faulty.object(&root.join("meta/metasched.bpf.c"), true);
     let user_space = faulty.object(&here.join("seam/metasched.c"), false);
     faulty.link("libfaulty-native.so", &[&seam, &metasched, &user_space]);
@@ -45,43 +43,12 @@ fn main() {
     native.link("libfaults-native.so", &objects.iter().collect::<Vec<_>>());
 
     println!("cargo:rustc-env=SIM_COMPILER={}", native.compiler);
-    println!("cargo:rustc-env=SIM_FLAGS={}", native.flags(true).join(" "));
+    println!("cargo:rustc-env=SIM_FLAGS={}", faulty.flags(true).join(" "));
     println!("cargo:rerun-if-env-changed=CLANG");
 }
 
-/// The names in `policies.def`, in their order.
-fn read_policies(path: &Path) -> Vec<String> {
-    let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let names: Vec<String> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("POLICY(").or(line.strip_prefix("TASK_POLICY(")))
-        .filter_map(|rest| rest.split_once(','))
-        .map(|(name, _)| name.trim().to_owned())
-        .collect();
-    assert!(!names.is_empty(), "{} lists no policy", path.display());
-    names
-}
-
-/// `policies.gen.h`, which includes every policy's source, `options.gen.h`, which includes
-/// what can be set of each, and the list for Rust.
-fn write_policy_sources(root: &Path, policies: &[String], out: &Path) {
-    let mut includes = String::new();
-    for name in policies {
-        let path = root.join(format!("policies/{name}/{name}.bpf.c"));
-        writeln!(includes, "#include \"{}\"", path.display()).expect("a String");
-    }
-    fs::write(out.join("policies.gen.h"), includes).expect("OUT_DIR is writable");
-    let mut options = String::new();
-    for name in policies {
-        let path = root.join(format!("policies/{name}/options.h"));
-        writeln!(options, "#include \"{}\"", path.display()).expect("a String");
-    }
-    fs::write(out.join("options.gen.h"), options).expect("OUT_DIR is writable");
-    fs::write(out.join("policies.rs"), format!("&{policies:?}")).expect("OUT_DIR is writable");
-}
-
 /// A module for each policy's `tests.rs`, so that a new policy needs no edit here.
-fn write_policy_modules(root: &Path, policies: &[String], out: &Path) {
+fn write_policy_modules<'a>(root: &Path, policies: impl Iterator<Item = &'a str>, out: &Path) {
     let mut modules = String::new();
     for name in policies {
         let path = root.join(format!("policies/{name}/tests.rs"));
@@ -94,26 +61,15 @@ fn write_policy_modules(root: &Path, policies: &[String], out: &Path) {
 struct Native {
     compiler: String,
     root: PathBuf,
+    /// Where headers are looked for that list the policies, and theirs.
+    policies: String,
     out: PathBuf,
 }
 
 impl Native {
-    /// One with the policy `faults/policies/lazy.bpf.c` after the others, in a folder of
-    /// its own whose `policies.def` and `policies.gen.h` come first.
-    fn faulty(&self, policies: &[String]) -> Native {
-        let out = self.out.join("faulty");
+    fn new(policies: &str, root: PathBuf, out: PathBuf) -> Native {
         fs::create_dir_all(&out).expect("OUT_DIR is writable");
-        write_policy_sources(&self.root, policies, &out);
-        let append = |name: &str, from: &Path, line: String| {
-            let text = fs::read_to_string(from).expect("just written, or in the tree");
-            fs::write(out.join(name), format!("{text}{line}\n")).expect("OUT_DIR is writable");
-        };
-        let lazy = self.root.join("crates/sim/faults/policies/lazy.bpf.c");
-        let include = format!("#include \"{}\"", lazy.display());
-        append("policies.gen.h", &out.join("policies.gen.h"), include);
-        let line = "POLICY(lazy, 1, \"does not dispatch\")".to_owned();
-        append("policies.def", &self.root.join("policies/policies.def"), line);
-        Native { compiler: self.compiler.clone(), root: self.root.clone(), out }
+        Native { compiler: find_compiler(), root, policies: from_abi(policies), out }
     }
 
     fn flags(&self, policy: bool) -> Vec<String> {
@@ -146,10 +102,9 @@ impl Native {
             );
             flags.extend(["-ftrivial-auto-var-init=pattern".into(), SANITIZE.into()]);
         }
-        flags.push(format!("-I{}", self.out.display()));
-        for include in ["crates/sim/seam", "bpf", "meta", "policies"] {
-            flags.push(format!("-I{}", self.root.join(include).display()));
-        }
+        let policies = env::split_paths(&self.policies);
+        let others = ["crates/sim/seam", "bpf", "meta"].map(|folder| self.root.join(folder));
+        flags.extend(policies.chain(others).map(|folder| format!("-I{}", folder.display())));
         flags
     }
 
@@ -169,6 +124,11 @@ impl Native {
         command.args(objects);
         run(command, &format!("link {name}: is every call that it makes modelled?"));
     }
+}
+
+/// What the build of crates/abi says of the policies.
+fn from_abi(what: &str) -> String {
+    env::var(format!("DEP_METASCHED_ABI_{what}")).expect("crates/abi says it")
 }
 
 /// clang, which also compiles the BPF; gcc knows neither BPF_PROG's attributes

@@ -5,14 +5,15 @@
 
 use std::time::{Duration, Instant};
 
+use metasched_abi::{QUARANTINE_SWEEPS, SWEEP_NS};
 use metasched_faulty::{LaneSpec, LoadOptions, Program};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn};
 
 /// The policy of crates/sim/faults that takes tasks and gives no CPU one.
 const LAZY: &str = "lazy";
-/// QUARANTINE_SWEEPS of meta/sweep.bpf.h: how long a lane may leave tasks that could run.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a lane may leave tasks that could run.
+const PATIENCE: Duration = Duration::from_nanos(QUARANTINE_SWEEPS * SWEEP_NS);
 /// The kernel's watchdog, which must not be what notices: it ejects the whole program.
 const WATCHDOG: Duration = Duration::from_secs(10);
 /// Tasks of the victim: more than there are CPUs, so that some are always queued.

@@ -3,29 +3,25 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 
+use metasched_abi::{
+    APPS_MAX, ASSIGNED_MAX, AppArgs, AssignArgs, IntoBytes, LANE_OPTIONS_MAX, LaneArgs,
+    OPTION_DEFAULT, PolicyInfo, QUARANTINES_KEPT, WEIGHT_DFL,
+};
 use metasched_base::{Error, Kind, Result, ResultExt};
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{self, PolicyInfo};
+use crate::policy;
 use crate::program::{Program, Replacement};
 use crate::skel::metasched::types;
 use crate::syscalls::run_program;
 
-/// Applications that may have a lane of their own, numbered from 1: APPS_MAX of
-/// meta/types.h, without the one that stands for everything else.
-pub const APPS: u32 = 63;
-/// Cgroups that may be assigned: ASSIGNED_MAX of meta/types.h.
-pub const ASSIGNED_MAX: usize = 4096;
+/// Applications that may have a lane of their own, numbered from 1: all but the one that
+/// stands for everything else.
+pub const APPS: u32 = APPS_MAX as u32 - 1;
 /// Weights that a lane may have, as for `cpu.weight`.
 pub const WEIGHTS: std::ops::RangeInclusive<u32> = 1..=10_000;
-/// The weight of a lane, and of a cgroup, that nobody has touched: WEIGHT_DFL of bpf/lane.h.
-pub const DEFAULT_WEIGHT: u32 = 100;
-/// LANE_OPTIONS_MAX of bpf/lane.h.
-const OPTIONS_MAX: usize = 5;
-/// QUARANTINES_KEPT of meta/types.h.
-const QUARANTINES_KEPT: usize = 16;
-/// An option that keeps the policy's default.
-const DEFAULT: u64 = u64::MAX;
+/// The weight of a lane, and of a cgroup, that nobody has touched.
+pub const DEFAULT_WEIGHT: u32 = WEIGHT_DFL;
 
 /// What the lane of an application is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,9 +87,9 @@ impl LaneSpec {
         Ok(policy::by_number(number).expect("the number was just looked up"))
     }
 
-    fn options(&self) -> Result<[u64; OPTIONS_MAX]> {
+    fn options(&self) -> Result<[u64; LANE_OPTIONS_MAX]> {
         let policy = self.policy()?;
-        let mut values = [DEFAULT; OPTIONS_MAX];
+        let mut values = [OPTION_DEFAULT; LANE_OPTIONS_MAX];
         for (name, value) in &self.options {
             values[option_index(policy, name, *value)?] = *value;
         }
@@ -146,15 +142,15 @@ impl Program {
         spec.check()?;
         let weight = spec.weight.unwrap_or(weight);
         check_weight(weight)?;
-        let mut args = Vec::with_capacity(56);
-        for word in [app, policy::number_of(&spec.policy)?, weight, spec.weight.is_some().into()] {
-            args.extend(word.to_ne_bytes());
-        }
-        for value in spec.options()? {
-            args.extend(value.to_ne_bytes());
-        }
+        let args = AppArgs {
+            app,
+            policy: policy::number_of(&spec.policy)?,
+            weight,
+            weight_fixed: spec.weight.is_some().into(),
+            options: spec.options()?,
+        };
         let attempt = || format!("give application {app} a lane of '{}'", spec.policy);
-        self.put_in_force(self.apps.set_app.as_fd(), &mut args, attempt)
+        self.put_in_force(self.apps.set_app.as_fd(), args.as_bytes(), attempt)
     }
 
     /// Takes an application's lane away: its tasks go to the root lane.
@@ -163,7 +159,8 @@ impl Program {
     /// `BadInput` if it has none; `SchedulerExit` if the program has left the kernel.
     pub fn drop_app(&mut self, app: u32) -> Result<()> {
         let attempt = || format!("take the lane of application {app} away");
-        self.call(&self.apps.drop_app, &mut assign_args(0, app), attempt)?;
+        let args = AssignArgs { app, ..Default::default() };
+        self.call(&self.apps.drop_app, args.as_bytes(), attempt)?;
         self.reaper.wake();
         Ok(())
     }
@@ -176,7 +173,8 @@ impl Program {
     /// assigned; `SchedulerExit` if the program has left the kernel.
     pub fn assign(&mut self, cgroup: u64, app: u32) -> Result<()> {
         let attempt = || format!("assign the cgroup {cgroup} to application {app}");
-        self.call(&self.apps.assign, &mut assign_args(cgroup, app), attempt)
+        let args = AssignArgs { cgroup, app, ..Default::default() };
+        self.call(&self.apps.assign, args.as_bytes(), attempt)
     }
 
     /// Undoes the assignment of a cgroup, by its id.
@@ -185,7 +183,8 @@ impl Program {
     /// `BadInput` if it is not assigned; `SchedulerExit` if the program has left.
     pub fn unassign(&mut self, cgroup: u64) -> Result<()> {
         let attempt = || format!("undo the assignment of the cgroup {cgroup}");
-        self.call(&self.apps.unassign, &mut assign_args(cgroup, 0), attempt)
+        let args = AssignArgs { cgroup, ..Default::default() };
+        self.call(&self.apps.unassign, args.as_bytes(), attempt)
     }
 
     /// Changes the lane that an application has, in force at once and without another
@@ -196,18 +195,19 @@ impl Program {
     pub fn set_lane(&mut self, app: u32, spec: &LaneSpec) -> Result<()> {
         spec.check()?;
         let options = spec.options()?;
-        let changed = (0..OPTIONS_MAX).filter(|i| options[*i] != DEFAULT);
-        let none = [OPTIONS_MAX];
+        let changed = (0..LANE_OPTIONS_MAX).filter(|i| options[*i] != OPTION_DEFAULT);
+        let none = [LANE_OPTIONS_MAX];
         let weight = spec.weight.unwrap_or(0);
         for option in none.into_iter().chain(changed) {
-            let value = options.get(option).copied().unwrap_or(0);
-            let mut args = Vec::with_capacity(24);
-            for word in [app, weight, u32::from(weight > 0), option as u32] {
-                args.extend(word.to_ne_bytes());
-            }
-            args.extend(value.to_ne_bytes());
+            let args = LaneArgs {
+                app,
+                weight,
+                weight_fixed: (weight > 0).into(),
+                option: option as u32,
+                value: options.get(option).copied().unwrap_or(0),
+            };
             let attempt = || format!("change the lane of application {app}");
-            self.call(&self.apps.set_lane, &mut args, attempt)?;
+            self.call(&self.apps.set_lane, args.as_bytes(), attempt)?;
         }
         Ok(())
     }
@@ -244,7 +244,7 @@ impl Program {
     }
 
     /// Calls a program that changes what is assigned.
-    fn call(&self, program: &OwnedFd, args: &mut [u8], attempt: impl Fn() -> String) -> Result<()> {
+    fn call(&self, program: &OwnedFd, args: &[u8], attempt: impl Fn() -> String) -> Result<()> {
         let status = {
             let _one_caller = self.lock.lock().unwrap_or_else(|e| e.into_inner());
             run_program(program.as_fd(), args).attempt(Kind::Failed, &attempt)?
@@ -277,14 +277,6 @@ impl Program {
     }
 }
 
-/// `struct assign_args`.
-fn assign_args(cgroup: u64, app: u32) -> Vec<u8> {
-    let mut args = cgroup.to_ne_bytes().to_vec();
-    args.extend(app.to_ne_bytes());
-    args.extend([0; 4]);
-    args
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,6 +306,6 @@ mod tests {
     fn options_that_are_not_named_keep_their_default() {
         let values = spec("fifo", None, &[("slice_ns", 5_000_000)]).options().unwrap();
         assert_eq!(values[0], 5_000_000);
-        assert!(values[1..].iter().all(|value| *value == DEFAULT));
+        assert!(values[1..].iter().all(|value| *value == OPTION_DEFAULT));
     }
 }

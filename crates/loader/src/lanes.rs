@@ -2,37 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use metasched_abi::LaneState;
 use metasched_stats::WaitHistogram;
-
-/// Where a lane stands in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LaneState {
-    /// Every task that is enqueued comes here.
-    Root,
-    /// Replaced: served by its weight until it is empty.
-    Draining,
-    /// Empty, no longer served, about to be freed.
-    Retired,
-    /// The tasks of an application's cgroups come here.
-    App,
-    /// Of a cycle, until its next turn: served until it is empty.
-    Resting,
-}
-
-impl LaneState {
-    /// From `enum lane_state`; None for a free slot.
-    pub(crate) fn from_kernel(state: u32) -> Option<Self> {
-        match state {
-            1 => Some(Self::Root),
-            2 => Some(Self::Draining),
-            3 => Some(Self::Retired),
-            4 => Some(Self::App),
-            5 => Some(Self::Resting),
-            _ => None,
-        }
-    }
-}
 
 /// A lane: a running instance of a policy.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]

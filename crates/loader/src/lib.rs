@@ -20,14 +20,13 @@ mod turns;
 mod version;
 mod wait;
 
-pub use apps::{
-    APPS, ASSIGNED_MAX, DEFAULT_WEIGHT, LaneSpec, Quarantine, WEIGHTS, check_weight, option_index,
-};
+pub use apps::{APPS, DEFAULT_WEIGHT, LaneSpec, Quarantine, WEIGHTS, check_weight, option_index};
 pub use callbacks::{CallbackCost, CountCallbacks, HOT_CALLBACKS};
 pub use exit::ExitRecord;
-pub use lanes::{LaneInfo, LaneState};
+pub use lanes::LaneInfo;
 pub use limits::{Limit, Limits};
-pub use policy::{CounterInfo, OptionInfo, PolicyInfo, policies};
+pub use metasched_abi::{ASSIGNED_MAX, CounterInfo, LaneState, OptionInfo, PolicyInfo};
+pub use policy::policies;
 pub use program::{LoadOptions, Program, Replacement};
 pub use turns::{BegunTurn, LONG_TURN, LaneTurn, TurnFigures, check_turns};
 pub use version::policies_version;

@@ -10,24 +10,23 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
+use metasched_abi::{
+    IntoBytes, LANE_DSQ_BITS, LANES_MAX, LIMITS_MAX, LaneState, ReapSet, ReplaceArgs, WEIGHT_DFL,
+};
 use metasched_base::{Error, Kind, Result, ResultExt};
 
-use crate::apps::{AppPrograms, DEFAULT_WEIGHT};
+use crate::apps::AppPrograms;
 use crate::capture::Capture;
 use crate::exit::{ExitRecord, c_text, kind_name};
-use crate::lanes::{LaneInfo, LaneState};
+use crate::lanes::LaneInfo;
 use crate::policy;
-use crate::reaper::{Lanes, Reaper, Slots};
+use crate::reaper::{Lanes, Reaper};
 use crate::refusal::{self, Stage};
 use crate::skel::metasched::{MetaschedSkel, MetaschedSkelBuilder, types};
 use crate::syscalls::run_program;
 use crate::turns::TurnPrograms;
 use crate::wait::read_waits;
 
-/// Slots for lanes: LANES_MAX of bpf/lane.h.
-const LANES_MAX: usize = 64;
-/// LIMITS_MAX of meta/types.h.
-const LIMITS_MAX: usize = 4096;
 /// Below this the kernel's watchdog would mistake a busy machine for a stall.
 const LEAST_TIMEOUT_MS: u32 = 10_000;
 /// Above this the kernel refuses.
@@ -140,8 +139,8 @@ macro_rules! variable {
 }
 
 impl Variables {
-    fn reapable(self) -> Slots {
-        Slots {
+    fn reapable(self) -> ReapSet {
+        ReapSet {
             drained: variable!(self, reapable.drained),
             retired: variable!(self, reapable.retired),
         }
@@ -261,7 +260,8 @@ impl Program {
                 let variables: Variables = variables;
                 let policy = variable!(variables, lanes[slot as usize].lane.policy);
                 // The generation is cleared by now; the queue's id still holds it.
-                let generation = variable!(variables, lanes[slot as usize].lane.dsq) >> 16;
+                let generation =
+                    variable!(variables, lanes[slot as usize].lane.dsq) >> LANE_DSQ_BITS;
                 let first_run = variable!(variables, lanes[slot as usize].first_run_ns);
                 let mut gone = gone.lock().unwrap_or_else(|e| e.into_inner());
                 for (name, count) in take_counters(&counters, slot, policy) {
@@ -300,10 +300,8 @@ impl Program {
     pub fn replace_root(&mut self, policy: &str) -> Result<Replacement> {
         let number = policy::number_of(policy)?;
         let attempt = || format!("replace the lane in force by one of '{policy}'");
-        let mut args = [0u8; 8];
-        args[..4].copy_from_slice(&number.to_ne_bytes());
-        args[4..].copy_from_slice(&DEFAULT_WEIGHT.to_ne_bytes());
-        self.put_in_force(self.replace_root.as_fd(), &mut args, attempt)
+        let args = ReplaceArgs { policy: number, weight: WEIGHT_DFL };
+        self.put_in_force(self.replace_root.as_fd(), args.as_bytes(), attempt)
     }
 
     /// Calls a program that puts a new lane in force, and waits for a free slot if it
@@ -311,7 +309,7 @@ impl Program {
     pub(crate) fn put_in_force(
         &self,
         program: BorrowedFd<'_>,
-        args: &mut [u8],
+        args: &[u8],
         attempt: impl Fn() -> String,
     ) -> Result<Replacement> {
         let variables = self.variables();
@@ -375,7 +373,7 @@ impl Program {
         let variables = variables(self.skel.get());
         let _one_caller = self.lock.lock().unwrap_or_else(|e| e.into_inner());
         if self.exited().is_none() {
-            run_program(self.count_queued.as_fd(), &mut [])
+            run_program(self.count_queued.as_fd(), &[])
                 .attempt(Kind::Failed, || "count what the lanes have queued".into())?;
         }
         let mut lanes = Vec::new();
@@ -385,11 +383,11 @@ impl Program {
         // A turn may begin while the lanes are read: which of them is the root's is read once.
         let root = variables.root();
         for slot in 0..LANES_MAX {
-            let state = match LaneState::from_kernel(variable!(variables, lanes[slot].state)) {
-                Some(LaneState::Root | LaneState::Resting) if slot == root => LaneState::Root,
-                Some(LaneState::Root) => LaneState::Resting,
-                Some(state) => state,
-                None => continue,
+            let state = match LaneState::try_from(variable!(variables, lanes[slot].state)) {
+                Ok(LaneState::Root | LaneState::Resting) if slot == root => LaneState::Root,
+                Ok(LaneState::Root) => LaneState::Resting,
+                Ok(LaneState::Free) | Err(_) => continue,
+                Ok(state) => state,
             };
             let number = variable!(variables, lanes[slot].lane.policy);
             let policy = policy::by_number(number).map_or("unknown", |p| p.name).to_owned();

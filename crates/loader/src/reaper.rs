@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use metasched_abi::{IntoBytes, LANES_MAX, ReapSet};
 use metasched_host::process::run_first;
 
 use crate::syscalls::{run_program, wait_for_callbacks};
@@ -34,16 +35,9 @@ pub(crate) struct Lanes {
     /// Held by whoever changes lanes: the kernel side takes one caller at a time.
     pub lock: Arc<Mutex<()>>,
     /// What `reap` left for after the next grace period.
-    pub reapable: Box<dyn Fn() -> Slots + Send>,
+    pub reapable: Box<dyn Fn() -> ReapSet + Send>,
     /// Told of every slot that was freed.
     pub freed: Box<dyn Fn(u32) + Send>,
-}
-
-/// Slots that wait for a grace period, a bit each; `struct reap_set`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Slots {
-    pub drained: u64,
-    pub retired: u64,
 }
 
 /// The thread; ends when it is dropped.
@@ -103,10 +97,10 @@ fn serve(lanes: &Lanes, woken: &Receiver<()>) {
 /// with. While none is empty that is one call of a program: a grace period, which
 /// makes every CPU change tasks, is waited for only if there is something to gain.
 fn free_what_is_empty(lanes: &Lanes) -> io::Result<i32> {
-    let mut ready = Slots::default();
+    let mut ready = ReapSet::default();
     loop {
         let (left, reapable) = reap(lanes, ready)?;
-        if reapable == Slots::default() {
+        if reapable == ReapSet::default() {
             return Ok(left);
         }
         if wait_for_callbacks().is_err() {
@@ -117,16 +111,13 @@ fn free_what_is_empty(lanes: &Lanes) -> io::Result<i32> {
 }
 
 /// Moves lanes on: how many are left, and which wait for a grace period.
-fn reap(lanes: &Lanes, ready: Slots) -> io::Result<(i32, Slots)> {
-    let mut args = [0u8; 16];
-    args[..8].copy_from_slice(&ready.drained.to_ne_bytes());
-    args[8..].copy_from_slice(&ready.retired.to_ne_bytes());
+fn reap(lanes: &Lanes, ready: ReapSet) -> io::Result<(i32, ReapSet)> {
     let _one_caller = lanes.lock.lock().unwrap_or_else(|e| e.into_inner());
-    let left = run_program(lanes.reap.as_fd(), &mut args)?;
+    let left = run_program(lanes.reap.as_fd(), ready.as_bytes())?;
     if left < 0 {
         return Err(io::Error::from_raw_os_error(-left));
     }
-    for slot in (0..64).filter(|slot| ready.retired & (1 << slot) != 0) {
+    for slot in (0..LANES_MAX as u32).filter(|slot| ready.retired & (1 << slot) != 0) {
         (lanes.freed)(slot);
     }
     Ok((left, (lanes.reapable)()))

@@ -18,7 +18,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(1);
 /// asks for it is run again.
 ///
 /// There is no output: such programs leave their results in global variables.
-pub(crate) fn run_program(program: BorrowedFd<'_>, args: &mut [u8]) -> io::Result<i32> {
+pub(crate) fn run_program(program: BorrowedFd<'_>, args: &[u8]) -> io::Result<i32> {
     for _ in 1..TRIES {
         match run_once(program, args)? {
             status if -status == libc::EAGAIN => std::thread::sleep(BETWEEN_TRIES),
@@ -28,7 +28,7 @@ pub(crate) fn run_program(program: BorrowedFd<'_>, args: &mut [u8]) -> io::Resul
     run_once(program, args)
 }
 
-fn run_once(program: BorrowedFd<'_>, args: &mut [u8]) -> io::Result<i32> {
+fn run_once(program: BorrowedFd<'_>, args: &[u8]) -> io::Result<i32> {
     let mut opts = libbpf_sys::bpf_test_run_opts {
         sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
         ..Default::default()

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use metasched_abi::{CycleArgs, IntoBytes, TURN_SETTLES_NS, TURNS_KEPT, TURNS_MAX, TurnArgs};
 use metasched_base::{Error, Kind, Result, ResultExt};
 
 use crate::policy;
@@ -10,16 +11,11 @@ use crate::program::Program;
 use crate::skel::metasched::types;
 use crate::syscalls::run_program;
 
-/// Turns of a cycle at most: TURNS_MAX of meta/types.h.
-const TURNS_MAX: usize = 16;
 /// The shortest turn. A change interrupts every CPU and costs some tens of microseconds, so
 /// that of shorter turns little would be left.
 const LEAST_TURN: Duration = Duration::from_micros(100);
-/// Where turns are as long as this in the mean, lanes are put aside between their turns:
-/// TURN_SETTLES_NS of meta/turns.bpf.h.
-pub const LONG_TURN: Duration = Duration::from_millis(100);
-/// TURNS_KEPT of meta/types.h.
-const TURNS_KEPT: u64 = 32;
+/// Where turns are as long as this in the mean, lanes are put aside between their turns.
+pub const LONG_TURN: Duration = Duration::from_nanos(TURN_SETTLES_NS);
 
 /// One turn of a cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,9 +86,9 @@ impl Program {
     /// while there are not slots enough for their lanes; `SchedulerExit` if the program
     /// has left the kernel.
     pub fn start_turns(&mut self, turns: &[LaneTurn]) -> Result<()> {
-        let mut args = arguments(turns)?;
+        let args = arguments(turns)?;
         let attempt = || "take turns".to_owned();
-        self.turn_call(&self.turns.start, &mut args, attempt)
+        self.turn_call(&self.turns.start, args.as_bytes(), attempt)
     }
 
     /// Ends the turns: the lane whose turn it is stays in force, the others are served
@@ -101,7 +97,7 @@ impl Program {
     /// # Errors
     /// `SchedulerExit` if the program has left the kernel.
     pub fn stop_turns(&mut self) -> Result<TurnFigures> {
-        self.turn_call(&self.turns.stop, &mut [], || "end the turns".to_owned())?;
+        self.turn_call(&self.turns.stop, &[], || "end the turns".to_owned())?;
         Ok(figures(&self.variables().cycle()))
     }
 
@@ -119,7 +115,7 @@ impl Program {
     fn turn_call(
         &self,
         program: &OwnedFd,
-        args: &mut [u8],
+        args: &[u8],
         attempt: impl Fn() -> String,
     ) -> Result<()> {
         let status = {
@@ -144,8 +140,7 @@ impl Program {
     }
 }
 
-/// `struct cycle_args`.
-fn arguments(turns: &[LaneTurn]) -> Result<Vec<u8>> {
+fn arguments(turns: &[LaneTurn]) -> Result<CycleArgs> {
     let attempt = || format!("take {} turns", turns.len());
     if !(1..=TURNS_MAX).contains(&turns.len()) {
         return Err(Error::new(
@@ -155,10 +150,8 @@ fn arguments(turns: &[LaneTurn]) -> Result<Vec<u8>> {
         )
         .remedy("give fewer applications a turn, or use --mechanism swap"));
     }
-    let mut args = Vec::with_capacity(8 + 16 * TURNS_MAX);
-    args.extend((turns.len() as u32).to_ne_bytes());
-    args.extend([0; 4]);
-    for turn in turns {
+    let mut args = CycleArgs { turns: turns.len() as u32, ..Default::default() };
+    for (turn, arg) in turns.iter().zip(&mut args.turn) {
         if turn.length < LEAST_TURN {
             return Err(Error::new(
                 Kind::BadInput,
@@ -168,20 +161,19 @@ fn arguments(turns: &[LaneTurn]) -> Result<Vec<u8>> {
             .remedy(format!("the shortest is {LEAST_TURN:?}: raise the base timeslice")));
         }
         let length_ns = u64::try_from(turn.length.as_nanos()).unwrap_or(u64::MAX);
-        args.extend(length_ns.to_ne_bytes());
-        args.extend(policy::number_of(&turn.policy)?.to_ne_bytes());
-        args.extend([0; 4]);
+        let policy = policy::number_of(&turn.policy)?;
+        *arg = TurnArgs { length_ns, policy, ..Default::default() };
     }
-    args.resize(8 + 16 * TURNS_MAX, 0);
     Ok(args)
 }
 
 /// The books of a cycle. It is read while it may be written: what was written over
 /// meanwhile bears another number.
 fn figures(cycle: &types::cycle) -> TurnFigures {
-    let numbers = cycle.begun.saturating_sub(TURNS_KEPT)..cycle.begun;
+    const KEPT: u64 = TURNS_KEPT as u64;
+    let numbers = cycle.begun.saturating_sub(KEPT)..cycle.begun;
     let latest = numbers.filter_map(|number| {
-        let begun = cycle.latest[(number % TURNS_KEPT) as usize];
+        let begun = cycle.latest[(number % KEPT) as usize];
         let types::begun_turn { at_ns, late_ns, changing_ns, .. } = begun;
         (begun.number == number).then_some(BegunTurn { number, at_ns, late_ns, changing_ns })
     });
@@ -223,13 +215,11 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_is_laid_out_as_the_kernel_reads_it() {
+    fn a_cycle_has_its_turns_in_their_order_and_no_other() {
         let args = arguments(&[turn("fifo", 1000), turn("vtime", 3000)]).unwrap();
-        assert_eq!(args.len(), 264);
-        assert_eq!(args[0], 2);
-        assert_eq!(args[24..32], 3_000_000u64.to_ne_bytes());
-        assert_eq!(args[32], 1);
-        assert!(args[40..].iter().all(|byte| *byte == 0));
+        let given = args.turn.map(|turn| (turn.policy, turn.length_ns));
+        assert_eq!(args.turns, 2);
+        assert_eq!(given[..3], [(0, 1_000_000), (1, 3_000_000), (0, 0)]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::ptr;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
+use metasched_abi::{FromBytes, WAIT_CGROUPS_MAX};
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_stats::WaitHistogram;
 
@@ -37,21 +38,21 @@ pub struct CgroupWaits {
 
 /// Adds up what the CPUs recorded under an index of a map of `struct wait_histogram`.
 pub(crate) fn read_waits(map: &impl MapCore, index: u32) -> Result<WaitHistogram> {
+    let attempt = || "read the run-queue waits".to_string();
     let mut waits = WaitHistogram::default();
-    let per_cpu = map
-        .lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY)
-        .attempt(Kind::Failed, || "read the run-queue waits".to_string())?;
+    let per_cpu =
+        map.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY).attempt(Kind::Failed, attempt)?;
     for cpu in per_cpu.unwrap_or_default() {
-        let words =
-            cpu.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")));
-        waits.merge(&WaitHistogram::from_words(words));
+        let cpu = metasched_abi::WaitHistogram::read_from_bytes(&cpu)
+            .map_err(|_| Error::new(Kind::Failed, attempt(), "they have another size"))?;
+        waits.merge(&(&cpu).into());
     }
     Ok(waits)
 }
 
 impl WaitTracer {
-    /// How many cgroups can be told apart: WAIT_CGROUPS_MAX of bpf/wait.h.
-    pub const CGROUPS_MAX: usize = 16;
+    /// How many cgroups can be told apart.
+    pub const CGROUPS_MAX: usize = WAIT_CGROUPS_MAX;
 
     /// Starts to trace: the whole system, and each of the cgroups with all that is
     /// below it. An id of 0 asks for the whole system by name.

@@ -17,8 +17,6 @@ static inline void sweep_timer_start(void)
 	sweep_timer_armed = true;
 }
 
-const u64 sim_sweep_ns = SWEEP_NS;
-
 int sim_sweep(void)
 {
 	if (sweep_timer_armed) {

@@ -8,25 +8,16 @@ use crate::kernel::Kernel;
 use crate::load::Program;
 use crate::scenario::Scenario;
 use crate::trace::What;
+use metasched_abi::{
+    AppArgs, AssignArgs, FAULTY_POLICIES, FromBytes, IntoBytes, LANE_OPTIONS_MAX, LANES_MAX,
+    LaneArgs, MetaLane, OPTION_DEFAULT, ReapSet, ReplaceArgs, SWEEP_NS, WEIGHT_DFL,
+};
 use metasched_base::{Error, Kind, Result};
 use metasched_stats::WaitHistogram;
 use std::sync::Arc;
 
-pub use turns::{Cycle, cycle, start_turns, stop_turns, try_start_turns, try_stop_turns};
-
-/// Every policy of `policies.def`, in its order: a policy's number is its index.
-pub const POLICIES: &[&str] = include!(concat!(env!("OUT_DIR"), "/policies.rs"));
-
-/// `enum lane_state` of `meta/types.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum LaneState {
-    Root,
-    Draining,
-    Retired,
-    App,
-    Resting,
-}
+pub use metasched_abi::{LaneState, POLICY_NAMES as POLICIES};
+pub use turns::{cycle, start_turns, stop_turns, try_start_turns, try_stop_turns};
 
 /// One lane that is not free.
 #[derive(Clone, Copy, Debug)]
@@ -61,40 +52,6 @@ impl LaneInfo {
     }
 }
 
-/// `struct sim_lane` of `seam/metasched.c`.
-#[repr(C)]
-#[derive(Default)]
-struct RawLane {
-    generation: u64,
-    first_run_ns: u64,
-    runtime_ns: u64,
-    slot: u32,
-    policy: u32,
-    state: u32,
-    app: u32,
-    weight: u32,
-    quarantined: u32,
-    served: u32,
-    pad: u32,
-}
-
-/// `LANE_OPTIONS_MAX` of `bpf/lane.h`.
-const OPTIONS_MAX: usize = 5;
-/// In place of an option's value: the policy's default.
-const DEFAULT_OPTION: u64 = u64::MAX;
-
-/// `struct app_args` of `meta/types.h`.
-#[repr(C)]
-struct AppArgs {
-    app: u32,
-    policy: u32,
-    weight: u32,
-    weight_fixed: u32,
-    options: [u64; OPTIONS_MAX],
-}
-
-const _: () = assert!(size_of::<AppArgs>() == 56, "as meta/types.h asserts");
-
 /// What stays the same of a lane from one change to the next: what checkers look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneSeen {
@@ -122,9 +79,6 @@ impl LaneSeen {
         (self.policy as usize) < POLICIES.len()
     }
 }
-
-/// Weight of a lane whose weight nobody has touched.
-const WEIGHT: u64 = 100;
 
 /// A run of the metascheduler whose first lane has this policy.
 ///
@@ -180,7 +134,7 @@ pub fn scenario_of(image: &'static [u8], name: impl Into<String>, policy: &str) 
 }
 
 fn number_of(policy: &str) -> Result<u32> {
-    POLICIES.iter().chain([&LAZY]).position(|p| *p == policy).map(|i| i as u32).ok_or_else(|| {
+    FAULTY_POLICIES.iter().position(|p| p.name == policy).map(|i| i as u32).ok_or_else(|| {
         Error::new(Kind::BadInput, format!("simulate '{policy}'"), "there is no such policy")
             .remedy(format!("known are {}", POLICIES.join(", ")))
     })
@@ -189,7 +143,7 @@ fn number_of(policy: &str) -> Result<u32> {
 /// Puts a new root lane in force; fails the run if the program refuses.
 pub fn replace_root(kernel: &mut Kernel, policy: &str) {
     let said = try_replace_root(kernel, policy);
-    succeeded(kernel, "sim_replace_root", Ok(said));
+    succeeded(kernel, "replace_root", Ok(said));
 }
 
 /// The same; gives what the program returns.
@@ -199,7 +153,7 @@ pub fn replace_root(kernel: &mut Kernel, policy: &str) {
 pub fn try_replace_root(kernel: &mut Kernel, policy: &str) -> i32 {
     kernel.note(&format!("replace the root lane: {policy}"));
     let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
-    attempt(kernel, "sim_replace_root", [number.into(), WEIGHT])
+    attempt(kernel, "replace_root", ReplaceArgs { policy: number, weight: WEIGHT_DFL })
 }
 
 /// Puts a lane in force for an application, its first or another one; fails the run
@@ -239,50 +193,54 @@ pub fn try_set_app(
         policy,
         weight,
         weight_fixed: weight_fixed.into(),
-        options: [DEFAULT_OPTION; OPTIONS_MAX],
+        options: [OPTION_DEFAULT; LANE_OPTIONS_MAX],
     };
     for (number, value) in options {
         args.options[*number] = *value;
     }
-    attempt(kernel, "set_app", [std::ptr::from_mut(&mut args) as u64, 0])
+    attempt(kernel, "set_app", args)
 }
 
 /// Changes an option of an application's lane in force, by its number; 0 is the root lane's
 /// application.
 pub fn set_option(kernel: &mut Kernel, app: u32, option: usize, value: u64) {
     let said = try_set_option(kernel, app, option, value);
-    succeeded(kernel, "sim_set_option", Ok(said));
+    succeeded(kernel, "set_lane", Ok(said));
 }
 
 /// The same; gives what the program returns.
 pub fn try_set_option(kernel: &mut Kernel, app: u32, option: usize, value: u64) -> i32 {
     kernel.note(&format!("application {app}: option {option} is {value}"));
-    attempt(kernel, "sim_set_option", [u64::from(app) << 32 | option as u64, value])
+    attempt(
+        kernel,
+        "set_lane",
+        LaneArgs { app, option: option as u32, value, ..Default::default() },
+    )
 }
 
 /// Takes an application's lane away; its tasks go to the root lane.
 pub fn drop_app(kernel: &mut Kernel, app: u32) {
     let said = try_drop_app(kernel, app);
-    succeeded(kernel, "sim_drop_app", Ok(said));
+    succeeded(kernel, "drop_app", Ok(said));
 }
 
 /// The same; gives what the program returns.
 pub fn try_drop_app(kernel: &mut Kernel, app: u32) -> i32 {
     kernel.note(&format!("application {app} has no lane any more"));
-    attempt(kernel, "sim_drop_app", [app.into(), 0])
+    attempt(kernel, "drop_app", AssignArgs { app, ..Default::default() })
 }
 
 /// Assigns a cgroup to an application that has a lane.
 pub fn assign(kernel: &mut Kernel, path: &str, app: u32) {
     let said = try_assign(kernel, path, app);
-    succeeded(kernel, "sim_assign", Ok(said));
+    succeeded(kernel, "assign", Ok(said));
 }
 
 /// The same; gives what the program returns.
 pub fn try_assign(kernel: &mut Kernel, path: &str, app: u32) -> i32 {
     kernel.note(&format!("'{path}' is assigned to application {app}"));
     let cgroup = kernel.cgroup_id(path);
-    let said = attempt(kernel, "sim_assign", [cgroup, app.into()]);
+    let said = attempt(kernel, "assign", AssignArgs { cgroup, app, ..Default::default() });
     tell_assigned(kernel, said, cgroup, app);
     said
 }
@@ -290,14 +248,14 @@ pub fn try_assign(kernel: &mut Kernel, path: &str, app: u32) -> i32 {
 /// Undoes an assignment.
 pub fn unassign(kernel: &mut Kernel, path: &str) {
     let said = try_unassign(kernel, path);
-    succeeded(kernel, "sim_unassign", Ok(said));
+    succeeded(kernel, "unassign", Ok(said));
 }
 
 /// The same; gives what the program returns.
 pub fn try_unassign(kernel: &mut Kernel, path: &str) -> i32 {
     kernel.note(&format!("'{path}' is not assigned any more"));
     let cgroup = kernel.cgroup_id(path);
-    let said = attempt(kernel, "sim_unassign", [cgroup, 0]);
+    let said = attempt(kernel, "unassign", AssignArgs { cgroup, ..Default::default() });
     tell_assigned(kernel, said, cgroup, 0);
     said
 }
@@ -305,21 +263,28 @@ pub fn try_unassign(kernel: &mut Kernel, path: &str) -> i32 {
 /// Changes the weight of an application's lane in force.
 pub fn set_weight(kernel: &mut Kernel, app: u32, weight: u32) {
     let said = try_set_weight(kernel, app, weight);
-    succeeded(kernel, "sim_set_weight", Ok(said));
+    succeeded(kernel, "set_lane", Ok(said));
 }
 
 /// The same; gives what the program returns.
 pub fn try_set_weight(kernel: &mut Kernel, app: u32, weight: u32) -> i32 {
-    attempt(kernel, "sim_set_weight", [app.into(), weight.into()])
+    let option = LANE_OPTIONS_MAX as u32;
+    attempt(kernel, "set_lane", LaneArgs { app, weight, weight_fixed: 1, option, value: 0 })
 }
 
 /// How many lanes were put in quarantine.
 pub fn quarantined(kernel: &mut Kernel) -> u64 {
-    match kernel.image().required("quarantined") {
-        Ok(at) => unsafe { *at.cast() },
+    global(kernel, "quarantined")
+}
+
+/// What a global of the program holds; fails the run where it has none of that name.
+fn global<T: FromBytes>(kernel: &mut Kernel, name: &str) -> T {
+    match kernel.image().required(name) {
+        // Whatever bytes there are, they are a T; that it is one is what the headers say.
+        Ok(at) => unsafe { at.cast::<T>().read() },
         Err(error) => {
-            kernel.fail("quarantined", error.to_string());
-            0
+            kernel.fail(name, error.to_string());
+            T::new_zeroed()
         }
     }
 }
@@ -328,11 +293,12 @@ pub fn quarantined(kernel: &mut Kernel) -> u64 {
 const ENODEV: i32 = -19;
 
 /// Calls a program that may change lanes, and tells the checkers of them.
-fn attempt(kernel: &mut Kernel, program: &str, args: [u64; 2]) -> i32 {
+fn attempt<A>(kernel: &mut Kernel, program: &str, mut args: A) -> i32 {
     if kernel.loaded().is_none() {
         return ENODEV;
     }
-    let said = kernel.program(program, args).unwrap_or_else(|error| {
+    let at = std::ptr::from_mut(&mut args) as u64;
+    let said = kernel.program(program, [at, 0]).unwrap_or_else(|error| {
         kernel.fail(program, error.to_string());
         0
     });
@@ -376,19 +342,14 @@ fn sweep(kernel: &mut Kernel) {
 }
 
 fn sweep_later(kernel: &mut Kernel) {
-    match kernel.image().required("sim_sweep_ns") {
-        Ok(at) => {
-            let (ns, load) = (unsafe { *at.cast::<u64>() }, kernel.loaded());
-            let act = move |kernel: &mut Kernel| {
-                // A timer goes with its program.
-                if kernel.loaded() == load {
-                    sweep(kernel);
-                }
-            };
-            kernel.act_at(kernel.now() + ns, Arc::new(act));
+    let load = kernel.loaded();
+    let act = move |kernel: &mut Kernel| {
+        // A timer goes with its program.
+        if kernel.loaded() == load {
+            sweep(kernel);
         }
-        Err(error) => kernel.fail("sweep", error.to_string()),
-    }
+    };
+    kernel.act_at(kernel.now() + SWEEP_NS, Arc::new(act));
 }
 
 /// Moves lanes on in their life, as the loader does from time to time; gives how
@@ -398,11 +359,7 @@ pub fn reap(kernel: &mut Kernel) -> i32 {
         return 0;
     }
     let before = lanes(kernel);
-    let left = kernel.program("sim_reap", [0, 0]).unwrap_or_else(|error| {
-        kernel.fail("reap", error.to_string());
-        -1
-    });
-    tell_lanes(kernel);
+    let left = attempt(kernel, "reap", all_reapable(&before));
     let after = lanes(kernel);
     for freed in before.iter().filter(|b| after.iter().all(|a| a.slot != b.slot)) {
         if let Some(words) = kernel.map_words("lane_waits", freed.slot) {
@@ -412,13 +369,26 @@ pub fn reap(kernel: &mut Kernel) -> i32 {
     left
 }
 
+/// A callback takes no time in the model, so every grace period has passed since the states
+/// were read. Lanes that rest are handed in as well: that is more than user space may do, and
+/// the program must tell those that it may take.
+fn all_reapable(lanes: &[LaneInfo]) -> ReapSet {
+    let set = |states: &[LaneState]| {
+        let those = lanes.iter().filter(|lane| states.contains(&lane.state));
+        those.fold(0, |set, lane| set | 1 << lane.slot)
+    };
+    let drained = set(&[LaneState::Draining, LaneState::Resting]);
+    ReapSet { drained, retired: set(&[LaneState::Retired]) }
+}
+
 /// How long the tasks of the lane in that slot waited for a CPU.
 pub fn waits(kernel: &mut Kernel, slot: u32) -> WaitHistogram {
     let cpus = kernel.cpus.len();
     let mut all = WaitHistogram::default();
     if let Some(words) = kernel.map_words("lane_waits", slot) {
         for of_cpu in words.chunks_exact(words.len() / cpus) {
-            all.merge(&WaitHistogram::from_words(of_cpu.iter().copied()));
+            let kept = metasched_abi::WaitHistogram::read_from_bytes(of_cpu.as_bytes());
+            all.merge(&(&kept.expect("the map holds such")).into());
         }
     }
     all
@@ -431,41 +401,22 @@ pub fn wait_bucket(kernel: &mut Kernel, wait_ns: u64) -> usize {
 
 /// Every lane that is not free.
 pub fn lanes(kernel: &mut Kernel) -> Vec<LaneInfo> {
-    read_lanes(kernel).unwrap_or_else(|error| {
-        kernel.fail("lanes", error.to_string());
-        Vec::new()
-    })
-}
-
-fn read_lanes(kernel: &mut Kernel) -> Result<Vec<LaneInfo>> {
-    let max = unsafe { *kernel.image().required("sim_lanes_max")?.cast::<u32>() };
-    let mut raw: Vec<RawLane> = (0..max).map(|_| RawLane::default()).collect();
-    let read = kernel.image().required("sim_read_lanes")?;
-    // No program of the model: looking takes no time of its CPUs.
-    let read: extern "C" fn(*mut RawLane) = unsafe { std::mem::transmute(read) };
-    read(raw.as_mut_ptr());
-    let mut lanes = Vec::new();
-    for lane in raw {
-        let state = match lane.state {
-            0 => continue,
-            1 => LaneState::Root,
-            2 => LaneState::Draining,
-            3 => LaneState::Retired,
-            4 => LaneState::App,
-            _ => LaneState::Resting,
-        };
-        lanes.push(LaneInfo {
-            slot: lane.slot,
-            policy: lane.policy,
-            generation: lane.generation,
+    let all: [MetaLane; LANES_MAX] = global(kernel, "lanes");
+    let served: u64 = global(kernel, "served");
+    let info = |(slot, l): (usize, &MetaLane)| {
+        let state = LaneState::try_from(l.state).expect("one that meta/types.h declares");
+        (state != LaneState::Free).then_some(LaneInfo {
+            slot: slot as u32,
+            policy: l.lane.policy,
+            generation: l.lane.generation,
             state,
-            first_run_ns: lane.first_run_ns,
-            runtime_ns: lane.runtime_ns,
-            app: lane.app,
-            weight: lane.weight,
-            quarantined: lane.quarantined != 0,
-            served: lane.served != 0,
-        });
-    }
-    Ok(lanes)
+            first_run_ns: l.first_run_ns,
+            runtime_ns: l.runtime_ns,
+            app: l.app,
+            weight: l.weight,
+            quarantined: l.quarantined != 0,
+            served: served >> slot & 1 == 1,
+        })
+    };
+    all.iter().enumerate().filter_map(info).collect()
 }

@@ -1,12 +1,8 @@
 //! Histograms of run-queue waits with four buckets for each power of two, as our BPF
 //! programs keep them.
 
+use metasched_abi::{WAIT_BUCKETS as BUCKETS, WAIT_STEPS as STEPS};
 use serde::{Deserialize, Serialize};
-
-/// Buckets for each power of two: WAIT_STEPS of bpf/wait.h.
-const STEPS: usize = 4;
-/// WAIT_BUCKETS of bpf/wait.h.
-const BUCKETS: usize = 140;
 
 /// Counts of waits; durations in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,16 +21,14 @@ impl Default for WaitHistogram {
     }
 }
 
-impl WaitHistogram {
-    /// What a BPF program keeps, `struct wait_histogram` of bpf/wait.h, word by word; what
-    /// is missing counts as 0.
-    pub fn from_words(words: impl IntoIterator<Item = u64>) -> Self {
-        let mut words = words.into_iter();
-        let mut next = || words.next().unwrap_or(0);
-        let buckets = (0..BUCKETS).map(|_| next()).collect();
-        Self { buckets, sum_ns: next(), max_ns: next() }
+/// What a BPF program keeps for one CPU.
+impl From<&metasched_abi::WaitHistogram> for WaitHistogram {
+    fn from(kept: &metasched_abi::WaitHistogram) -> Self {
+        Self { buckets: kept.buckets.to_vec(), sum_ns: kept.sum_ns, max_ns: kept.max_ns }
     }
+}
 
+impl WaitHistogram {
     /// The waits that a bucket counts: from the first bound on, below the second. The last
     /// bucket has all that are longer as well.
     pub fn bounds_ns(bucket: usize) -> (u64, u64) {
@@ -178,11 +172,12 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_cpu_are_its_buckets_the_sum_and_the_longest() {
-        let mut words = vec![0u64; BUCKETS + 2];
-        (words[10], words[BUCKETS], words[BUCKETS + 1]) = (4, 50, 13);
-        let h = WaitHistogram::from_words(words);
+    fn what_a_program_keeps_are_its_buckets_the_sum_and_the_longest() {
+        let mut kept =
+            metasched_abi::WaitHistogram { sum_ns: 50, max_ns: 13, ..Default::default() };
+        kept.buckets[10] = 4;
+        let h = WaitHistogram::from(&kept);
         assert_eq!((h.buckets[10], h.sum_ns, h.max_ns), (4, 50, 13));
-        assert_eq!(WaitHistogram::from_words([]), WaitHistogram::default());
+        assert_eq!(h.buckets.len(), BUCKETS);
     }
 }

@@ -163,6 +163,7 @@ fn some(cgroups: &[String]) -> String {
 fn state(lane: &LaneInfo) -> &'static str {
     match lane.state {
         _ if lane.quarantined => "quarantine",
+        LaneState::Free => "free",
         LaneState::Root => "default",
         LaneState::App => "in force",
         LaneState::Draining => "draining",

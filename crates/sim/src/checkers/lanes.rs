@@ -1,10 +1,11 @@
-use super::picture::{KTHREADS, PARKED, Picture, generation_of};
+use super::picture::{Picture, generation_of};
 use super::served::{URGENT_NS, choice_ns, other_lane_ns};
 use super::{Checker, ms};
 use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
 use crate::metasched::LaneState;
 use crate::trace::{Observed, What};
+use metasched_abi::{KTHREADS_DSQ, PARKED_DSQ};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A task is queued in its lane's queues only: those of the lane that was in force for its
@@ -23,8 +24,8 @@ impl OneLanePerTask {
         let Some(task) = event.task else { return Ok(()) };
         let Some(generation) = generation_of(queue) else {
             return match queue {
-                PARKED => Ok(()),
-                KTHREADS if self.picture.is_kthread(task) => Ok(()),
+                PARKED_DSQ => Ok(()),
+                KTHREADS_DSQ if self.picture.is_kthread(task) => Ok(()),
                 _ => Err(format!("task {} is put into queue {queue:#x}, no lane's", task.0)),
             };
         };
@@ -307,8 +308,8 @@ mod tests {
         let allowed = std::rc::Rc::default();
         feed(&mut checker, [(0, 0, 1, What::Arrive { weight: 100, allowed, kthread: true })])
             .unwrap();
-        feed(&mut checker, [(1, 0, 1, What::Insert(DsqRef::User(KTHREADS)))]).unwrap();
-        feed(&mut checker, [(2, 0, 0, What::Insert(DsqRef::User(KTHREADS)))]).unwrap();
+        feed(&mut checker, [(1, 0, 1, What::Insert(DsqRef::User(KTHREADS_DSQ)))]).unwrap();
+        feed(&mut checker, [(2, 0, 0, What::Insert(DsqRef::User(KTHREADS_DSQ)))]).unwrap();
         assert!(checker.finish(3).unwrap_err().contains("task 0 is put into queue 0x2, no lane's"));
     }
 

@@ -17,7 +17,6 @@ pub use affinity::AffinityKept;
 pub use lane_shares::LaneShares;
 pub use lanes::{DeadLanesEmpty, LanesDrained, OneLanePerTask};
 pub use order::CallbacksInOrder;
-pub use picture::PARKED;
 pub use quota::QuotaKept;
 pub use served::{LanesServed, Quarantined};
 pub use shares::{Shares, SharesNearWeights};

@@ -7,18 +7,14 @@ use crate::kinds::Kinds;
 use crate::metasched::{LaneSeen, LaneState};
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
+use metasched_abi::LANE_DSQ_BITS;
 use std::cell::RefCell;
 use std::rc::Rc;
-
-/// The queue of tasks whose cgroups are throttled: `PARKED_DSQ` of `meta/limits.bpf.h`.
-pub const PARKED: u64 = 1;
-/// The queue of kernel threads that any CPU may take: `KTHREADS_DSQ` of `meta/lanes.bpf.h`.
-pub const KTHREADS: u64 = 2;
 
 /// The generation of the lane that a queue belongs to, by `make_dsq_id()` of
 /// `bpf/sched.bpf.h`; none where the queue is no lane's.
 pub fn generation_of(queue: u64) -> Option<u64> {
-    Some(queue >> 16).filter(|generation| *generation != 0)
+    Some(queue >> LANE_DSQ_BITS).filter(|generation| *generation != 0)
 }
 
 /// Something of each lane, by its generation. There are few of them, and one comes and goes

@@ -6,24 +6,20 @@ use crate::kinds::Kinds;
 use crate::metasched::{LAZY, LaneSeen, LaneState};
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
-
-/// `SWEEP_NS`, `URGENT_SWEEPS` and `QUARANTINE_SWEEPS` of `meta/sweep.bpf.h`.
-const SWEEP_NS: u64 = 4_000_000;
-const URGENT_SWEEPS: u64 = 8;
-const QUARANTINE_SWEEPS: u64 = 250;
+use metasched_abi::{QUARANTINE_SWEEPS, SHARED_SLICE_NS, SWEEP_NS, URGENT_SWEEPS};
 
 /// After so long without, a lane with queued work is urgent: a sweep that comes late, one
 /// that still finds it served since the last, and those that have to pass.
 pub(super) const URGENT_NS: u64 = (URGENT_SWEEPS + 2) * SWEEP_NS;
-/// What runs when a lane gets urgent may have begun with a long slice: a tick cuts it to
-/// 2 ms, the next one ends it. A kernel thread may come in between.
+/// What runs when a lane gets urgent may have begun with a long slice: a tick cuts it, the
+/// next one ends it. A kernel thread may come in between.
 pub(super) fn choice_ns(tick_ns: u64) -> u64 {
-    2 * tick_ns + 2_000_000
+    2 * tick_ns + SHARED_SLICE_NS
 }
 
-/// Each other lane may be as urgent: 2 ms, seen at a tick.
+/// Each other lane may be as urgent: a slice, seen at a tick.
 pub(super) fn other_lane_ns(tick_ns: u64) -> u64 {
-    tick_ns + 2_000_000
+    tick_ns + SHARED_SLICE_NS
 }
 
 /// While applications have lanes, no lane with queued work waits longer than a bound,

@@ -10,8 +10,8 @@ use metasched_base::{Result, nearest};
 use std::collections::BTreeMap;
 use toml::Spanned;
 
-/// Applications beside the default one: APPS_MAX of meta/types.h less that.
-const APPS: usize = 63;
+/// Applications beside the default one.
+const APPS: usize = metasched_abi::APPS_MAX - 1;
 
 impl Reader<'_> {
     /// What is written to cgroups at the beginning, and the lanes that some have.

@@ -4,7 +4,7 @@
 use super::{Act, Case, Does, Machine, Task, Timed, When};
 use crate::machine::Machine as Modelled;
 use crate::metasched::{LAZY, POLICIES};
-use crate::options::{all_options, options_of};
+use crate::options::options_of;
 use crate::random::Random;
 use crate::{ms, us};
 
@@ -329,7 +329,7 @@ impl Generator {
     }
 
     fn option_value(&mut self, policy: &str, index: usize) -> Option<u64> {
-        let option = options_of(policy).nth(index)?;
+        let option = options_of(policy).get(index)?;
         let high = option.most.min(self.longest_slice_ns).max(option.least);
         Some(log_within(&mut self.random, option.least, high))
     }
@@ -338,7 +338,7 @@ impl Generator {
         let policy = self.policy();
         let mut options = Vec::new();
         if self.random.once_in(2) {
-            let declared = options_of(&policy).count();
+            let declared = options_of(&policy).len();
             options = (0..declared).filter_map(|i| self.option_value(&policy, i)).collect();
         }
         Act::SetApp { app, policy, weight: self.lane_weight(), options }
@@ -346,9 +346,13 @@ impl Generator {
 
     /// An option's value, for whatever policy the lane has: one that each of them may have.
     fn lane_option(&mut self, app: u32) -> Act {
-        let option = pick(&mut self.random, all_options());
-        let value = self.option_value(&option.policy, option.number).unwrap_or(option.default);
-        Act::LaneOption { app, option: option.number, value }
+        let all: Vec<(&str, usize)> = POLICIES
+            .iter()
+            .flat_map(|policy| (0..options_of(policy).len()).map(|option| (*policy, option)))
+            .collect();
+        let (policy, option) = *pick(&mut self.random, &all);
+        let value = self.option_value(policy, option).expect("it was found there");
+        Act::LaneOption { app, option, value }
     }
 
     fn limit(&mut self) -> Act {
@@ -502,7 +506,7 @@ mod tests {
                 }
             }
         }
-        let option = &all_options()[0];
+        let option = &options_of(POLICIES[0])[0];
         let (low, high) = (values.iter().min().unwrap(), values.iter().max().unwrap());
         assert!(*low < 2 * option.least && *high > option.most / 2, "{low} to {high}");
     }

@@ -5,8 +5,8 @@ use crate::abi::NO_QUOTA;
 use crate::image;
 use crate::kernel::Kernel;
 use crate::metasched::{self, LAZY, LaneState};
-use crate::options::all_options;
 use crate::{Scenario, ms};
+use metasched_abi::POLICIES;
 use std::collections::BTreeSet;
 
 /// How often user space looks after lanes, once it is calm.
@@ -47,7 +47,8 @@ impl Case {
 
     /// The longest slice that any lane may grant.
     fn longest_slice_ns(&self) -> u64 {
-        let default = all_options().iter().map(|option| option.default).max().unwrap_or(0);
+        let all = POLICIES.iter().flat_map(|policy| policy.options);
+        let default = all.map(|option| option.default).max().unwrap_or(0);
         let set = self.acts.iter().flat_map(|timed| match &timed.act {
             Act::SetApp { options, .. } => options.clone(),
             Act::LaneOption { value, .. } => vec![*value],
@@ -171,7 +172,7 @@ fn all_freed(kernel: &mut Kernel) {
         LaneState::Draining | LaneState::Retired => true,
         LaneState::Resting => !turns,
         LaneState::App => lane.quarantined,
-        LaneState::Root => false,
+        LaneState::Root | LaneState::Free => false,
     });
     if let Some(lane) = left {
         kernel.fail("lanes_freed", format!("long after faults stopped there is {lane:?}"));

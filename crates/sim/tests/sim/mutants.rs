@@ -35,7 +35,6 @@ fn planted(name: &str, plant: &Plant) -> &'static [u8] {
     let object = folder.join("planted.so");
     let output = Command::new(env!("SIM_COMPILER"))
         .arg(format!("-I{}", folder.display()))
-        .arg(format!("-I{}", out.join("faulty").display()))
         .args(env!("SIM_FLAGS").split(' '))
         .args(["-shared", "-Wl,-z,defs", "-Wl,-Bsymbolic", "-o"])
         .arg(&object)

@@ -38,9 +38,10 @@ fn the_time_in_force_follows_the_lengths() {
         .at(ms(1_000), move |kernel| {
             stop_turns(kernel);
             let books = cycle(kernel);
-            let whole: u64 = books.in_force_ns.iter().sum();
+            let in_force = books.turn.map(|turn| turn.in_force_ns);
+            let whole: u64 = in_force.iter().sum();
             expect(kernel, whole == ms(999), &format!("{whole} ns in force"));
-            for ((_, length), ns) in turns.iter().zip(books.in_force_ns) {
+            for ((_, length), ns) in turns.iter().zip(in_force) {
                 // The last round was cut short, and each turn may begin and end late.
                 let rounds = ms(999) / ms(9).div_ceil(2);
                 let off = ns.abs_diff(rounds * length);

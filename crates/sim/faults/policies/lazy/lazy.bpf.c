@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* A policy of level 1 that takes tasks and never gives a CPU one. */
 #include <sched.bpf.h>
-
-#define lazy_options(OPTION) OPTION(lazy, unused, "", 1, 1, 1, "nothing")
+#include "options.h"
 
 static s32 lazy_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {

@@ -1,0 +1,5 @@
+//! What bindgen makes of the headers; names and documentation are theirs.
+
+#![allow(missing_docs, clippy::all)]
+
+include!(concat!(env!("OUT_DIR"), "/declarations.rs"));

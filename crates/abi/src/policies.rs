@@ -1,0 +1,105 @@
+//! The policies, as `policies/policies.def` and their `options.h` declare them.
+
+use crate::{LANE_COUNTERS_MAX, LANE_OPTIONS_MAX};
+
+/// One policy of ours.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct PolicyInfo {
+    /// Its name, folder and file.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// What can be set, for each lane of its own.
+    pub options: &'static [OptionInfo],
+    /// What it counts, for each lane of its own.
+    pub counters: &'static [CounterInfo],
+}
+
+/// One option of a policy. Its place among the policy's is its number.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct OptionInfo {
+    /// Its name; the unit stands last in it.
+    pub name: &'static str,
+    /// The unit of its value.
+    pub unit: &'static str,
+    /// The value unless one is set.
+    pub default: u64,
+    /// The least value that makes sense.
+    pub least: u64,
+    /// The greatest value that makes sense.
+    pub most: u64,
+    /// Its effect, its cost and when to change it.
+    pub help: &'static str,
+}
+
+/// One counter of a policy.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct CounterInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// What it counts.
+    pub description: &'static str,
+}
+
+/// Every policy; its number is its place.
+pub const POLICIES: &[PolicyInfo] = include!(concat!(env!("OUT_DIR"), "/policies/table.rs"));
+
+/// The same, and after those one that does not dispatch, for tests.
+pub const FAULTY_POLICIES: &[PolicyInfo] = include!(concat!(env!("OUT_DIR"), "/faulty/table.rs"));
+
+/// The names of [`POLICIES`].
+pub const POLICY_NAMES: &[&str] = &{
+    let mut names = [""; POLICIES.len()];
+    let mut number = 0;
+    while number < names.len() {
+        names[number] = POLICIES[number].name;
+        number += 1;
+    }
+    names
+};
+
+const _: () = {
+    let mut number = 0;
+    while number < FAULTY_POLICIES.len() {
+        let policy = &FAULTY_POLICIES[number];
+        assert!(policy.options.len() <= LANE_OPTIONS_MAX, "a lane has no room for all options");
+        assert!(policy.counters.len() <= LANE_COUNTERS_MAX, "or for all counters");
+        number += 1;
+    }
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_two_policies_are_those_of_the_main_job() {
+        assert_eq!(POLICY_NAMES[..2], ["fifo", "vtime"]);
+    }
+
+    #[test]
+    fn the_faulty_policy_comes_after_all_others() {
+        let names: Vec<&str> = FAULTY_POLICIES.iter().map(|policy| policy.name).collect();
+        assert_eq!(names, [POLICY_NAMES, &["lazy"]].concat());
+    }
+
+    #[test]
+    fn every_policy_says_what_its_options_and_counters_are() {
+        for policy in POLICIES {
+            assert!(!policy.summary.is_empty(), "{}: summary", policy.name);
+            assert!(!policy.counters.is_empty(), "{}: counters", policy.name);
+            for option in policy.options {
+                assert!(option.help.len() > 20, "{}: help of {}", policy.name, option.name);
+                assert!(
+                    option.least <= option.default && option.default <= option.most,
+                    "{}: the default of {} lies outside its range",
+                    policy.name,
+                    option.name
+                );
+            }
+            for counter in policy.counters {
+                assert!(counter.description.len() > 10, "{}: {}", policy.name, counter.name);
+            }
+        }
+    }
+}

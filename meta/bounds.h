@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What users and the simulator's checkers may hold level 1 to, in numbers. */
+#ifndef METASCHED_BOUNDS_H
+#define METASCHED_BOUNDS_H
+
+/*
+ * The longest slice while other lanes have work: how long a lane that lags may
+ * have to wait for a CPU.
+ */
+#define SHARED_SLICE_NS (2ULL * 1000 * 1000)
+
+/* How often level 1 sweeps. A task that a sweep overlooked waits for the next one at most. */
+#define SWEEP_NS (4ULL * 1000 * 1000)
+/*
+ * After so many sweeps in which a lane had work and was not served, it is served
+ * before all others, whatever the weights: 32 ms, within which a lane of weight
+ * 100 beside one of 1500 has its turn of SHARED_SLICE_NS anyway.
+ */
+#define URGENT_SWEEPS 8
+/*
+ * After so many, 1 s, a lane whose policy left tasks that could have run loses its
+ * application. The kernel's watchdog would end us all after 10 to 30 s.
+ */
+#define QUARANTINE_SWEEPS 250
+
+/*
+ * Where turns are as long as this in the mean, lanes that rest are put aside: by then
+ * most of a turn is left when user space has seen to it, a look or two after the 5 to 20
+ * ms that a lane takes to get empty.
+ */
+#define TURN_SETTLES_NS (100ULL * 1000 * 1000)
+
+/* Queues of no lane, of which none has generation 0. Of tasks whose cgroups are throttled: */
+#define PARKED_DSQ 1ULL
+/*
+ * Of kernel threads that any CPU may take, while applications have lanes: each looks
+ * there before it looks at lanes.
+ */
+#define KTHREADS_DSQ 2ULL
+
+#endif
