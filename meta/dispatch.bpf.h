@@ -71,6 +71,7 @@ static __noinline bool lane_move_any(struct meta_lane *l)
 static __always_inline bool lane_dispatch(struct meta_lane *l, s32 cpu, struct task_struct *prev,
 					  struct cpu_ctx *here)
 {
+	struct lane_run run;
 	struct task_ctx *t;
 
 	if (unlikely(l->quarantined))
@@ -78,11 +79,12 @@ static __always_inline bool lane_dispatch(struct meta_lane *l, s32 cpu, struct t
 	if (policy_keeps_tasks(l->lane.policy) && !lane_was_replaced(l) && here && prev &&
 	    (prev->scx.flags & SCX_TASK_QUEUED) && lane_running(here, prev) == l) {
 		t = task_ctx_find(prev);
-		if (t && t->generation == l->lane.generation)
-			return policy_dispatch_task(&l->lane, cpu, prev, &t->policy,
-						    prev->se.sum_exec_runtime - here->ran_from_ns);
+		if (t && t->generation == l->lane.generation) {
+			run = run_of(here, prev, true);
+			return policy_dispatch_task(&l->lane, cpu, prev, &t->policy, &run);
+		}
 	}
-	return policy_dispatch_task(&l->lane, cpu, NULL, NULL, 0);
+	return policy_dispatch_task(&l->lane, cpu, NULL, &no_task, &no_run);
 }
 
 /* One lane is in force, and its policy keeps state per task. */
@@ -378,8 +380,8 @@ static __noinline bool dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 				level1_advance(vtime);
 			return true;
 		}
-		if (prev && best == prev_slot) {
-			scx_bpf_task_set_slice(prev, SHARED_SLICE_NS);
+		if (here && prev && best == prev_slot) {
+			grant_slice(here, prev, SHARED_SLICE_NS);
 			if (in_turn)
 				level1_advance(vtime);
 			return true;

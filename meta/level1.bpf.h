@@ -17,6 +17,7 @@
 
 #include <kcalls.bpf.h>
 #include <lanes.bpf.h>
+#include <services.bpf.h>
 #include <table.bpf.h>
 #include <apps.bpf.h>
 #include <waits.bpf.h>
@@ -47,7 +48,8 @@ static __always_inline void lane_join(struct meta_lane *l, struct task_struct *p
 		return;
 	t->slot = l->lane.slot;
 	t->generation = l->lane.generation;
-	__builtin_memset(&t->policy, 0, sizeof(t->policy));
+	if (policy_has_task_state(l->lane.policy) && t->policy_of != l->lane.policy + 1)
+		task_changes_policy(t, l->lane.policy);
 	policy_join(&l->lane, p, &t->policy);
 }
 
@@ -225,6 +227,7 @@ static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
 	cpu->slot = l->lane.slot;
 	cpu->generation = l->lane.generation;
 	cpu->ran_from_ns = p->se.sum_exec_runtime;
+	cpu->granted_ns = p->scx.slice;
 	cpu->charged_from_ns = cpu->ran_from_ns;
 	if (root & ROOT_LANES) {
 		cpu->since_ns = scx_bpf_now();
@@ -291,6 +294,17 @@ static __noinline struct meta_lane *change_lane(struct meta_lane *l, struct cpu_
 	return l;
 }
 
+/* The run of the task that runs here, as far as it has come. */
+static __always_inline struct lane_run run_of(struct cpu_ctx *here, struct task_struct *p,
+					      bool runnable)
+{
+	return (struct lane_run){
+		.ran_ns = p->se.sum_exec_runtime - here->ran_from_ns,
+		.granted_ns = here->granted_ns,
+		.runnable = runnable,
+	};
+}
+
 /* Charges what @p, whose lane lane_running() found, has run on this CPU since the last time. */
 static __always_inline void charge_running(struct meta_lane *l, struct cpu_ctx *cpu,
 					   struct task_struct *p)
@@ -319,15 +333,16 @@ static __noinline void tick_shared(struct task_struct *p, u32 root)
 	struct cpu_ctx *cpu = cpu_ctx_here();
 	struct meta_lane *l = cpu ? lane_running(cpu, p) : NULL;
 
-	if (p->scx.slice <= SHARED_SLICE_NS)
+	if (!cpu || p->scx.slice <= SHARED_SLICE_NS)
 		return;
 	if ((l && others_have_work(l, root)) || kthreads_wait())
-		scx_bpf_task_set_slice(p, SHARED_SLICE_NS);
+		grant_slice(cpu, p, SHARED_SLICE_NS);
 }
 
 static __noinline void stopping_watched(struct task_struct *p, u32 root, bool runnable)
 {
 	struct cpu_ctx *cpu = cpu_ctx_here();
+	struct lane_run run;
 	struct meta_lane *l;
 	struct task_ctx *t;
 
@@ -339,10 +354,10 @@ static __noinline void stopping_watched(struct task_struct *p, u32 root, bool ru
 			charge_running(l, cpu, p);
 		if (policy_keeps_tasks(l->lane.policy)) {
 			t = task_ctx_find(p);
-			if (t && t->generation == l->lane.generation)
-				policy_stopping(&l->lane, p, &t->policy,
-						p->se.sum_exec_runtime - cpu->ran_from_ns,
-						runnable);
+			if (t && t->generation == l->lane.generation) {
+				run = run_of(cpu, p, runnable);
+				policy_stopping(&l->lane, p, &t->policy, &run);
+			}
 		}
 	}
 	cpu->task = 0;

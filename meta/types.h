@@ -10,11 +10,9 @@
 
 /* A policy's number is its line in policies.def. */
 enum policy_id {
-#define POLICY(name, queues, summary) POLICY_##name,
-#define TASK_POLICY(name, queues, summary) POLICY_##name,
+#define POLICY(name, summary) POLICY_##name,
 #include <policies.def>
 #undef POLICY
-#undef TASK_POLICY
 	POLICIES,
 };
 

@@ -55,6 +55,14 @@ fn main() {
         {
             panic!("cannot build {source} with '{clang}': {error:?}");
         }
+        let object = out.join(format!("{name}.bpf.o"));
+        let bytes = fs::read(&object).expect("it was just built");
+        if let Some(section) = data_with_addresses(&bytes) {
+            panic!(
+                "{source}: its section {section} holds addresses, which the kernel would read as \
+                 0. Is a callback taken from a policy_ops that is no constant to the compiler?"
+            );
+        }
     }
 }
 
@@ -72,16 +80,36 @@ fn clang() -> String {
         .to_string()
 }
 
+/// A section with data in which the compiler has left the address of something: the loader fills
+/// in those in code only. The object is an ELF file of 64 bits.
+fn data_with_addresses(object: &[u8]) -> Option<String> {
+    const RELOCATIONS: u64 = 9;
+    let number = |at: usize, bytes: usize| -> u64 {
+        object[at..at + bytes].iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
+    };
+    let (headers, size) = (number(0x28, 8) as usize, number(0x3a, 2) as usize);
+    let header = |section: u64| headers + section as usize * size;
+    let names = number(header(number(0x3e, 2)) + 0x18, 8) as usize;
+    let name_of = |section: u64| {
+        let start = names + number(header(section), 4) as usize;
+        let length = object[start..].iter().position(|byte| *byte == 0).expect("a name ends");
+        String::from_utf8_lossy(&object[start..start + length]).into_owned()
+    };
+    (0..number(0x3c, 2))
+        .filter(|section| number(header(*section) + 4, 4) == RELOCATIONS)
+        .map(|section| name_of(number(header(section) + 0x2c, 4)))
+        .find(|name| [".data", ".rodata", ".bss"].iter().any(|data| name.starts_with(data)))
+}
+
 /// Puts the policy that does not dispatch after the others, in a list of its own.
 fn add_lazy(def: &Path, out: &Path) -> Policy {
     let summary = "\"does not dispatch\"".to_owned();
     let text = fs::read_to_string(def).expect("it was read before");
-    let text = format!("{text}POLICY(lazy, 1, {summary})\n");
+    let text = format!("{text}POLICY(lazy, {summary})\n");
     fs::write(out.join("policies.def"), text).expect("OUT_DIR is writable");
     Policy {
         name: "lazy".to_owned(),
         source: "lazy.bpf.c".to_owned(),
-        queues: "1".to_owned(),
         summary,
         options: Vec::new(),
         counters: Vec::new(),
@@ -92,7 +120,6 @@ struct Policy {
     name: String,
     /// Its file, below `policies` or another folder where headers are looked for.
     source: String,
-    queues: String,
     summary: String,
     /// Name, unit, default, least, most, help.
     options: Vec<Vec<String>>,
@@ -104,13 +131,12 @@ fn read_policies(folder: &Path) -> Vec<Policy> {
     let def = folder.join("policies.def");
     let text = fs::read_to_string(&def).unwrap_or_else(|e| panic!("read {}: {e}", def.display()));
     let mut entries = entries(&text, "POLICY");
-    // The same macro with a prefix: entries() finds both, in the order of the file.
     assert!(!entries.is_empty(), "{}: no POLICY() line", def.display());
     entries
         .drain(..)
         .map(|entry| {
-            let [name, queues, summary] = entry.as_slice() else {
-                panic!("{}: want POLICY(name, queues, summary), got {entry:?}", def.display());
+            let [name, summary] = entry.as_slice() else {
+                panic!("{}: want POLICY(name, summary), got {entry:?}", def.display());
             };
             let header = folder.join(name).join("options.h");
             let text = fs::read_to_string(&header)
@@ -132,7 +158,6 @@ fn read_policies(folder: &Path) -> Vec<Policy> {
             Policy {
                 name: name.clone(),
                 source: format!("{name}/{name}.bpf.c"),
-                queues: queues.clone(),
                 summary: summary.clone(),
                 options: own(entries_of(&text, "OPTION"), 7),
                 counters: own(entries_of(&text, "COUNTER"), 3),
@@ -141,13 +166,10 @@ fn read_policies(folder: &Path) -> Vec<Policy> {
         .collect()
 }
 
-/// The arguments of every `MACRO(...)` and `TASK_MACRO(...)` that starts a line.
+/// The arguments of every `MACRO(...)` that starts a line.
 fn entries(text: &str, name: &str) -> Vec<Vec<String>> {
     text.lines()
-        .filter_map(|line| {
-            let line = line.strip_prefix("TASK_").unwrap_or(line);
-            Some(arguments(line.strip_prefix(name)?.strip_prefix('(')?))
-        })
+        .filter_map(|line| Some(arguments(line.strip_prefix(name)?.strip_prefix('(')?)))
         .collect()
 }
 
@@ -183,12 +205,8 @@ fn includes(policies: &[Policy]) -> String {
 fn rust_table(policies: &[Policy]) -> String {
     let mut text = String::from("&[\n");
     for p in policies {
-        writeln!(
-            text,
-            "PolicyInfo {{ name: {:?}, summary: {:?}, queues: {}, options: &[",
-            p.name, p.summary, p.queues
-        )
-        .unwrap();
+        writeln!(text, "PolicyInfo {{ name: {:?}, summary: {:?}, options: &[", p.name, p.summary)
+            .unwrap();
         for o in &p.options {
             writeln!(
                 text,

@@ -54,7 +54,7 @@ fn read_policies(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let names: Vec<String> = text
         .lines()
-        .filter_map(|line| line.strip_prefix("POLICY(").or(line.strip_prefix("TASK_POLICY(")))
+        .filter_map(|line| line.strip_prefix("POLICY("))
         .filter_map(|rest| rest.split_once(','))
         .map(|(name, _)| name.trim().to_owned())
         .collect();
@@ -111,7 +111,7 @@ impl Native {
         let lazy = self.root.join("crates/sim/faults/policies/lazy.bpf.c");
         let include = format!("#include \"{}\"", lazy.display());
         append("policies.gen.h", &out.join("policies.gen.h"), include);
-        let line = "POLICY(lazy, 1, \"does not dispatch\")".to_owned();
+        let line = "POLICY(lazy, \"does not dispatch\")".to_owned();
         append("policies.def", &self.root.join("policies/policies.def"), line);
         Native { compiler: self.compiler.clone(), root: self.root.clone(), out }
     }

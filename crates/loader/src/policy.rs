@@ -9,8 +9,6 @@ pub struct PolicyInfo {
     pub name: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
-    /// How many dispatch queues a lane of it has.
-    pub queues: u32,
     /// What can be set, for each lane of its own.
     pub options: &'static [OptionInfo],
     /// What it counts, for each lane of its own.
@@ -85,7 +83,6 @@ mod tests {
     fn every_policy_says_what_its_options_and_counters_are() {
         for policy in policies() {
             assert!(!policy.summary.is_empty(), "{}: summary", policy.name);
-            assert!((1..=8).contains(&policy.queues), "{}: queues", policy.name);
             assert!(!policy.counters.is_empty(), "{}: counters", policy.name);
             for option in policy.options {
                 assert!(option.help.len() > 20, "{}: help of {}", policy.name, option.name);

@@ -14,8 +14,7 @@ struct sim_option {
 };
 
 #define ENTRY(policy, name, unit, dfl, least, most, help) { #policy, #name, unit, dfl, least, most },
-#define POLICY(name, queues, summary) name##_options(ENTRY)
-#define TASK_POLICY POLICY
+#define POLICY(name, summary) name##_options(ENTRY)
 
 /* The last one has no policy. */
 const struct sim_option sim_options[] = {
