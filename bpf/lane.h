@@ -6,18 +6,18 @@
 #ifndef METASCHED_LANE_H
 #define METASCHED_LANE_H
 
-/* Slots for lanes; one bit each in a u64. */
-#define LANES_MAX 64
-/* Dispatch queues that a policy may have per lane: enough for qmap's five. */
+/* Slots for lanes: 63 applications and the root can all have theirs replaced. */
+#define LANES_MAX 128
+/* Dispatch queues of one kind that a policy may have: enough for qmap's five. */
 #define LANE_QUEUES_MAX 8
 /* Of the id of a queue, below its lane's generation: see make_dsq_id(). */
 #define LANE_DSQ_BITS 16
 /* Options and counters per policy. */
 #define LANE_OPTIONS_MAX 5
 #define LANE_COUNTERS_MAX 8
-/* Words of state that a policy keeps per lane and per task. */
-#define LANE_STATE_WORDS 8
-#define TASK_STATE_WORDS 4
+/* Bytes of state that a policy keeps per lane and per task: a cache line each. */
+#define LANE_STATE_BYTES 64
+#define TASK_STATE_BYTES 64
 
 /* 100 is the weight of a task with nice 0 and of a cgroup nobody has touched. */
 #define WEIGHT_DFL 100
@@ -33,14 +33,29 @@ struct lane {
 	u64 options[LANE_OPTIONS_MAX];
 
 	/* The policy's own, on a cache line of its own because it is written. */
-	u64 state[LANE_STATE_WORDS];
+	u64 state[LANE_STATE_BYTES / 8];
 } __attribute__((aligned(64)));
 
 _Static_assert(sizeof(struct lane) == 128, "two cache lines: one read, one written");
 
-/* What a policy keeps for each task of a lane; zero when the task joins it. */
+/*
+ * What a policy keeps of each task. It is zero when the task first meets the policy, and
+ * the task keeps it when it changes to another lane of the same policy, or comes back to
+ * one: what must begin anew there, join() sets.
+ */
 struct lane_task {
-	u64 state[TASK_STATE_WORDS];
+	u64 state[TASK_STATE_BYTES / 8];
+};
+
+/* A run of a task, from "running" to "stopping". */
+struct lane_run {
+	u64 ran_ns; /* measured */
+	/*
+	 * The slices that it got, less than the policy asked for where level 1 cut them. A
+	 * task that is runnable and ran for less was preempted, or yielded.
+	 */
+	u64 granted_ns;
+	u64 runnable; /* whether it would go on */
 };
 
 /* The policy's own struct, laid over the state words of a lane or of a task. */

@@ -6,31 +6,13 @@
  * metascheduler's BPF program, and natively in the simulator. What is not listed
  * here is not modelled there, and does not link.
  *
- * A policy NAME defines, as static functions,
- *
- *	s32  NAME_select_cpu(lane, p, prev_cpu, wake_flags)	a task wakes
- *	void NAME_enqueue(lane, p, enq_flags)			a task wants a CPU
- *	bool NAME_dispatch(lane, cpu)				a CPU wants a task
- *
- * and one that keeps state per task (TASK_POLICY in policies.def) takes the
- * task's state as well, and is told of more:
- *
- *	void NAME_enqueue(lane, p, t, enq_flags)
- *	bool NAME_dispatch(lane, cpu, prev, t, ran_ns)
- *		prev is the lane's task that has used up its slice here and wants
- *		to go on, ran_ns what it has run; NULL if there is none. To let it
- *		go on, give it a new slice and return true.
- *	void NAME_join(lane, p, t)		p is new to the lane, t is zeroed
- *	void NAME_running(lane, p, t)		p starts to run
- *	void NAME_stopping(lane, p, t, ran_ns, runnable)  p stops; how long it ran
- *
- * The rules that let level 1 share CPUs between lanes:
+ * What a policy is made of says policy.h. The rules that let level 1 share CPUs
+ * between lanes:
  * - Insert into SCX_DSQ_LOCAL only in select_cpu, and only on a CPU that was
  *   just claimed idle: a local queue is served before anything else.
- * - Otherwise insert into the lane's own queues, lane_dsq(lane, 0) and on; how
- *   many there are stands in policies.def.
+ * - Otherwise insert into the lane's own queues, lane_dsq(lane, 0) and on.
  * - enqueue inserts the task once. dispatch returns whether it moved a task.
- * - Slices are finite.
+ * - Slices are finite, and level 1 may cut them while others wait: see lane_run.
  */
 #ifndef METASCHED_SCHED_BPF_H
 #define METASCHED_SCHED_BPF_H
@@ -39,16 +21,38 @@
 #include <bpf/bpf_helpers.h>
 #include <compat.bpf.h>
 #include <lane.h>
+#include <policy.h>
 #include <stats.bpf.h>
 
+/* From stats.bpf.h: void lane_count(lane, counter) */
+
 /*
- * From compat.bpf.h:
- *	bool scx_bpf_dsq_insert(p, dsq_id, slice_ns, enq_flags)
- *	bool scx_bpf_dsq_insert_vtime(p, dsq_id, slice_ns, vtime, enq_flags)
- *	bool scx_bpf_dsq_move_to_local(dsq_id)
- * From stats.bpf.h:
- *	void lane_count(lane, counter)
+ * What level 1 does for a policy, in services.bpf.h. A policy does not make the kernel's
+ * calls for these: level 1 has a say in them.
  */
+
+/* Queues @p at the end of @dsq_id for @slice_ns of run time. */
+static __always_inline void lane_insert(struct lane *lane, struct task_struct *p, u64 dsq_id,
+					u64 slice_ns, u64 enq_flags)
+{
+	scx_bpf_dsq_insert(p, dsq_id, slice_ns, enq_flags);
+}
+
+/* Queues @p in @dsq_id by ascending @vtime. A queue cannot mix both orders. */
+static __always_inline void lane_insert_vtime(struct lane *lane, struct task_struct *p, u64 dsq_id,
+					      u64 slice_ns, u64 vtime, u64 enq_flags)
+{
+	scx_bpf_dsq_insert_vtime(p, dsq_id, slice_ns, vtime, enq_flags);
+}
+
+/* In dispatch: moves the first task of @dsq_id that may run on this CPU there, if there is one. */
+static __always_inline bool lane_move_to_local(struct lane *lane, u64 dsq_id)
+{
+	return scx_bpf_dsq_move_to_local(dsq_id);
+}
+
+/* In dispatch: lets the task that ran on this CPU go on for @slice_ns. */
+int lane_keep(struct lane *lane, struct task_struct *p, u64 slice_ns);
 
 /* The default choice of a CPU for @p; claims it if it is idle. In select_cpu. */
 extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags,

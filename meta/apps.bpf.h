@@ -10,18 +10,16 @@
 #ifndef METASCHED_APPS_BPF_H
 #define METASCHED_APPS_BPF_H
 
-#include <lanes.bpf.h>
+#include <accounts.bpf.h>
 #include <limits.bpf.h>
 #include <ancestors.bpf.h>
-
-struct app apps[APPS_MAX];
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, ASSIGNED_MAX);
 	__type(key, u64); /* cgroup id */
-	__type(value, u32); /* application */
+	__type(value, u32); /* its application's account */
 } cgroup_apps SEC(".maps");
 
 /* The cgroup of a task in the unified hierarchy, by its id. */
@@ -38,13 +36,13 @@ static __noinline void place_task(struct task_struct *p, struct task_ctx *t)
 	u32 *number;
 	u64 id;
 
-	t->app = 0;
+	t->account = ROOT_ACCOUNT;
 	t->limit = 0;
 	bpf_for(at, 0, level + 1) {
 		id = ancestor_id(cgrp, at);
 		number = bpf_map_lookup_elem(&cgroup_apps, &id);
 		if (number)
-			t->app = *number;
+			t->account = *number;
 		number = bpf_map_lookup_elem(&cgroup_limits, &id);
 		if (number) {
 			limit_at(*number)->parent = t->limit;
@@ -71,25 +69,14 @@ static __always_inline void task_placed(struct task_struct *p, struct task_ctx *
 	}
 }
 
-static __always_inline struct app *app_at(u32 app)
-{
-	return &apps[app & (APPS_MAX - 1)];
-}
-
 /* The lane through which a task that now wants a CPU has to come. */
 static __always_inline struct meta_lane *lane_for(struct task_struct *p, struct task_ctx *t,
 						  u32 root)
 {
-	u32 app, lane;
-
 	if (!(root & ROOT_LANES))
 		return lane_at(root);
 	task_placed(p, t);
-	app = t->app;
-	if (!app)
-		return lane_at(root);
-	lane = READ_ONCE(app_at(app)->lane);
-	return lane_at(lane ? lane - 1 : root);
+	return account_lane(t->account, root);
 }
 
 #endif

@@ -4,16 +4,16 @@
 #define METASCHED_BOUNDS_H
 
 /*
- * The longest slice while other lanes have work: how long a lane that lags may
- * have to wait for a CPU.
+ * The longest slice while others have work: how long an account that lags may have to
+ * wait for a CPU.
  */
 #define SHARED_SLICE_NS (2ULL * 1000 * 1000)
 
 /* How often level 1 sweeps. A task that a sweep overlooked waits for the next one at most. */
 #define SWEEP_NS (4ULL * 1000 * 1000)
 /*
- * After so many sweeps in which a lane had work and was not served, it is served
- * before all others, whatever the weights: 32 ms, within which a lane of weight
+ * After so many sweeps in which an account had work and was not served, it is served
+ * before all others, whatever the weights: 32 ms, within which one of weight
  * 100 beside one of 1500 has its turn of SHARED_SLICE_NS anyway.
  */
 #define URGENT_SWEEPS 8

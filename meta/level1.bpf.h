@@ -16,10 +16,24 @@
 #define METASCHED_LEVEL1_BPF_H
 
 #include <kcalls.bpf.h>
-#include <lanes.bpf.h>
+#include <accounts.bpf.h>
+#include <services.bpf.h>
 #include <table.bpf.h>
 #include <apps.bpf.h>
+#include <kthreads.bpf.h>
 #include <waits.bpf.h>
+
+/*
+ * A kernel thread that is bound to its CPU serves that CPU, whatever lane's
+ * tasks run there: level 1 dispatches it itself. With lanes side by side that goes
+ * for all kernel threads: they serve all lanes, and on the default one they would
+ * starve beside a heavy one. RCU did, for half a minute, with weights of 100 and 8895.
+ * They come through no lane, and nobody is charged for them.
+ */
+static __always_inline bool is_level1s(struct task_struct *p, u32 root)
+{
+	return p->flags & PF_KTHREAD && (p->nr_cpus_allowed == 1 || root & ROOT_LANES);
+}
 
 /* The lane through which a running task came, or NULL if that lane is gone. */
 static __always_inline struct meta_lane *lane_of(struct task_ctx *t, u32 root)
@@ -47,20 +61,24 @@ static __always_inline void lane_join(struct meta_lane *l, struct task_struct *p
 		return;
 	t->slot = l->lane.slot;
 	t->generation = l->lane.generation;
-	__builtin_memset(&t->policy, 0, sizeof(t->policy));
+	if (policy_has_task_state(l->lane.policy) && t->policy_of != l->lane.policy + 1)
+		task_changes_policy(t, l->lane.policy);
 	policy_join(&l->lane, p, &t->policy);
 }
 
 /*
- * The first task that is queued in a new lane has a CPU choose anew: one run of
- * another lane's task is cut short, so that the change takes effect now and not
- * when some slice ends. Two CPUs may both be first; then two choose.
+ * The first task that is queued in a new lane comes before everybody's, unless its account is
+ * in debt, and a CPU chooses anew for it: one run of another lane's task is cut short, so that
+ * the change takes effect now and not when some slice ends. Two CPUs may both be first; then
+ * two choose.
  */
 static __always_inline void announce_first(struct meta_lane *l, struct task_struct *p)
 {
 	if (likely(l->first_queued))
 		return;
 	l->first_queued = 1;
+	if (!account_in_debt(account_at(l->account)))
+		__sync_fetch_and_or(&busy.urgent, account_bit(l->account));
 	scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
 }
 
@@ -71,35 +89,37 @@ static __always_inline void announce_first(struct meta_lane *l, struct task_stru
 #define PREEMPT_LOOKS 8
 
 /*
- * Whether a CPU runs for a lane that @l lags behind by enough. What that CPU's task runs
+ * Whether a CPU runs for an account that @a lags behind by enough. What that CPU's task runs
  * at this moment is counted as well: it is charged only when it stops or at a choice,
  * up to a slice later. A lane that drains was there first and is not disturbed.
  */
-static __always_inline bool lags_behind(struct meta_lane *l, struct cpu_ctx *there, u64 now,
-					u32 root)
+static __always_inline bool lags_behind(struct account *a, struct cpu_ctx *there, u64 now)
 {
-	struct meta_lane *other;
+	struct meta_lane *runs;
+	struct account *other;
 	u64 runs_for;
 
-	if (!there->task || there->slot == l->lane.slot)
+	if (!there->task)
 		return false;
-	other = lane_if_current((u32)there->slot, there->generation);
-	if (!other || other->state == LANE_DRAINING)
+	runs = lane_if_current((u32)there->slot, there->generation);
+	if (!runs || runs->state == LANE_DRAINING)
+		return false;
+	other = account_at(runs->account);
+	if (other == a)
 		return false;
 	/* Clocks of two CPUs may differ a little, and it may have stopped since. */
 	runs_for = now - there->since_ns;
 	if (runs_for > SHARED_SLICE_NS)
 		runs_for = vtime_before(now, there->since_ns) ? 0 : SHARED_SLICE_NS;
-	other = lane_payer(other, root);
-	return vtime_before(l->vtime + WAKE_LAG_NS,
+	return vtime_before(a->vtime + WAKE_LAG_NS,
 			    other->vtime + weighted_ns(runs_for, other->weight));
 }
 
 /*
- * A task woke and was queued: a CPU on which it may run, and which runs for a lane that
+ * A task woke and was queued: a CPU on which it may run, and which runs for an account that
  * its own lags behind, chooses anew. The one on which it ran last comes first.
  */
-static __noinline void preempt_if_lagging(struct meta_lane *l, struct task_struct *p, u32 root)
+static __noinline void preempt_if_lagging(struct account *a, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	u32 i, cpus = scx_bpf_nr_cpu_ids();
@@ -109,10 +129,9 @@ static __noinline void preempt_if_lagging(struct meta_lane *l, struct task_struc
 	bpf_for(i, 0, PREEMPT_LOOKS) {
 		if (i >= cpus)
 			break;
-		there = cpu_ctx_of(cpu);
-		if (there && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
-		    lags_behind(l, there, now, root)) {
-			l->kicks++;
+		there = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? cpu_ctx_of(cpu) : NULL;
+		if (there && lags_behind(a, there, now)) {
+			a->kicks++;
 			there->preempted = 1;
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 			break;
@@ -129,9 +148,8 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 	struct lane_task *spare;
 	struct cpu_ctx *cpu;
 
-	lane_arrival(l);
-	if (lane_set_busy(l) || !(root & ROOT_LANES))
-		lane_limit_credit(l);
+	if (root & ROOT_LANES)
+		account_arrival(l->account);
 	if (likely(t)) {
 		if (root & ROOT_SHARED)
 			wait_begins(p, t);
@@ -148,8 +166,8 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 		policy_enqueue_task(&l->lane, p, spare, enq_flags);
 	}
 	announce_first(l, p);
-	if (root & ROOT_LANES && enq_flags & SCX_ENQ_WAKEUP && others_have_work(l, root))
-		preempt_if_lagging(l, p, root);
+	if (enq_flags & SCX_ENQ_WAKEUP && several(accounts_with_work(root)))
+		preempt_if_lagging(account_at(l->account), p);
 }
 
 /*
@@ -168,15 +186,6 @@ static __noinline struct meta_lane *lane_waking(struct task_struct *p, u32 root)
 	return l;
 }
 
-/* A task that level 1 itself dispatches comes through no lane. */
-static __noinline void leave_lane(struct task_struct *p)
-{
-	struct task_ctx *t = task_ctx_find(p);
-
-	if (t)
-		t->generation = 0;
-}
-
 /*
  * The first task that runs after coming through a lane says when. Two CPUs may
  * both be first; the exchange keeps one of the two times.
@@ -188,17 +197,17 @@ static __always_inline void stamp_first_run(struct meta_lane *l, struct task_ctx
 	__sync_val_compare_and_swap(&l->first_run_ns, 0, bpf_ktime_get_ns());
 }
 
-/* While other lanes have work, none may keep a CPU for long. */
+/* While others have work, none may keep a CPU for long. */
 static __always_inline void cap_slice(struct meta_lane *l, struct task_struct *p, u32 root)
 {
-	if (p->scx.slice > SHARED_SLICE_NS && others_have_work(l, root))
+	if (p->scx.slice > SHARED_SLICE_NS && (others_have_work(l, root) || kthreads_queued()))
 		scx_bpf_task_set_slice(p, SHARED_SLICE_NS);
 }
 
 /*
- * What the runs on a CPU add up to before their lane is charged: two atomics, on a line
+ * What the runs on a CPU add up to before their lane is charged: two atomics, on lines
  * that all CPUs share, for each 100 us and not for each run, of which there may be a
- * hundred thousand a second. So a lane's vtime is behind by 100 us at most for each
+ * hundred thousand a second. So an account's vtime is behind by 100 us at most for each
  * CPU that runs its tasks, one twentieth of SHARED_SLICE_NS.
  */
 #define CHARGE_NS (100ULL * 1000)
@@ -225,6 +234,7 @@ static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
 	cpu->slot = l->lane.slot;
 	cpu->generation = l->lane.generation;
 	cpu->ran_from_ns = p->se.sum_exec_runtime;
+	cpu->granted_ns = p->scx.slice;
 	cpu->charged_from_ns = cpu->ran_from_ns;
 	if (root & ROOT_LANES) {
 		cpu->since_ns = scx_bpf_now();
@@ -243,7 +253,7 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 	if (!cpu)
 		return;
 	cpu->task = 0;
-	if (!l)
+	if (!l || is_level1s(p, root))
 		return;
 	if (root & ROOT_SHARED) {
 		stamp_first_run(l, t);
@@ -291,6 +301,17 @@ static __noinline struct meta_lane *change_lane(struct meta_lane *l, struct cpu_
 	return l;
 }
 
+/* The run of the task that runs here, as far as it has come. */
+static __always_inline struct lane_run run_of(struct cpu_ctx *here, struct task_struct *p,
+					      bool runnable)
+{
+	return (struct lane_run){
+		.ran_ns = p->se.sum_exec_runtime - here->ran_from_ns,
+		.granted_ns = here->granted_ns,
+		.runnable = runnable,
+	};
+}
+
 /* Charges what @p, whose lane lane_running() found, has run on this CPU since the last time. */
 static __always_inline void charge_running(struct meta_lane *l, struct cpu_ctx *cpu,
 					   struct task_struct *p)
@@ -304,30 +325,31 @@ static __always_inline void charge_running(struct meta_lane *l, struct cpu_ctx *
 	wait_count(l, cpu, p);
 }
 
-/* Whether kernel threads wait, for any CPU or for this one. */
-static __always_inline bool kthreads_wait(void)
-{
-	return scx_bpf_dsq_nr_queued(KTHREADS_DSQ) > 0 || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) > 0;
-}
-
 /*
  * The tick of a CPU, which finds what began before others had work: a slice that was
- * long because its lane was alone.
+ * long because its account was alone. Who runs here has work, though nobody is queued.
  */
 static __noinline void tick_shared(struct task_struct *p, u32 root)
 {
 	struct cpu_ctx *cpu = cpu_ctx_here();
 	struct meta_lane *l = cpu ? lane_running(cpu, p) : NULL;
 
+	if (!cpu)
+		return;
+	if (l)
+		account_arrival(l->account);
 	if (p->scx.slice <= SHARED_SLICE_NS)
 		return;
-	if ((l && others_have_work(l, root)) || kthreads_wait())
-		scx_bpf_task_set_slice(p, SHARED_SLICE_NS);
+	/* In the local queue is a kernel thread that is bound to this CPU. */
+	if ((l && others_have_work(l, root)) || kthreads_queued() ||
+	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) > 0)
+		grant_slice(cpu, p, SHARED_SLICE_NS);
 }
 
 static __noinline void stopping_watched(struct task_struct *p, u32 root, bool runnable)
 {
 	struct cpu_ctx *cpu = cpu_ctx_here();
+	struct lane_run run;
 	struct meta_lane *l;
 	struct task_ctx *t;
 
@@ -339,10 +361,10 @@ static __noinline void stopping_watched(struct task_struct *p, u32 root, bool ru
 			charge_running(l, cpu, p);
 		if (policy_keeps_tasks(l->lane.policy)) {
 			t = task_ctx_find(p);
-			if (t && t->generation == l->lane.generation)
-				policy_stopping(&l->lane, p, &t->policy,
-						p->se.sum_exec_runtime - cpu->ran_from_ns,
-						runnable);
+			if (t && t->generation == l->lane.generation) {
+				run = run_of(cpu, p, runnable);
+				policy_stopping(&l->lane, p, &t->policy, &run);
+			}
 		}
 	}
 	cpu->task = 0;

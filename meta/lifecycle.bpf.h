@@ -12,14 +12,13 @@
 #include <timer.bpf.h>
 
 struct replace_result replaced;
-struct reap_set reapable;
+/* How many lanes wait for a grace period to move on, as reap() left them. */
+u32 reap_waits;
 
 /* How often user space looks whether the timer's change is over: far longer than one takes. */
 #define CHANGE_LOOKS 100000
 /* Whether somebody changes lanes at this moment. */
 u32 changing;
-/* Lanes that rest, were empty when reap() last looked, and have had no turn since. */
-u64 settling;
 
 /*
  * Results of loops are kept here rather than in local variables: the verifier
@@ -33,7 +32,7 @@ struct {
 	u32 left;
 	u32 undrained;
 	u32 resting;
-	u32 apps;
+	u32 apps; /* that have a lane in force */
 } walk; /* not static: clang would split it, and its BTF would be wrong */
 
 /* Keeps others from changing lanes, unless one of them is at it. */
@@ -101,8 +100,8 @@ static int free_slot(void)
 	return walk.slot;
 }
 
-/* Fills a free slot with a new lane, not yet in force; its slot or an error. */
-static int lane_make(u32 policy, u32 weight)
+/* Fills a free slot with a new lane for an account, not yet in force; its slot or an error. */
+static int lane_make(u32 policy, u32 account)
 {
 	u32 queues = policy_queues(policy);
 	struct meta_lane *l;
@@ -110,8 +109,6 @@ static int lane_make(u32 policy, u32 weight)
 
 	if (!queues)
 		return -ENOENT;
-	if (!weight)
-		return -EINVAL;
 	slot = free_slot();
 	if (slot < 0)
 		return slot;
@@ -127,7 +124,7 @@ static int lane_make(u32 policy, u32 weight)
 	generations++;
 	l->lane.generation = generations;
 	l->queues = queues;
-	l->weight = weight;
+	l->account = account;
 	return slot;
 }
 
@@ -141,15 +138,17 @@ static u32 root_word_of(struct meta_lane *l)
 /* The first lane, before any task is ours. */
 static int lifecycle_start(u32 policy)
 {
-	int slot = lane_make(policy, WEIGHT_DFL);
+	int slot = lane_make(policy, ROOT_ACCOUNT);
 	struct meta_lane *l;
 
 	if (slot < 0)
 		return slot;
 	l = lane_at(slot);
-	l->state = LANE_ROOT;
+	account_at(ROOT_ACCOUNT)->weight = WEIGHT_DFL;
+	account_at(ROOT_ACCOUNT)->lane = slot + 1;
+	account_add(l);
+	l->state = LANE_IN_FORCE;
 	l->in_force_ns = bpf_ktime_get_ns();
-	served = slot_bit(slot);
 	predecessor = l->lane.dsq;
 	watch_episode = 1;
 	/* 0 is what a task's record holds that was never looked up; limits may be there. */
@@ -158,37 +157,36 @@ static int lifecycle_start(u32 policy)
 	return 0;
 }
 
+/* Whom kick_cpus() leaves out. */
+enum kick_whom {
+	KICK_ALL,
+	KICK_ALL_BUT, /* those that run tasks of the account's lane in force */
+	KICK_ACCOUNT, /* those that do not run tasks of any lane of the account */
+};
+
 /*
- * Has every CPU but those that run tasks of the lane in @but (LANES_MAX: none) choose
- * anew, so that what runs comes through its new lane now and not when its slice ends.
+ * Has CPUs choose anew, so that what runs comes through its new lane now and not when its
+ * slice ends. If lanes change fast most of an account's tasks run for lanes that drain.
  */
-static void kick_all(u32 but)
+static __noinline void kick_cpus(enum kick_whom whom, u32 account)
 {
+	const struct cpumask *possible = scx_bpf_get_possible_cpumask();
 	struct cpu_ctx *there;
+	struct meta_lane *l;
+	bool is_its;
 	u32 cpu;
 
 	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
-		there = cpu_ctx_of(cpu);
-		if (there && there->task && there->slot == but)
+		if (!bpf_cpumask_test_cpu(cpu, possible))
 			continue;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	}
-}
-
-/*
- * The same for the CPUs that run tasks of an application: of its lane in force, or of
- * one that drains, which is where most of its tasks come from if lanes change fast.
- */
-static void kick_app(u32 app)
-{
-	struct cpu_ctx *there;
-	u32 cpu;
-
-	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
 		there = cpu_ctx_of(cpu);
-		if (there && there->task && lane_at(there->slot)->app == app)
+		l = there && there->task ? lane_at(there->slot) : NULL;
+		is_its = l && l->account == account;
+		if (whom == KICK_ALL || (whom == KICK_ACCOUNT && is_its) ||
+		    (whom == KICK_ALL_BUT && !(is_its && l->state == LANE_IN_FORCE)))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
+	scx_bpf_put_cpumask(possible);
 }
 
 /* Limits are enforced from now on; for what runs at this moment, from its next tick. */
@@ -201,11 +199,9 @@ static void begin_limits(void)
 }
 
 /* A lane that was replaced is served until it is empty. */
-static void lane_drain(struct meta_lane *l)
+static __always_inline void lane_drain(struct meta_lane *l)
 {
-	if (!draining)
-		level1.drain_vtime = l->vtime;
-	__sync_fetch_and_or(&draining, slot_bit(l->lane.slot));
+	l->settled_at = 0;
 	l->state = LANE_DRAINING;
 }
 
@@ -230,27 +226,34 @@ static void tell_replaced(struct meta_lane *l)
  * is written before the one word that makes it the root: a callback on another CPU
  * sees the old lane or the new one, each of them whole and served.
  */
-static int lifecycle_replace(u32 policy, u32 weight)
+static int lifecycle_replace(u32 policy)
 {
 	u32 root = root_word;
 	struct meta_lane *old = lane_at(root), *l;
-	int slot = lane_make(policy, weight);
+	int slot = lane_make(policy, ROOT_ACCOUNT);
 
 	if (slot < 0)
 		return slot;
 	l = lane_at(slot);
-	l->vtime = old->vtime;
 	begin_sharing(root);
-	l->state = LANE_ROOT;
+	l->state = LANE_IN_FORCE;
 	tell_replaced(l);
-	__sync_fetch_and_or(&served, slot_bit(slot));
+	account_add(l);
+	account_at(ROOT_ACCOUNT)->lane = slot + 1;
 	set_root_word(ROOT_SLOT | ROOT_TASKS, root_word_of(l));
 	lane_drain(old);
-	if (root & ROOT_LANES)
-		kick_app(0);
-	else
-		kick_all(LANES_MAX);
+	kick_cpus(root & ROOT_LANES ? KICK_ACCOUNT : KICK_ALL, ROOT_ACCOUNT);
 	return 0;
+}
+
+/* Applications have lanes from now on. Who has work is not known yet: the sweep finds out. */
+static void begin_lanes(u32 root)
+{
+	begin_sharing(root);
+	account_at(ROOT_ACCOUNT)->vtime = level1.vtime_now;
+	account_arrival(ROOT_ACCOUNT);
+	set_root_word(0, ROOT_LANES);
+	sweep_timer_start();
 }
 
 /*
@@ -261,15 +264,15 @@ static int lifecycle_set_app(struct app_args *args)
 {
 	u32 old, i, root = root_word;
 	struct meta_lane *l;
-	struct app *app;
+	struct account *a;
 	int slot;
 
-	if (!args->app || args->app >= APPS_MAX)
+	if (!args->app || args->app >= ACCOUNTS_MAX || !args->weight)
 		return -EINVAL;
-	slot = lane_make(args->policy, args->weight);
+	slot = lane_make(args->policy, args->app);
 	if (slot < 0)
 		return slot;
-	app = app_at(args->app);
+	a = account_at(args->app);
 	l = lane_at(slot);
 	/* Unrolled: the verifier wants constant offsets into an argument. */
 #pragma unroll
@@ -277,28 +280,21 @@ static int lifecycle_set_app(struct app_args *args)
 		if (args->options[i] != OPTION_DEFAULT)
 			l->lane.options[i] = args->options[i];
 	}
-	l->app = args->app;
-	old = app->lane;
-	l->vtime = old ? lane_at(old - 1)->vtime : level1.vtime_now;
-	l->state = LANE_APP;
+	/* An application that is new stands where all stand. */
+	if (!a->first)
+		a->vtime = level1.vtime_now;
+	a->weight = args->weight;
+	a->weight_fixed = args->weight_fixed;
+	l->state = LANE_IN_FORCE;
 	tell_replaced(l);
-	__sync_fetch_and_or(&served, slot_bit(slot));
-	if (!(root & ROOT_LANES)) {
-		begin_sharing(root);
-		lane_at(root)->vtime = level1.vtime_now;
-		/* Who has work is not known yet: the sweep finds out. */
-		busy.lanes = served;
-		set_root_word(0, ROOT_LANES);
-		sweep_timer_start();
-	}
-	/* Its first task comes before everybody's, unless the application is in debt. */
-	if (!vtime_before(level1.vtime_now + LANE_CREDIT_NS, l->vtime))
-		__sync_fetch_and_or(&busy.urgent, slot_bit(slot));
-	app->weight_fixed = args->weight_fixed;
-	old = __sync_lock_test_and_set(&app->lane, slot + 1);
+	account_add(l);
+	if (!(root & ROOT_LANES))
+		begin_lanes(root);
+	account_arrival(args->app);
+	old = __sync_lock_test_and_set(&a->lane, slot + 1);
 	if (old) {
 		lane_drain(lane_at(old - 1));
-		kick_app(args->app);
+		kick_cpus(KICK_ACCOUNT, args->app);
 	}
 	return 0;
 }
@@ -306,35 +302,32 @@ static int lifecycle_set_app(struct app_args *args)
 /* An application has no lane any more: its tasks go to the root lane. */
 static int lifecycle_drop_app(u32 number)
 {
-	struct app *app = app_at(number);
 	u32 old;
 
-	if (!number || number >= APPS_MAX)
+	if (!number || number >= ACCOUNTS_MAX)
 		return -EINVAL;
-	old = __sync_lock_test_and_set(&app->lane, 0);
+	old = __sync_lock_test_and_set(&account_at(number)->lane, 0);
 	if (!old)
 		return -ENOENT;
 	lane_drain(lane_at(old - 1));
-	kick_app(number);
+	kick_cpus(KICK_ACCOUNT, number);
 	return 0;
 }
 
 /* Assigns a cgroup, with all below it that are not assigned themselves. */
 static int lifecycle_assign(u64 cgroup, u32 number)
 {
-	u32 lane;
 	int err;
 
-	if (!number || number >= APPS_MAX)
+	if (!number || number >= ACCOUNTS_MAX)
 		return -EINVAL;
-	lane = app_at(number)->lane;
-	if (!lane)
+	if (!account_at(number)->lane)
 		return -ENOENT;
 	err = bpf_map_update_elem(&cgroup_apps, &cgroup, &number, BPF_ANY);
 	if (err)
 		return err;
 	__sync_fetch_and_add(&assign_seq, 1);
-	kick_all(lane - 1);
+	kick_cpus(KICK_ALL_BUT, number);
 	return 0;
 }
 
@@ -347,136 +340,135 @@ static int lifecycle_unassign(u64 cgroup)
 	number = *found;
 	bpf_map_delete_elem(&cgroup_apps, &cgroup);
 	__sync_fetch_and_add(&assign_seq, 1);
-	kick_app(number);
+	kick_cpus(KICK_ACCOUNT, number);
 	return 0;
 }
 
-/* Changes the weight or an option of a lane in force, without replacing it. */
+/* Changes the weight of an account, or an option of its lane in force, without replacing it. */
 static int lifecycle_set_lane(struct lane_args *args)
 {
-	struct app *app = app_at(args->app);
+	struct account *a = account_at(args->app);
 	struct meta_lane *l;
 
-	if (args->app >= APPS_MAX)
+	if (args->app >= ACCOUNTS_MAX)
 		return -EINVAL;
-	if (args->app && !app->lane)
+	if (args->app && !a->lane)
 		return -ENOENT;
 	/* Whose option that would be changes with the turns; the weight goes along. */
 	if (!args->app && cycle.turns && args->option < LANE_OPTIONS_MAX)
 		return -EBUSY;
-	l = lane_at(args->app ? app->lane - 1 : root_word);
+	l = account_lane(args->app, root_word);
 	if (args->weight) {
-		l->weight = args->weight;
-		app->weight_fixed = args->weight_fixed;
+		a->weight = args->weight;
+		a->weight_fixed = args->weight_fixed;
 	}
 	if (args->option < LANE_OPTIONS_MAX)
 		l->lane.options[args->option] = args->value;
 	return 0;
 }
 
-/* No callback has anything to do with the lane any more. */
-static void lane_put_aside(u64 bit)
+/*
+ * Whether a lane to which no tasks come any more was empty before the last grace period and is
+ * so still: then no callback has anything to do with it. What is not so waits for the next one.
+ */
+static __always_inline bool lane_settles(struct meta_lane *l, u64 graces)
 {
-	__sync_fetch_and_and(&served, ~bit);
-	__sync_fetch_and_and(&draining, ~bit);
-	__sync_fetch_and_and(&resting, ~bit);
-	__sync_fetch_and_and(&busy.lanes, ~bit);
-	__sync_fetch_and_and(&busy.urgent, ~bit);
+	if (lane_has_queued(l)) {
+		l->settled_at = 0;
+		return false;
+	}
+	if (l->settled_at && graces >= l->settled_at)
+		return true;
+	if (!l->settled_at)
+		l->settled_at = graces + 1;
+	reap_waits++;
+	return false;
 }
 
 /*
  * A lane that rests through a long turn is put aside once it is empty, until its own
- * turn: one lane alone is in force then, which costs least. What user space says of it
- * counts only if it has had no turn since, in which tasks could have come.
+ * turn: one lane alone is in force then, which costs least. A turn begins with
+ * settled_at = 0, so tasks that came in it are not overlooked.
  */
-static void reap_resting(struct meta_lane *l, u64 bit, u64 drained)
+static __always_inline void reap_resting(struct meta_lane *l, u64 graces)
 {
-	if (!(served & bit))
+	if (!l->served)
 		return;
+	if (cycle.settles && lane_settles(l, graces)) {
+		account_remove(l);
+		return;
+	}
 	walk.resting++;
-	if (!cycle.settles)
-		return;
-	walk.left++;
-	if (lane_has_queued(l)) {
-		settling &= ~bit;
-	} else if (drained & settling & bit) {
-		lane_put_aside(bit);
-		settling &= ~bit;
-		walk.resting--;
-		walk.left--;
-	} else {
-		settling |= bit;
-		reapable.drained |= bit;
+	walk.left += cycle.settles;
+}
+
+static __always_inline void lane_free(struct meta_lane *l)
+{
+	u32 queue;
+
+	bpf_for(queue, 0, l->queues) {
+		scx_bpf_destroy_dsq(lane_dsq(&l->lane, queue));
+	}
+	l->lane.generation = 0;
+	l->state = LANE_FREE;
+}
+
+/* Moves a lane on in its life. */
+static __noinline void reap_lane(struct meta_lane *l, u64 graces)
+{
+	u32 in_force = account_at(l->account)->lane;
+
+	/* One in quarantine has lost its account already. */
+	if (l->state == LANE_IN_FORCE && in_force != l->lane.slot + 1)
+		lane_drain(l);
+	switch (l->state) {
+	case LANE_IN_FORCE:
+		walk.apps += l->account != ROOT_ACCOUNT;
+		break;
+	case LANE_RESTING:
+		reap_resting(l, graces);
+		break;
+	case LANE_DRAINING:
+		walk.left++;
+		if (lane_settles(l, graces)) {
+			account_remove(l);
+			l->state = LANE_RETIRED;
+			l->settled_at = graces + 1;
+			reap_waits++;
+		} else {
+			walk.undrained++;
+		}
+		break;
+	case LANE_RETIRED:
+		if (graces >= l->settled_at) {
+			lane_free(l);
+		} else {
+			walk.left++;
+			reap_waits++;
+		}
+		break;
 	}
 }
 
 /*
- * While no application has a lane nobody looks into the queue of kernel threads. A callback
- * that began earlier may put one there even so: with the sharing ends the last of the lanes
- * that were replaced, which takes one more call, after a grace period.
- */
-static void kthreads_let_go(void)
-{
-	if (!(root_word & ROOT_LANES) && scx_bpf_dsq_nr_queued(KTHREADS_DSQ) > 0)
-		requeue_all(KTHREADS_DSQ);
-}
-
-/*
  * Moves lanes on in their life, as far as the grace periods allow that user
- * space waited for; what waits for the next one is left in reapable. Returns the
+ * space has waited for so far; reap_waits tells how many wait for the next one. Returns the
  * number of lanes that are not yet done with. Once none drains or rests and the root
  * lane has run a task, tracking ends; once no application has a lane, sharing does.
  */
-static int lifecycle_reap(u64 drained, u64 retired)
+static int lifecycle_reap(u64 graces)
 {
-	struct meta_lane *l;
-	u32 i, queue;
-	u64 bit;
+	u32 i;
 
 	walk.left = 0;
 	walk.undrained = 0;
 	walk.resting = 0;
 	walk.apps = 0;
-	reapable.drained = 0;
-	reapable.retired = 0;
+	reap_waits = 0;
 	bpf_for(i, 0, LANES_MAX) {
-		l = lane_at(i);
-		bit = 1ULL << i;
-		if (l->state == LANE_APP) {
-			/* One in quarantine has lost its application already. */
-			if (l->quarantined && app_at(l->app)->lane != i + 1)
-				lane_drain(l);
-			else
-				walk.apps++;
-		}
-		if (l->state == LANE_DRAINING) {
-			walk.left++;
-			if (lane_has_queued(l)) {
-				walk.undrained++;
-			} else if (drained & bit) {
-				lane_put_aside(bit);
-				l->state = LANE_RETIRED;
-				reapable.retired |= bit;
-			} else {
-				walk.undrained++;
-				reapable.drained |= bit;
-			}
-		} else if (l->state == LANE_RESTING) {
-			reap_resting(l, bit, drained);
-		} else if (l->state == LANE_RETIRED) {
-			if (!(retired & bit)) {
-				walk.left++;
-				reapable.retired |= bit;
-				continue;
-			}
-			bpf_for(queue, 0, l->queues) {
-				scx_bpf_destroy_dsq(lane_dsq(&l->lane, queue));
-			}
-			l->lane.generation = 0;
-			l->state = LANE_FREE;
-		}
+		reap_lane(lane_at(i), graces);
 	}
-	kthreads_let_go();
+	kthreads_let_go(root_word);
 	if (walk.undrained)
 		return walk.left;
 	if (root_word & ROOT_TRACKED && !walk.resting) {
@@ -487,7 +479,7 @@ static int lifecycle_reap(u64 drained, u64 retired)
 	}
 	if (root_word & ROOT_LANES && !walk.apps) {
 		set_root_word(ROOT_LANES, 0);
-		kthreads_let_go();
+		kthreads_let_go(root_word);
 	}
 	return walk.left;
 }

@@ -33,54 +33,12 @@ s32 BPF_PROG(metasched_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	/* Not on an idle CPU, past the queues, when it has to be parked. */
 	if (unlikely(root & ROOT_LIMITS) && task_exhausted(p))
 		return prev_cpu;
-	if (unlikely(root & ROOT_SHARED))
+	if (unlikely(root & ROOT_SHARED)) {
+		if (is_level1s(p, root))
+			return wake_kthread(p, prev_cpu, wake_flags);
 		l = lane_waking(p, root);
-	return policy_select_cpu(&l->lane, p, prev_cpu, wake_flags);
-}
-
-/*
- * A kernel thread that is bound to its CPU serves that CPU, whatever lane's
- * tasks run there: level 1 dispatches it itself. With lanes side by side that goes
- * for all kernel threads: they serve all lanes, and on the default one they would
- * starve beside a heavy one. RCU did, for half a minute, with weights of 100 and 8895.
- */
-static __always_inline bool is_level1s(struct task_struct *p, u32 root)
-{
-	return p->flags & PF_KTHREAD && (p->nr_cpus_allowed == 1 || root & ROOT_LANES);
-}
-
-/*
- * For a task that wakes, select_cpu has looked for an idle CPU. One that comes to
- * enqueue in another way (its slice ended, it yielded, its affinity changed) may
- * be queued beside an idle CPU that nothing would tell of it.
- */
-static __always_inline void kick_idle(struct task_struct *p, u64 enq_flags)
-{
-	s32 cpu;
-
-	if (likely(enq_flags & SCX_ENQ_CPU_SELECTED))
-		return;
-	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	if (cpu >= 0)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-}
-
-/*
- * A kernel thread that may run elsewhere waits where every CPU looks before it looks at lanes:
- * in its own CPU's local queue it would wait for that CPU beside others that are idle. And
- * not in the local queue of one that is idle now: whether the thread may leave its CPU
- * (migration may be disabled), and whether the other is still on line, the kernel sees when a
- * CPU takes it; an insert that is wrong about it would end us.
- */
-static __always_inline void enqueue_kthread(struct task_struct *p, u32 root, u64 enq_flags)
-{
-	if (p->nr_cpus_allowed == 1 || enq_flags & SCX_ENQ_LAST) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL,
-				   root & ROOT_LANES ? SHARED_SLICE_NS : SCX_SLICE_DFL, enq_flags);
-		return;
 	}
-	scx_bpf_dsq_insert(p, KTHREADS_DSQ, SHARED_SLICE_NS, enq_flags);
-	kick_idle(p, enq_flags);
+	return policy_select_cpu(&l->lane, p, prev_cpu, wake_flags);
 }
 
 SEC("struct_ops/metasched_enqueue")
@@ -90,8 +48,6 @@ void BPF_PROG(metasched_enqueue, struct task_struct *p, u64 enq_flags)
 	struct meta_lane *l = lane_at(root);
 
 	if (unlikely(is_level1s(p, root))) {
-		if (root & ROOT_WATCHED)
-			leave_lane(p);
 		enqueue_kthread(p, root, enq_flags);
 		return;
 	}
@@ -109,32 +65,45 @@ void BPF_PROG(metasched_enqueue, struct task_struct *p, u64 enq_flags)
 		enqueue_watched(p, root, enq_flags);
 	else
 		policy_enqueue(&l->lane, p, enq_flags);
-	kick_idle(p, enq_flags);
+	tell_idle_cpu_unless_selected(p, enq_flags);
+}
+
+/* Whether there is a task for this CPU to run. */
+static __always_inline bool choose(s32 cpu, struct task_struct *prev, u32 root)
+{
+	if (unlikely(root & ROOT_SHARED))
+		return dispatch_shared(cpu, prev, root);
+	if (unlikely(root & ROOT_TASKS))
+		return dispatch_alone(lane_at(root), cpu, prev);
+	return policy_dispatch(&lane_at(root)->lane, cpu);
+}
+
+/*
+ * This CPU goes idle, unless somebody has come for it since it looked: then it looks once
+ * more. A policy may leave whom it found on purpose, so twice would be no better.
+ */
+static __noinline void look_again(s32 cpu, u32 root)
+{
+	if (goes_idle(cpu, root))
+		choose(cpu, NULL, root);
 }
 
 SEC("struct_ops/metasched_dispatch")
 void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
 {
 	u32 root = READ_ONCE(root_word);
-	bool given;
 
 	/* It may not go on, whoever is asked: the kernel has it enqueued, and it is parked. */
 	if (unlikely(root & ROOT_LIMITS) && prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
 	    task_exhausted(prev))
 		prev = NULL;
-	if (unlikely(root & ROOT_SHARED))
-		given = dispatch_shared(cpu, prev, root);
-	else if (unlikely(root & ROOT_TASKS))
-		given = dispatch_alone(lane_at(root), cpu, prev);
-	else
-		given = policy_dispatch(&lane_at(root)->lane, cpu);
-	if (given)
+	if (choose(cpu, prev, root))
 		return;
 	/* Nobody else wants this CPU: the task that ran here goes on. */
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
 		scx_bpf_task_set_slice(prev, SCX_SLICE_DFL);
 	else
-		goes_idle(cpu, root);
+		look_again(cpu, root);
 }
 
 SEC("struct_ops/metasched_running")
@@ -200,18 +169,18 @@ void BPF_PROG(metasched_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us
 	begin_limits();
 }
 
-/* The weight of a cgroup that is assigned is its lane's, unless the user gave one. */
+/* The weight of a cgroup that is assigned is its account's, unless the user gave one. */
 static __always_inline void cgroup_weighs(struct cgroup *cgrp, u32 weight)
 {
 	u64 id = cgrp->kn->id;
 	u32 *number = bpf_map_lookup_elem(&cgroup_apps, &id);
-	struct app *app;
+	struct account *a;
 
 	if (!number)
 		return;
-	app = app_at(*number);
-	if (app->lane && !app->weight_fixed)
-		lane_at(app->lane - 1)->weight = weight;
+	a = account_at(*number);
+	if (!a->weight_fixed)
+		a->weight = weight;
 }
 
 SEC("struct_ops/metasched_cgroup_set_weight")
@@ -240,15 +209,14 @@ void BPF_PROG(metasched_cpu_online, s32 cpu)
 SEC("struct_ops/metasched_cpu_offline")
 void BPF_PROG(metasched_cpu_offline, s32 cpu)
 {
-	u64 left = READ_ONCE(served);
 	struct meta_lane *l;
 	u32 i, queue;
 
 	leave_cpu(KTHREADS_DSQ, cpu);
 	bpf_for(i, 0, LANES_MAX) {
-		if (!(left & (1ULL << i)))
-			continue;
 		l = lane_at(i);
+		if (!l->served)
+			continue;
 		bpf_for(queue, 0, l->queues) {
 			leave_cpu(lane_dsq(&l->lane, queue), cpu);
 		}
@@ -307,7 +275,7 @@ void BPF_PROG(metasched_exit, struct scx_exit_info *info)
 SEC("syscall")
 int replace_root(struct replace_args *args)
 {
-	return CHANGE_LANES((turns_stop(), lifecycle_replace(args->policy, args->weight)));
+	return CHANGE_LANES((turns_stop(), lifecycle_replace(args->policy)));
 }
 
 SEC("syscall")
@@ -357,9 +325,9 @@ int set_lane(struct lane_args *args)
 }
 
 SEC("syscall")
-int reap(struct reap_set *ready)
+int reap(struct reap_args *args)
 {
-	return CHANGE_LANES(lifecycle_reap(ready->drained, ready->retired));
+	return CHANGE_LANES(lifecycle_reap(args->graces));
 }
 
 SEC("syscall")

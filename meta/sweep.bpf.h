@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What level 1 does now and then rather than with every task. While applications have
- * lanes it finds lanes that have become idle, lanes that have waited too long, and
- * policies that do not dispatch; while cgroups have limits it fills up their accounts.
+ * lanes it finds accounts that have become idle, those that have waited too long, and
+ * policies that do not dispatch; while cgroups have limits it fills those up.
  */
 #ifndef METASCHED_SWEEP_BPF_H
 #define METASCHED_SWEEP_BPF_H
 
-#include <lanes.bpf.h>
+#include <accounts.bpf.h>
 #include <apps.bpf.h>
+#include <kthreads.bpf.h>
 
 struct quarantine quarantines[QUARANTINES_KEPT];
 u64 quarantined; /* how many there were */
 
-static __noinline void quarantine_lane(struct meta_lane *l, u64 now)
+/* The lane in force of an account loses it, and drains; user space is told. */
+static __noinline void quarantine_lane(struct meta_lane *l, struct account *a, u64 now)
 {
 	struct quarantine *q = &quarantines[quarantined % QUARANTINES_KEPT];
 
 	l->quarantined = 1;
 	q->at_ns = 0;
-	q->unserved_ns = l->unserved_sweeps * SWEEP_NS;
+	q->unserved_ns = a->unserved_sweeps * SWEEP_NS;
 	q->generation = l->lane.generation;
-	q->app = l->app;
+	q->app = l->account;
 	q->policy = l->lane.policy;
 	q->rescues = l->rescues;
 	q->nr_queued = lane_queued(l);
 	/* Unless user space has replaced it at this moment, its tasks go to the root lane. */
-	if (l->state == LANE_APP)
-		__sync_val_compare_and_swap(&app_at(l->app)->lane, l->lane.slot + 1, 0);
+	if (l->account != ROOT_ACCOUNT)
+		__sync_val_compare_and_swap(&a->lane, l->lane.slot + 1, 0);
 	WRITE_ONCE(q->at_ns, now);
 	/* Last: by this user space learns of it, and takes the lane away. */
 	WRITE_ONCE(quarantined, quarantined + 1);
@@ -39,64 +41,85 @@ static __noinline void quarantine_lane(struct meta_lane *l, u64 now)
  */
 static __noinline void kick_idle_cpus(void)
 {
+	const struct cpumask *possible = scx_bpf_get_possible_cpumask();
 	u32 cpu;
 
 	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		if (bpf_cpumask_test_cpu(cpu, possible))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
+	scx_bpf_put_cpumask(possible);
 }
 
-static __always_inline void sweep_lane(struct meta_lane *l, u64 now, u64 *cleared, bool *urgent)
+/* Nobody has come since the last sweep; whether that was so for ARRIVED_SWEEPS. */
+static __always_inline bool nobody_came(u32 *arrived)
 {
-	u64 bit = slot_bit(l->lane.slot);
+	u32 was = READ_ONCE(*arrived);
 
-	if (!lane_has_queued(l)) {
-		l->unserved_sweeps = 0;
-		if (READ_ONCE(l->arrived)) {
-			WRITE_ONCE(l->arrived, 0);
-		} else if (busy.lanes & bit) {
-			__sync_fetch_and_and(&busy.lanes, ~bit);
-			*cleared |= bit;
-		}
-		return;
-	}
-	lane_set_busy(l);
-	if (l->serves != l->serves_seen) {
-		l->serves_seen = l->serves;
-		l->unserved_sweeps = 0;
-		return;
-	}
-	l->unserved_sweeps++;
-	if (l->unserved_sweeps * SWEEP_NS > l->longest_unserved_ns)
-		l->longest_unserved_ns = l->unserved_sweeps * SWEEP_NS;
-	/* Again each time: level 1 may have served it without its policy meanwhile. */
-	if (l->unserved_sweeps % URGENT_SWEEPS == 0) {
-		__sync_fetch_and_or(&busy.urgent, bit);
-		*urgent = true;
-	}
-	if (l->unserved_sweeps >= QUARANTINE_SWEEPS && l->rescues && !l->quarantined)
-		quarantine_lane(l, now);
+	return !was || (__sync_val_compare_and_swap(arrived, was, was - 1) == was && was == 1);
 }
 
-/* Looks at every lane that is served. */
-static __noinline void sweep_lanes(void)
+/* Takes an account without queued tasks for idle if nobody has come for some sweeps. */
+static __always_inline void sweep_idle(struct account *a, u64 bit)
+{
+	if (!nobody_came(&a->arrived) || !(READ_ONCE(busy.accounts) & bit))
+		return;
+	__sync_fetch_and_and(&busy.accounts, ~bit);
+	/* See account_arrival(). */
+	if (READ_ONCE(a->arrived))
+		__sync_fetch_and_or(&busy.accounts, bit);
+}
+
+/* Looks at an account; whether it has become urgent. */
+__noinline bool sweep_account(u32 number, u64 now)
+{
+	struct account *a = account_at(number);
+	u64 bit = account_bit(number);
+	u32 lane = READ_ONCE(a->lane);
+	struct meta_lane *l = lane_at(lane - 1);
+
+	account_limit_credit(a);
+	if (!account_has_queued(number)) {
+		a->unserved_sweeps = 0;
+		sweep_idle(a, bit);
+		return false;
+	}
+	account_arrival(number);
+	if (a->serves != a->serves_seen) {
+		a->serves_seen = a->serves;
+		a->unserved_sweeps = 0;
+		return false;
+	}
+	a->unserved_sweeps++;
+	if (a->unserved_sweeps * SWEEP_NS > a->longest_unserved_ns)
+		a->longest_unserved_ns = a->unserved_sweeps * SWEEP_NS;
+	if (a->unserved_sweeps >= QUARANTINE_SWEEPS && lane && l->rescues && !l->quarantined)
+		quarantine_lane(l, a, now);
+	if (a->unserved_sweeps % URGENT_SWEEPS)
+		return false;
+	/* Again each time: level 1 may have served it without its policy meanwhile. */
+	__sync_fetch_and_or(&busy.urgent, bit);
+	return true;
+}
+
+/* Looks at every account that has lanes. */
+static __noinline void sweep_accounts(void)
 {
 	u64 now = bpf_ktime_get_ns();
-	u64 left = READ_ONCE(served);
-	struct meta_lane *l;
 	bool urgent = false;
-	u64 cleared = 0;
-	u32 i;
+	u32 number;
 
-	bpf_for(i, 0, LANES_MAX) {
-		if (!(left & slot_bit(i)))
-			continue;
-		l = lane_at(i);
-		sweep_lane(l, now, &cleared, &urgent);
+	bpf_for(number, 0, ACCOUNTS_MAX) {
+		if (account_at(number)->first && sweep_account(number, now))
+			urgent = true;
 	}
-	WRITE_ONCE(busy.lingering, cleared);
 	if (urgent)
 		kick_idle_cpus();
+	/* As for accounts. One that comes at this moment is found by the next sweep. */
+	if (scx_bpf_dsq_nr_queued(KTHREADS_DSQ) > 0)
+		WRITE_ONCE(kthreads_arrived, ARRIVED_SWEEPS);
+	else
+		nobody_came(&kthreads_arrived);
 }
 
 /* By one caller at a time: the timer. */
@@ -105,7 +128,7 @@ static void sweep(void)
 	u32 root = READ_ONCE(root_word);
 
 	if (root & ROOT_LANES)
-		sweep_lanes();
+		sweep_accounts();
 	if (root & ROOT_LIMITS)
 		limits_refill();
 }

@@ -5,14 +5,28 @@
  * Each function is a switch over policies.def; the build makes policies.gen.h,
  * which includes the policies' sources in the same order. A policy whose bit is
  * not set in enabled_policies is a constant falsehood to the verifier, which
- * then drops its code.
+ * then drops its code; a callback that a policy does not name is one to the compiler.
+ *
+ * The functions are global, so that the verifier reads each policy's callback once and
+ * not with every path that leads to it; weak, since the compiler would else leave out
+ * arguments that no policy looks at.
  */
 #ifndef METASCHED_TABLE_BPF_H
 #define METASCHED_TABLE_BPF_H
 
 #include <sched.bpf.h>
 #include <types.h>
+
+/* Policies call level 1, which knows what it did: see sched.bpf.h. */
+#define scx_bpf_dsq_insert policies_call_lane_insert
+#define scx_bpf_dsq_insert_vtime policies_call_lane_insert_vtime
+#define scx_bpf_dsq_move_to_local policies_call_lane_move_to_local
+#define scx_bpf_task_set_slice policies_call_lane_keep
 #include <policies.gen.h>
+#undef scx_bpf_dsq_insert
+#undef scx_bpf_dsq_insert_vtime
+#undef scx_bpf_dsq_move_to_local
+#undef scx_bpf_task_set_slice
 
 _Static_assert(POLICIES <= 64, "enabled_policies has one bit for each");
 
@@ -20,23 +34,36 @@ _Static_assert(POLICIES <= 64, "enabled_policies has one bit for each");
 const volatile u64 enabled_policies = ~0ULL;
 
 #define policy_enabled(id) (enabled_policies & (1ULL << (id)))
-#define CASE(name, call)                                                                           \
+/* What a policy does if it is that one, is enabled, and its constant says that it has this. */
+#define CASE_IF(name, has, call)                                                                   \
 	case POLICY_##name:                                                                        \
-		if (policy_enabled(POLICY_##name)) {                                               \
+		if ((has) && policy_enabled(POLICY_##name)) {                                      \
 			call;                                                                      \
 		}                                                                                  \
 		break;
+#define CASE(name, member, call) CASE_IF(name, name##_ops.member, call)
+/* The same for a policy that level 1 can call without the task's record. */
+#define CASE_UNWATCHED(name, member, call)                                                         \
+	CASE_IF(name, name##_ops.member && !POLICY_WATCHES(name##_ops), call)
 
-/* Whether the policy keeps state per task. */
+/* Whether the policy has to be told of each task's runs. */
 static __always_inline bool policy_keeps_tasks(u32 policy)
 {
 	switch (policy) {
-#define POLICY(name, ...)
-#define TASK_POLICY(name, ...) case POLICY_##name:
+#define POLICY(name, ...) CASE_IF(name, POLICY_WATCHES(name##_ops), return true)
 #include <policies.def>
 #undef POLICY
-#undef TASK_POLICY
-		return true;
+	}
+	return false;
+}
+
+/* Whether the policy keeps something of each task. */
+static __always_inline bool policy_has_task_state(u32 policy)
+{
+	switch (policy) {
+#define POLICY(name, ...) CASE(name, task_bytes, return true)
+#include <policies.def>
+#undef POLICY
 	}
 	return false;
 }
@@ -45,13 +72,9 @@ static __always_inline bool policy_keeps_tasks(u32 policy)
 static __always_inline u32 policy_queues(u32 policy)
 {
 	switch (policy) {
-#define POLICY(name, summary, queues)                                                              \
-	_Static_assert(queues >= 1 && queues <= LANE_QUEUES_MAX, #name ": queues");                \
-	CASE(name, return queues)
-#define TASK_POLICY POLICY
+#define POLICY(name, ...) CASE(name, queues, return name##_ops.queues)
 #include <policies.def>
 #undef POLICY
-#undef TASK_POLICY
 	}
 	return 0;
 }
@@ -65,11 +88,9 @@ static __always_inline void policy_default_options(struct lane *lane)
 #define SET_DEFAULT(policy, name, unit, dfl, ...)                                                  \
 	if (i < LANE_OPTIONS_MAX)                                                                  \
 		lane->options[i++] = dfl;
-#define POLICY(name, ...) CASE(name, name##_options(SET_DEFAULT))
-#define TASK_POLICY POLICY
+#define POLICY(name, ...) CASE_IF(name, true, name##_options(SET_DEFAULT))
 #include <policies.def>
 #undef POLICY
-#undef TASK_POLICY
 #undef SET_DEFAULT
 	}
 }
@@ -78,102 +99,107 @@ static __always_inline s32 policy_select_cpu(struct lane *lane, struct task_stru
 					     s32 prev_cpu, u64 wake_flags)
 {
 	switch (lane->policy) {
-#define POLICY(name, ...) CASE(name, return name##_select_cpu(lane, p, prev_cpu, wake_flags))
-#define TASK_POLICY POLICY
+#define POLICY(name, ...)                                                                          \
+	CASE(name, select_cpu, return name##_ops.select_cpu(lane, p, prev_cpu, wake_flags))
 #include <policies.def>
 #undef POLICY
-#undef TASK_POLICY
 	}
 	return prev_cpu;
 }
 
-/* For a lane whose policy keeps nothing per task. */
+/* For a lane alone whose policy watches no tasks: in line, with no record looked for. */
 static __always_inline void policy_enqueue(struct lane *lane, struct task_struct *p, u64 enq_flags)
 {
 	switch (lane->policy) {
-#define POLICY(name, ...) CASE(name, name##_enqueue(lane, p, enq_flags))
-#define TASK_POLICY(name, ...)
+#define POLICY(name, ...)                                                                          \
+	CASE_UNWATCHED(name, enqueue, name##_ops.enqueue(lane, p, NULL, enq_flags))
 #include <policies.def>
 #undef POLICY
-#undef TASK_POLICY
 	}
 }
 
 /* For a lane of any policy. */
-static __always_inline void policy_enqueue_task(struct lane *lane, struct task_struct *p,
-						struct lane_task *t, u64 enq_flags)
+__weak __noinline int policy_enqueue_task(struct lane *lane __arg_nonnull,
+					  struct task_struct *p __arg_trusted,
+					  struct lane_task *t __arg_nonnull, u64 enq_flags)
 {
 	switch (lane->policy) {
-#define POLICY(name, ...) CASE(name, name##_enqueue(lane, p, enq_flags))
-#define TASK_POLICY(name, ...) CASE(name, name##_enqueue(lane, p, t, enq_flags))
+#define POLICY(name, ...) CASE(name, enqueue, name##_ops.enqueue(lane, p, t, enq_flags))
 #include <policies.def>
 #undef POLICY
-#undef TASK_POLICY
 	}
+	return 0;
 }
 
-/* For a lane whose policy keeps nothing per task. */
+/* For a lane alone whose policy watches no tasks. */
 static __always_inline bool policy_dispatch(struct lane *lane, s32 cpu)
 {
 	switch (lane->policy) {
-#define POLICY(name, ...) CASE(name, return name##_dispatch(lane, cpu))
-#define TASK_POLICY(name, ...)
+#define POLICY(name, ...)                                                                          \
+	CASE_UNWATCHED(name, dispatch, return name##_ops.dispatch(lane, cpu, NULL, NULL, NULL))
 #include <policies.def>
 #undef POLICY
-#undef TASK_POLICY
 	}
 	return false;
 }
 
-/* For a lane of any policy. */
-static __always_inline bool policy_dispatch_task(struct lane *lane, s32 cpu,
-						 struct task_struct *prev, struct lane_task *t,
-						 u64 ran_ns)
+/*
+ * What policies are told of a task that ran where there is none. In writable memory: the
+ * verifier assumes that a function writes through its arguments.
+ */
+struct lane_task no_task;
+struct lane_run no_run;
+
+/* For a lane of any policy; without @prev, @t and @run are no_task and no_run. */
+__weak __noinline bool policy_dispatch_task(struct lane *lane __arg_nonnull, s32 cpu,
+					    struct task_struct *prev __arg_trusted __arg_nullable,
+					    struct lane_task *t __arg_nonnull,
+					    const struct lane_run *run __arg_nonnull)
 {
 	switch (lane->policy) {
-#define POLICY(name, ...) CASE(name, return name##_dispatch(lane, cpu))
-#define TASK_POLICY(name, ...) CASE(name, return name##_dispatch(lane, cpu, prev, t, ran_ns))
+#define POLICY(name, ...)                                                                          \
+	CASE(name, dispatch, return name##_ops.dispatch(lane, cpu, prev, t, run))
 #include <policies.def>
 #undef POLICY
-#undef TASK_POLICY
 	}
 	return false;
 }
 
-static __always_inline void policy_join(struct lane *lane, struct task_struct *p,
-					struct lane_task *t)
+__weak __noinline int policy_join(struct lane *lane __arg_nonnull,
+				  struct task_struct *p __arg_trusted,
+				  struct lane_task *t __arg_nonnull)
 {
 	switch (lane->policy) {
-#define POLICY(name, ...)
-#define TASK_POLICY(name, ...) CASE(name, name##_join(lane, p, t))
+#define POLICY(name, ...) CASE(name, join, name##_ops.join(lane, p, t))
 #include <policies.def>
 #undef POLICY
-#undef TASK_POLICY
 	}
+	return 0;
 }
 
-static __always_inline void policy_running(struct lane *lane, struct task_struct *p,
-					   struct lane_task *t)
+__weak __noinline int policy_running(struct lane *lane __arg_nonnull,
+				     struct task_struct *p __arg_trusted,
+				     struct lane_task *t __arg_nonnull)
 {
 	switch (lane->policy) {
-#define POLICY(name, ...)
-#define TASK_POLICY(name, ...) CASE(name, name##_running(lane, p, t))
+#define POLICY(name, ...) CASE(name, running, name##_ops.running(lane, p, t))
 #include <policies.def>
 #undef POLICY
-#undef TASK_POLICY
 	}
+	return 0;
 }
 
-static __always_inline void policy_stopping(struct lane *lane, struct task_struct *p,
-					    struct lane_task *t, u64 ran_ns, bool runnable)
+__weak __noinline int policy_stopping(struct lane *lane __arg_nonnull,
+				      struct task_struct *p __arg_trusted,
+				      struct lane_task *t __arg_nonnull,
+				      const struct lane_run *run __arg_nonnull)
 {
 	switch (lane->policy) {
-#define POLICY(name, ...)
-#define TASK_POLICY(name, ...) CASE(name, name##_stopping(lane, p, t, ran_ns, runnable))
+#define POLICY(name, ...) CASE(name, stopping, name##_ops.stopping(lane, p, t, run))
 #include <policies.def>
 #undef POLICY
-#undef TASK_POLICY
 	}
+	return 0;
 }
 
 #endif

@@ -6,24 +6,37 @@
 #ifndef METASCHED_TASKS_BPF_H
 #define METASCHED_TASKS_BPF_H
 
-#include <vmlinux.h>
-#include <bpf/bpf_helpers.h>
-#include <lane.h>
+#include <sched.bpf.h>
+
+/*
+ * What so many more policies kept of a task stays when turns are taken, each of which goes
+ * to another policy. In a longer cycle a task is new to its policy in every round.
+ */
+#define POLICIES_KEPT 3
+
+struct kept_task {
+	u32 policy_of; /* as in task_ctx */
+	u32 pad;
+	struct lane_task state;
+};
 
 /* A task's lane, cached when it is enqueued. Stale once the lane is freed. */
 struct task_ctx {
 	u64 generation; /* of its lane; 0: none */
 	u32 slot;
-	/* Its application and its limit, as of that cgroup and assign_seq; see apps.bpf.h. */
-	u32 app;
+	/* Its account and its limit, as of that cgroup and assign_seq; see apps.bpf.h. */
+	u32 account;
 	u32 limit;
-	u32 pad;
+	u32 policy_of; /* whose state `policy` is: the number of a policy plus one; 0: nobody's */
 	u64 cgroup;
 	u64 placed_seq; /* 0: never looked up */
 	/* What the kernel's books said when it began to wait, see waits.bpf.h. */
 	u64 wait_arrivals;
 	u64 wait_from_ns;
 	struct lane_task policy; /* its policy's own */
+	/* What other policies kept of it, which may have it again; see task_changes_policy(). */
+	struct kept_task kept[POLICIES_KEPT];
+	u32 kept_next; /* the place that is used next */
 };
 
 /* The task that runs on a CPU, as far as level 1 measures it. */
@@ -37,15 +50,16 @@ struct cpu_ctx {
 	u64 placed_seq;
 	u64 since_ns; /* when it started to run, while applications have lanes */
 	u64 ran_from_ns; /* sum_exec_runtime when it started to run */
+	u64 granted_ns; /* the slices that it has got since */
 	u64 charged_from_ns; /* sum_exec_runtime up to which its lane is charged, but for */
 	u64 uncharged_ns; /* see CHARGE_NS */
 	/* The task whose cgroup has a limit, which may be known when its lane is not. */
 	u64 limited_task;
 	u64 limit;
 	u64 limited_from_ns; /* sum_exec_runtime up to which the limit is charged */
-	u64 rotated_ns; /* when a lane was last served out of its turn */
+	u64 rotated_ns; /* when an account was last served out of its turn */
 	u64 preempted; /* a task that woke has had this CPU choose anew; written by any CPU */
-	u64 turn; /* the slot that was served last out of its turn */
+	u64 turn; /* the account that was served last out of its turn */
 	u64 kthread_chosen; /* the last choice was a kernel thread of KTHREADS_DSQ */
 	/* Of the task, until its wait is counted. */
 	u64 wait_arrivals;
@@ -85,6 +99,37 @@ static __always_inline struct cpu_ctx *cpu_ctx_here(void)
 	u32 zero = 0;
 
 	return bpf_map_lookup_elem(&cpu_ctxs, &zero);
+}
+
+/* Gives the task that runs here so much more, and remembers it for its policy. */
+static __always_inline void grant_slice(struct cpu_ctx *here, struct task_struct *p, u64 slice_ns)
+{
+	here->granted_ns = p->se.sum_exec_runtime - here->ran_from_ns + slice_ns;
+	scx_bpf_task_set_slice(p, slice_ns);
+}
+
+/*
+ * The task comes to a lane of that policy: what the one before kept of it is put aside, and
+ * what this one kept comes back, or zeroes.
+ */
+static __noinline void task_changes_policy(struct task_ctx *t, u32 policy)
+{
+	struct lane_task before = t->policy;
+	u32 i, before_of = t->policy_of, at = t->kept_next % POLICIES_KEPT;
+
+	t->policy_of = policy + 1;
+	__builtin_memset(&t->policy, 0, sizeof(t->policy));
+	for (i = 0; i < POLICIES_KEPT; i++) {
+		if (t->kept[i].policy_of != policy + 1)
+			continue;
+		t->policy = t->kept[i].state;
+		at = i;
+		break;
+	}
+	if (at == t->kept_next % POLICIES_KEPT)
+		t->kept_next++;
+	t->kept[at].policy_of = before_of;
+	t->kept[at].state = before;
 }
 
 /* The record of a CPU, to look at; NULL if there is no such CPU. */

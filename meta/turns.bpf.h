@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Turns: the root's share goes from lane to lane by the clock, round and round.
+ * Turns: the root account's lane in force changes by the clock, round and round.
  *
  * User space hands in a cycle of turns, each with a policy and a length. Every policy
  * of it has one lane, made once, since queues can be made in sleepable context only;
@@ -9,17 +9,22 @@
  * of the root's, so that these come through the lane whose turn it is.
  *
  * A lane whose turn is over rests. Its tasks are served beside those of the lane in
- * force, on the root's account: turns go on for ever, and applications with lanes of their
- * own must not pay for them as they do for a lane that drains. It is not freed, and its
- * policy never changes; with its next turn it is the root again, with whatever it still
- * holds. When the cycle ends, lanes that rest drain like any that was replaced.
+ * force. It is not freed, and its policy never changes; with its next turn it is the root
+ * again, with whatever it still holds. When the cycle ends, lanes that rest drain like any
+ * that was replaced.
+ *
+ * Of a lane that rests and the one in force neither can come first. A turn that is shorter than
+ * a slice has every CPU choose anew, so a task that runs at each second change comes back to the
+ * same lane for ever: alone in one it would have half a CPU beside nine in the other. So they
+ * are compared by turn_vtime, what each of their tasks has had in the mean, and a task waits as
+ * long as it would in one queue.
  *
  * The timer's callback may run beside everything else:
  *
  * - What changes lanes excludes it, see change_try(). A turn that comes while user space
  *   is at it begins some microseconds late.
  * - A callback of a CPU that read the root word before a change acts on the lane that was
- *   the root then: it is served, or its bit in `served` is set before it can be the root
+ *   the root then: it is served, or is among the root's lanes before it can be the root
  *   again. A lane that was put aside meanwhile was empty throughout a grace period in
  *   which it had no turn, see reap_resting().
  * - The sweep reads and writes figures of lanes one by one; at the worst it takes a lane
@@ -42,18 +47,13 @@ static __always_inline struct turn *turn_at(u32 number)
 /* A lane that has nothing left of its last turn has no claim either for what it missed. */
 static __always_inline void turn_limit_credit(struct meta_lane *l)
 {
-	u64 *vtime = &turn_vtime[l->lane.slot & ROOT_SLOT];
-
-	if (vtime_before(*vtime, level1.turn_vtime_now) && !lane_has_queued(l))
-		*vtime = level1.turn_vtime_now;
+	if (vtime_before(l->turn_vtime, level1.turn_vtime_now) && !lane_has_queued(l))
+		l->turn_vtime = level1.turn_vtime_now;
 }
 
 /*
- * The root's share passes on to another lane of the cycle, with the account and the
- * weight. As in lifecycle_replace() all is written before the one word.
- *
- * A charge to the old lane's account that is on its way when it is copied is lost: one
- * run on each CPU at most, of a slice at most.
+ * The next lane of the cycle is in force. As in lifecycle_replace() all is written before
+ * the one word.
  *
  * Only the CPUs that run tasks of the root's are told. Where tasks were not watched
  * these are not known, and all are.
@@ -62,27 +62,23 @@ static __noinline void root_pass(struct meta_lane *l, u64 now)
 {
 	u32 root = root_word;
 	struct meta_lane *old = lane_at(root);
-	u64 bit = slot_bit(l->lane.slot);
 
 	begin_sharing(root);
-	l->vtime = old->vtime;
-	l->weight = old->weight;
 	l->first_queued = !cycle.settles;
 	l->first_run_ns = 0;
 	l->in_force_ns = now;
-	l->state = LANE_ROOT;
-	settling &= ~bit;
-	lane_set_busy(l);
-	__sync_fetch_and_or(&served, bit);
-	__sync_fetch_and_and(&resting, ~bit);
+	l->settled_at = 0;
+	l->state = LANE_IN_FORCE;
+	if (!l->served)
+		account_add(l);
 	turn_limit_credit(l);
+	if (root & ROOT_LANES)
+		account_arrival(ROOT_ACCOUNT);
+	account_at(ROOT_ACCOUNT)->lane = l->lane.slot + 1;
 	set_root_word(ROOT_SLOT | ROOT_TASKS, root_word_of(l));
+	old->settled_at = 0;
 	old->state = LANE_RESTING;
-	__sync_fetch_and_or(&resting, slot_bit(old->lane.slot));
-	if (root & ROOT_SHARED)
-		kick_app(0);
-	else
-		kick_all(LANES_MAX);
+	kick_cpus(root & ROOT_SHARED ? KICK_ACCOUNT : KICK_ALL, ROOT_ACCOUNT);
 }
 
 /* The turn of that number in the cycle begins. */
@@ -153,15 +149,8 @@ static void turn_over(void)
 /* A lane that rests has no further turn. One that was put aside is empty already. */
 static void lane_leave_cycle(struct meta_lane *l)
 {
-	u64 bit = slot_bit(l->lane.slot);
-
-	if (!(served & bit)) {
-		l->state = LANE_RETIRED;
-		return;
-	}
-	l->vtime = lane_at(root_word)->vtime;
-	lane_drain(l);
-	__sync_fetch_and_and(&resting, ~bit);
+	l->settled_at = 0;
+	l->state = l->served ? LANE_DRAINING : LANE_RETIRED;
 }
 
 /* No turns any more: the lane in force stays, the others drain. The timer stops by itself. */
@@ -194,7 +183,7 @@ static int turn_lane(u32 policy, u32 number)
 	}
 	if (walk.slot >= 0)
 		return walk.slot;
-	walk.slot = lane_make(policy, WEIGHT_DFL);
+	walk.slot = lane_make(policy, ROOT_ACCOUNT);
 	/* Not served yet: its first turn sees to that. */
 	if (walk.slot >= 0)
 		lane_at(walk.slot)->state = LANE_RESTING;

@@ -12,29 +12,26 @@
 /* A policy's number is its line in policies.def. */
 enum policy_id {
 #define POLICY(name, ...) POLICY_##name,
-#define TASK_POLICY POLICY
 #include <policies.def>
 #undef POLICY
-#undef TASK_POLICY
 	POLICIES,
 };
 
 /*
  * The life of a lane. A lane's policy never changes; the lane is replaced.
  *
- *	FREE -> ROOT or APP -> DRAINING -> RETIRED -> FREE
+ *	FREE -> IN_FORCE -> DRAINING -> RETIRED -> FREE
  *
  * DRAINING to RETIRED when its queues are empty and no callback can still insert
  * into them; RETIRED to FREE when no callback can still look at them. While turns
- * are taken the lanes of the cycle go from ROOT to RESTING and back, and to DRAINING
- * when it ends.
+ * are taken the lanes of the cycle go from IN_FORCE to RESTING and back, and to
+ * DRAINING when it ends.
  */
 enum lane_state {
 	LANE_FREE,
-	LANE_ROOT, /* every task comes here that has no application with a lane */
-	LANE_DRAINING, /* replaced: served until empty, see dispatch.bpf.h */
+	LANE_IN_FORCE, /* the tasks of its account come here */
+	LANE_DRAINING, /* replaced: served until empty, before its successor */
 	LANE_RETIRED, /* empty, no longer served, its queues not yet destroyed */
-	LANE_APP, /* the tasks of an application's cgroups come here */
 	LANE_RESTING, /* of a cycle, until its next turn: served until empty, see turns.bpf.h */
 };
 
@@ -45,48 +42,64 @@ struct meta_lane {
 	/* Read on every path, written when the lane changes. */
 	u32 state; /* enum lane_state */
 	u32 queues; /* how many of its dispatch queues exist */
-	u32 weight; /* its share among busy lanes, WEIGHT_DFL by default */
-	u32 nr_queued; /* as count_queued() last found it */
-	u32 app; /* the application whose lane it is or was; 0: the root lane */
+	u32 account; /* whose lane it is */
+	u32 next; /* the slot plus one of its account's next lane by age; 0: none */
+	u32 served; /* it is among its account's lanes, so that CPUs ask it for tasks */
 	u32 quarantined; /* its policy is not asked any more, level 1 serves it alone */
+	u32 nr_queued; /* as count_queued() last found it */
+	u32 first_queued; /* whether a CPU was told of its first task */
 	u64 in_force_ns; /* when it came into force, CLOCK_MONOTONIC */
 	u64 first_run_ns; /* when a task first ran that came through it; 0: not yet */
-	u64 first_queued; /* whether a CPU was told of its first task */
-	u64 arrived; /* whether a task has come to it since the last sweep */
+	u64 settled_at; /* the grace period after which it moves on in its life; 0: not empty */
+	u64 unused;
 
 	/* Written whenever several lanes are served; a cache line of its own. */
-	u64 vtime; /* ns at WEIGHT_DFL */
-	u64 runtime_ns; /* measured run time of its tasks, while several lanes were served */
-	u64 serves; /* how often its policy gave a CPU a task */
-	u64 kicks; /* how often a task of it that woke had another lane's preempted */
-	/* The sweep's. */
-	u64 serves_seen; /* serves, at the last sweep */
-	u64 unserved_sweeps; /* for how many sweeps it has had work and was not served */
-	u64 rescues; /* tasks that level 1 could move and its policy did not */
-	u64 longest_unserved_ns; /* the longest of such times so far */
+	u64 runtime_ns; /* what its tasks ran, measured */
+	u64 turn_vtime; /* of a lane of a cycle: what each of its tasks has had, see turns.bpf.h */
+	u64 rescues; /* tasks that level 1 could move and its policy did not, since it last gave one */
+	u64 unused_too[5];
 } __attribute__((aligned(64)));
 
 _Static_assert(sizeof(struct meta_lane) == 256, "four cache lines, see above");
 
 /*
- * Applications: sets of cgroups that share a lane. Number 0 is everything that
- * belongs to no other, on the root lane.
+ * Accounts: what CPUs owe to an application, which is a set of cgroups, whatever lanes it
+ * has. Number 0 is the root's: everything that belongs to no other.
  */
-#define APPS_MAX 64
+#define ACCOUNTS_MAX 64
+#define ROOT_ACCOUNT 0
 /* Cgroups that may be assigned; those below an assigned one inherit. */
 #define ASSIGNED_MAX 4096
 
-struct app {
-	u32 lane; /* the slot of its lane plus one; 0: none, its tasks go to the root lane */
+struct account {
+	/* Read on every path, written when its lanes change. Slots are plus one; 0: none. */
+	u32 lane; /* the lane in force; without one its tasks go to the root's */
+	u32 first; /* the oldest of its lanes that are served, see meta_lane.next */
+	u32 last; /* the youngest */
+	u32 weight; /* its share among accounts that have work, WEIGHT_DFL by default */
 	u32 weight_fixed; /* cpu.weight of its cgroup has no say */
-};
+	u32 unused;
+	u64 unused_too[5];
+
+	/* Written while several have work; a cache line of its own. */
+	u64 vtime; /* ns at WEIGHT_DFL */
+	u64 serves; /* how often it gave a CPU a task */
+	u64 kicks; /* how often a task of it that woke had another account's preempted */
+	u32 arrived; /* sweeps until it is idle if no task comes, see account_arrival() */
+	u32 unserved_sweeps; /* for how many sweeps it has had work and was not served */
+	u64 serves_seen; /* serves, at the last sweep */
+	u64 longest_unserved_ns; /* the longest of such times so far */
+	u64 unused_at_last[2];
+} __attribute__((aligned(64)));
+
+_Static_assert(sizeof(struct account) == 128, "two cache lines: one read, one written");
 
 /* Among the values of options: the policy's default. */
 #define OPTION_DEFAULT ~0ULL
 
 /* The argument of set_app(). */
 struct app_args {
-	u32 app; /* 1 to APPS_MAX - 1 */
+	u32 app; /* its account, 1 to ACCOUNTS_MAX - 1 */
 	u32 policy; /* enum policy_id */
 	u32 weight;
 	u32 weight_fixed;
@@ -157,13 +170,11 @@ struct replace_result {
 };
 
 /*
- * What reap() is given and what it leaves: bits of slots. It says which lanes could
- * move on if no callback still acted on an older state; user space waits for a
- * grace period and hands the same bits in again.
+ * The argument of reap(): how many grace periods user space has waited for so far. In one
+ * every callback that had begun before it has come to its end.
  */
-struct reap_set {
-	u64 drained; /* drain, and had nothing queued */
-	u64 retired;
+struct reap_args {
+	u64 graces;
 };
 
 /* Turns of a cycle: more than there are policies worth taking turns between. */

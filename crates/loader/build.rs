@@ -1,6 +1,7 @@
 //! Compiles the kernel programs.
 
 use std::env;
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -55,6 +56,14 @@ fn main() {
         {
             panic!("cannot build {source} with '{clang}': {error:?}");
         }
+        let object = out.join(format!("{name}.bpf.o"));
+        let bytes = fs::read(&object).expect("it was just built");
+        if let Some(section) = data_with_addresses(&bytes) {
+            panic!(
+                "{source}: its section {section} holds addresses, which the kernel would read as \
+                 0. Is a callback taken from a policy_ops that is no constant to the compiler?"
+            );
+        }
     }
 }
 
@@ -70,4 +79,25 @@ fn clang() -> String {
             panic!("cannot build the kernel program: there is no clang; apt-get install clang-19")
         })
         .to_string()
+}
+
+/// A section with data in which the compiler has left the address of something: the loader fills
+/// in those in code only. The object is an ELF file of 64 bits.
+fn data_with_addresses(object: &[u8]) -> Option<String> {
+    const RELOCATIONS: u64 = 9;
+    let number = |at: usize, bytes: usize| -> u64 {
+        object[at..at + bytes].iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
+    };
+    let (headers, size) = (number(0x28, 8) as usize, number(0x3a, 2) as usize);
+    let header = |section: u64| headers + section as usize * size;
+    let names = number(header(number(0x3e, 2)) + 0x18, 8) as usize;
+    let name_of = |section: u64| {
+        let start = names + number(header(section), 4) as usize;
+        let length = object[start..].iter().position(|byte| *byte == 0).expect("a name ends");
+        String::from_utf8_lossy(&object[start..start + length]).into_owned()
+    };
+    (0..number(0x3c, 2))
+        .filter(|section| number(header(*section) + 4, 4) == RELOCATIONS)
+        .map(|section| name_of(number(header(section) + 0x2c, 4)))
+        .find(|name| [".data", ".rodata", ".bss"].iter().any(|data| name.starts_with(data)))
 }

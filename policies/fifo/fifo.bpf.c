@@ -20,21 +20,30 @@ enum { fifo_counters(COUNTER_INDEX) };
 static s32 fifo_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool claimed = false;
-	s32 cpu = wake_on_idle_cpu(p, prev_cpu, wake_flags, lane->options[fifo_option_slice_ns],
-				   &claimed);
+	s32 cpu = wake_on_idle_cpu(lane, p, prev_cpu, wake_flags,
+				   lane->options[fifo_option_slice_ns], &claimed);
 
 	if (claimed)
 		lane_count(lane, fifo_counter_direct);
 	return cpu;
 }
 
-static void fifo_enqueue(struct lane *lane, struct task_struct *p, u64 enq_flags)
+static void fifo_enqueue(struct lane *lane, struct task_struct *p, struct lane_task *t,
+			 u64 enq_flags)
 {
 	lane_count(lane, fifo_counter_queued);
-	scx_bpf_dsq_insert(p, lane_dsq(lane, 0), lane->options[fifo_option_slice_ns], enq_flags);
+	lane_insert(lane, p, lane_dsq(lane, 0), lane->options[fifo_option_slice_ns], enq_flags);
 }
 
-static bool fifo_dispatch(struct lane *lane, s32 cpu)
+static bool fifo_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
+			  struct lane_task *t, const struct lane_run *run)
 {
-	return scx_bpf_dsq_move_to_local(lane_dsq(lane, 0));
+	return lane_move_to_local(lane, lane_dsq(lane, 0));
 }
+
+static const struct policy_ops fifo_ops = {
+	.select_cpu = fifo_select_cpu,
+	.enqueue = fifo_enqueue,
+	.dispatch = fifo_dispatch,
+	.queues = 1,
+};

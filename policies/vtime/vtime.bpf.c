@@ -64,8 +64,8 @@ static u64 vtime_slice(struct lane *lane, struct task_struct *p)
 static s32 vtime_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool claimed = false;
-	s32 cpu = wake_on_idle_cpu(p, prev_cpu, wake_flags, lane->options[vtime_option_slice_ns],
-				   &claimed);
+	s32 cpu = wake_on_idle_cpu(lane, p, prev_cpu, wake_flags,
+				   lane->options[vtime_option_slice_ns], &claimed);
 
 	if (claimed)
 		lane_count(lane, vtime_counter_direct);
@@ -95,7 +95,7 @@ static void vtime_enqueue(struct lane *lane, struct task_struct *p, struct lane_
 		lane_count(lane, vtime_counter_forgiven);
 	}
 	lane_count(lane, vtime_counter_queued);
-	scx_bpf_dsq_insert_vtime(p, lane_dsq(lane, 0), slice_ns, task->vtime, enq_flags);
+	lane_insert_vtime(lane, p, lane_dsq(lane, 0), slice_ns, task->vtime, enq_flags);
 }
 
 static void vtime_running(struct lane *lane, struct task_struct *p, struct lane_task *t)
@@ -111,28 +111,39 @@ static void vtime_running(struct lane *lane, struct task_struct *p, struct lane_
  * join where the hog began, and starve it for as long as it ran alone.
  */
 static bool vtime_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
-			   struct lane_task *t, u64 ran_ns)
+			   struct lane_task *t, const struct lane_run *run)
 {
 	u64 dsq = lane_dsq(lane, 0);
 
 	if (prev) {
 		u64 vtime = STATE_OF(t, struct vtime_task)->vtime +
-			    weighted_ns(ran_ns, prev->scx.weight);
+			    weighted_ns(run->ran_ns, prev->scx.weight);
 		struct task_struct *first = scx_bpf_dsq_peek(dsq);
 
 		if (!first || vtime_before(vtime, first->scx.dsq_vtime)) {
 			vtime_advance(lane, vtime);
 			lane_count(lane, vtime_counter_kept);
-			scx_bpf_task_set_slice(prev, vtime_slice(lane, prev));
+			lane_keep(lane, prev, vtime_slice(lane, prev));
 			return true;
 		}
 	}
-	return scx_bpf_dsq_move_to_local(dsq);
+	return lane_move_to_local(lane, dsq);
 }
 
 /* Charges what was measured, not what was granted. */
 static void vtime_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
-			   u64 ran_ns, bool runnable)
+			   const struct lane_run *run)
 {
-	STATE_OF(t, struct vtime_task)->vtime += weighted_ns(ran_ns, p->scx.weight);
+	STATE_OF(t, struct vtime_task)->vtime += weighted_ns(run->ran_ns, p->scx.weight);
 }
+
+static const struct policy_ops vtime_ops = {
+	.select_cpu = vtime_select_cpu,
+	.enqueue = vtime_enqueue,
+	.dispatch = vtime_dispatch,
+	.join = vtime_join,
+	.running = vtime_running,
+	.stopping = vtime_stopping,
+	.queues = 1,
+	.task_bytes = sizeof(struct vtime_task),
+};

@@ -52,7 +52,7 @@ impl ParseCallbacks for Style {
         (item.kind == ItemKind::Type).then(|| camel_case(item.name))
     }
 
-    /// `LANE_ROOT` of `enum lane_state` is `LaneState::Root`.
+    /// `LANE_DRAINING` of `enum lane_state` is `LaneState::Draining`.
     fn enum_variant_name(
         &self,
         of: Option<&str>,

@@ -17,7 +17,7 @@ pub fn make(set: &str, folders: &[PathBuf], shared: &[PathBuf], out: &Path) {
 
     // The preprocessor says which there are, and in which order.
     let names = out.join("names.c");
-    let line = "#define POLICY(name, ...) name\n#define TASK_POLICY POLICY\n";
+    let line = "#define POLICY(name, ...) name\n";
     fs::write(&names, format!("{line}#include <policies.def>\n")).expect("OUT_DIR is writable");
     let mut preprocess = Command::new(&clang);
     preprocess.args(["-E", "-P"]).args(includes(folders)).arg(&names);

@@ -61,7 +61,6 @@ int main(void)
 	printf("], counters: &[\n");                                                               \
 	name_##_counters(PRINT_COUNTER)                                                            \
 	printf("] },\n");
-#define TASK_POLICY POLICY
 #include <policies.def>
 	printf("]\n");
 	return 0;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use metasched_base::{Error, Kind, Result};
 use metasched_host::cgroup::{Cgroup, MOUNT};
-use metasched_loader::{APPS, DEFAULT_WEIGHT, LaneSpec, LaneState, Quarantine};
+use metasched_loader::{APPS, DEFAULT_WEIGHT, LaneSpec, Quarantine};
 use serde::{Deserialize, Serialize};
 
 use crate::program::LaneProgram;
@@ -330,9 +330,9 @@ impl Assignments {
         let lanes = program.lanes()?;
         for quarantine in quarantines {
             if let Some(app) = self.apps.get_mut(&quarantine.app) {
-                app.quarantined = !lanes.iter().any(|lane| {
-                    lane.app == app.number && lane.state == LaneState::App && !lane.quarantined
-                });
+                app.quarantined = !lanes
+                    .iter()
+                    .any(|lane| lane.app == app.number && lane.is_apps() && !lane.quarantined);
             }
         }
         Ok(())

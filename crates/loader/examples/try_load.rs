@@ -1,4 +1,5 @@
-//! Loads a policy, changes to others if more are named, and shows the lanes.
+//! Loads a policy, changes to others if more are named, and shows the lanes, and how many
+//! instructions of each kernel program the verifier went through.
 //!
 //! `try_load POLICY [POLICY...] [--hold SECONDS]`
 
@@ -25,6 +26,9 @@ fn run() -> metasched_base::Result<()> {
     let start = Instant::now();
     let mut program = Program::load(&LoadOptions::policy(first))?;
     println!("loaded {first} in {:?}", start.elapsed());
+    for info in libbpf_rs::query::ProgInfoIter::default() {
+        println!("{}: {} instructions verified", info.name.to_string_lossy(), info.verified_insns);
+    }
     for policy in policies.iter().skip(1) {
         std::thread::sleep(hold);
         let change = program.replace_root(policy)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 
 use metasched_abi::{
-    APPS_MAX, ASSIGNED_MAX, AppArgs, AssignArgs, IntoBytes, LANE_OPTIONS_MAX, LaneArgs,
+    ACCOUNTS_MAX, ASSIGNED_MAX, AppArgs, AssignArgs, IntoBytes, LANE_OPTIONS_MAX, LaneArgs,
     OPTION_DEFAULT, PolicyInfo, QUARANTINES_KEPT, WEIGHT_DFL,
 };
 use metasched_base::{Error, Kind, Result, ResultExt};
@@ -17,7 +17,7 @@ use crate::syscalls::run_program;
 
 /// Applications that may have a lane of their own, numbered from 1: all but the one that
 /// stands for everything else.
-pub const APPS: u32 = APPS_MAX as u32 - 1;
+pub const APPS: u32 = ACCOUNTS_MAX as u32 - 1;
 /// Weights that a lane may have, as for `cpu.weight`.
 pub const WEIGHTS: std::ops::RangeInclusive<u32> = 1..=10_000;
 /// The weight of a lane, and of a cgroup, that nobody has touched.

@@ -44,3 +44,15 @@ pub struct LaneInfo {
     /// What its policy counted, by the names in its `options.h`.
     pub counters: BTreeMap<String, u64>,
 }
+
+impl LaneInfo {
+    /// Whether every task comes to it that has no application with a lane.
+    pub fn is_root(&self) -> bool {
+        self.state == LaneState::InForce && self.app == 0
+    }
+
+    /// Whether the tasks of an application's cgroups come to it.
+    pub fn is_apps(&self) -> bool {
+        self.state == LaneState::InForce && self.app != 0
+    }
+}

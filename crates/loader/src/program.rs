@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 use metasched_abi::{
-    IntoBytes, LANE_DSQ_BITS, LANES_MAX, LIMITS_MAX, LaneState, ReapSet, ReplaceArgs, WEIGHT_DFL,
+    IntoBytes, LANE_DSQ_BITS, LANES_MAX, LIMITS_MAX, LaneState, ROOT_ACCOUNT, ReplaceArgs,
+    WEIGHT_DFL,
 };
 use metasched_base::{Error, Kind, Result, ResultExt};
 
@@ -139,11 +140,14 @@ macro_rules! variable {
 }
 
 impl Variables {
-    fn reapable(self) -> ReapSet {
-        ReapSet {
-            drained: variable!(self, reapable.drained),
-            retired: variable!(self, reapable.retired),
-        }
+    /// How many lanes wait for a grace period, as the last reap() left them.
+    fn reap_waits(self) -> u32 {
+        variable!(self, reap_waits)
+    }
+
+    /// Where the lane in a slot is in its life.
+    fn lane_state(self, slot: usize) -> LaneState {
+        LaneState::try_from(variable!(self, lanes[slot].state)).unwrap_or(LaneState::Free)
     }
 
     /// An entry of the list of lanes in quarantine.
@@ -251,10 +255,14 @@ impl Program {
         let reaper = Reaper::start(Lanes {
             reap,
             lock: Arc::clone(&lock),
-            reapable: Box::new(move || {
+            waits: Box::new(move || {
                 // Named whole, so that the closure takes the Send type and no field of it.
                 let variables: Variables = variables;
-                variables.reapable()
+                variables.reap_waits()
+            }),
+            state: Box::new(move |slot| {
+                let variables: Variables = variables;
+                variables.lane_state(slot)
             }),
             freed: Box::new(move |slot| {
                 let variables: Variables = variables;
@@ -383,12 +391,15 @@ impl Program {
         // A turn may begin while the lanes are read: which of them is the root's is read once.
         let root = variables.root();
         for slot in 0..LANES_MAX {
-            let state = match LaneState::try_from(variable!(variables, lanes[slot].state)) {
-                Ok(LaneState::Root | LaneState::Resting) if slot == root => LaneState::Root,
-                Ok(LaneState::Root) => LaneState::Resting,
-                Ok(LaneState::Free) | Err(_) => continue,
-                Ok(state) => state,
+            let account = variable!(variables, lanes[slot].account);
+            let of_cycle = account == ROOT_ACCOUNT as u32;
+            let state = match variables.lane_state(slot) {
+                LaneState::Free => continue,
+                LaneState::InForce if of_cycle && slot != root => LaneState::Resting,
+                LaneState::Resting if slot == root => LaneState::InForce,
+                state => state,
             };
+            let account = account as usize;
             let number = variable!(variables, lanes[slot].lane.policy);
             let policy = policy::by_number(number).map_or("unknown", |p| p.name).to_owned();
             lanes.push(LaneInfo {
@@ -396,12 +407,12 @@ impl Program {
                 policy,
                 generation: variable!(variables, lanes[slot].lane.generation),
                 state,
-                app: variable!(variables, lanes[slot].app),
-                weight: variable!(variables, lanes[slot].weight),
+                app: account as u32,
+                weight: variable!(variables, accounts[account].weight),
                 nr_queued: variable!(variables, lanes[slot].nr_queued),
                 runtime_ns: variable!(variables, lanes[slot].runtime_ns),
-                kicks: variable!(variables, lanes[slot].kicks),
-                longest_unserved_ns: variable!(variables, lanes[slot].longest_unserved_ns),
+                kicks: variable!(variables, accounts[account].kicks),
+                longest_unserved_ns: variable!(variables, accounts[account].longest_unserved_ns),
                 waits: measured.then(|| waits(slot as u32)).transpose()?,
                 quarantined: variable!(variables, lanes[slot].quarantined) != 0,
                 in_force_ns: variable!(variables, lanes[slot].in_force_ns),

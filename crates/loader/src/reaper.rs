@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use metasched_abi::{IntoBytes, LANES_MAX, ReapSet};
+use metasched_abi::{IntoBytes, LANES_MAX, LaneState, ReapArgs};
 use metasched_host::process::run_first;
 
 use crate::syscalls::{run_program, wait_for_callbacks};
@@ -34,8 +34,10 @@ pub(crate) struct Lanes {
     pub reap: OwnedFd,
     /// Held by whoever changes lanes: the kernel side takes one caller at a time.
     pub lock: Arc<Mutex<()>>,
-    /// What `reap` left for after the next grace period.
-    pub reapable: Box<dyn Fn() -> ReapSet + Send>,
+    /// How many lanes `reap` left for after the next grace period.
+    pub waits: Box<dyn Fn() -> u32 + Send>,
+    /// Where the lane in a slot is in its life.
+    pub state: Box<dyn Fn(usize) -> LaneState + Send>,
     /// Told of every slot that was freed.
     pub freed: Box<dyn Fn(u32) + Send>,
 }
@@ -75,6 +77,7 @@ impl Drop for Reaper {
 fn serve(lanes: &Lanes, woken: &Receiver<()>) {
     // Without the privilege it is slower under load, and nothing else.
     let _ = run_first(1);
+    let mut graces = 0;
     while woken.recv().is_ok() {
         let mut pause = FIRST_LOOK;
         loop {
@@ -83,7 +86,7 @@ fn serve(lanes: &Lanes, woken: &Receiver<()>) {
                 Err(RecvTimeoutError::Timeout) => pause = (pause * 2).min(SLOWEST_LOOK),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            match free_what_is_empty(lanes) {
+            match free_what_is_empty(lanes, &mut graces) {
                 Ok(0) => break,
                 Ok(_) => {}
                 // The program has left the kernel: its lanes went with it.
@@ -96,29 +99,31 @@ fn serve(lanes: &Lanes, woken: &Receiver<()>) {
 /// Takes every lane that is empty through to its end; how many are not yet done
 /// with. While none is empty that is one call of a program: a grace period, which
 /// makes every CPU change tasks, is waited for only if there is something to gain.
-fn free_what_is_empty(lanes: &Lanes) -> io::Result<i32> {
-    let mut ready = ReapSet::default();
+/// `graces` counts those that were waited for.
+fn free_what_is_empty(lanes: &Lanes, graces: &mut u64) -> io::Result<i32> {
     loop {
-        let (left, reapable) = reap(lanes, ready)?;
-        if reapable == ReapSet::default() {
+        let (left, waits) = reap(lanes, *graces)?;
+        if waits == 0 {
             return Ok(left);
         }
         if wait_for_callbacks().is_err() {
             std::thread::sleep(GRACE_WITHOUT_HELP);
         }
-        ready = reapable;
+        *graces += 1;
     }
 }
 
-/// Moves lanes on: how many are left, and which wait for a grace period.
-fn reap(lanes: &Lanes, ready: ReapSet) -> io::Result<(i32, ReapSet)> {
+/// Moves lanes on: how many are left, and how many of them wait for a grace period.
+fn reap(lanes: &Lanes, graces: u64) -> io::Result<(i32, u32)> {
     let _one_caller = lanes.lock.lock().unwrap_or_else(|e| e.into_inner());
-    let left = run_program(lanes.reap.as_fd(), ready.as_bytes())?;
+    let retired: Vec<usize> =
+        (0..LANES_MAX).filter(|slot| (lanes.state)(*slot) == LaneState::Retired).collect();
+    let left = run_program(lanes.reap.as_fd(), ReapArgs { graces }.as_bytes())?;
     if left < 0 {
         return Err(io::Error::from_raw_os_error(-left));
     }
-    for slot in (0..LANES_MAX as u32).filter(|slot| ready.retired & (1 << slot) != 0) {
-        (lanes.freed)(slot);
+    for slot in retired.into_iter().filter(|slot| (lanes.state)(*slot) == LaneState::Free) {
+        (lanes.freed)(slot as u32);
     }
-    Ok((left, (lanes.reapable)()))
+    Ok((left, (lanes.waits)()))
 }

@@ -116,6 +116,8 @@ pub struct Machine {
     of_llc: usize,
     of_node: usize,
     smt: bool,
+    /// Numbers after those of the CPUs that stand for none.
+    numbers_without_cpu: usize,
     hz: u32,
     costs: Costs,
 }
@@ -163,7 +165,8 @@ impl Machine {
             );
         }
         let (of_llc, of_node) = (cpus / llcs, cpus / nodes);
-        Ok(Machine { cpus, llcs, nodes, of_llc, of_node, smt, hz: HZ, costs: Costs::default() })
+        let (numbers_without_cpu, costs) = (0, Costs::default());
+        Ok(Machine { cpus, llcs, nodes, of_llc, of_node, smt, numbers_without_cpu, hz: HZ, costs })
     }
 
     /// With so many ticks per second.
@@ -250,6 +253,18 @@ impl Machine {
     /// The CPUs of its NUMA node.
     pub fn node(&self, cpu: usize) -> CpuMask {
         self.group(cpu, self.of_node)
+    }
+
+    /// With so many numbers more, after those of the CPUs, that stand for none, as on machines
+    /// that were built for more of them.
+    pub fn with_numbers_without_cpu(mut self, numbers: usize) -> Machine {
+        self.numbers_without_cpu = numbers;
+        self
+    }
+
+    /// How many there are.
+    pub fn numbers_without_cpu(&self) -> usize {
+        self.numbers_without_cpu
     }
 
     /// All of them.

@@ -9,8 +9,9 @@ use crate::load::Program;
 use crate::scenario::Scenario;
 use crate::trace::What;
 use metasched_abi::{
-    AppArgs, AssignArgs, FAULTY_POLICIES, FromBytes, IntoBytes, LANE_OPTIONS_MAX, LANES_MAX,
-    LaneArgs, MetaLane, OPTION_DEFAULT, ReapSet, ReplaceArgs, SWEEP_NS, WEIGHT_DFL,
+    ACCOUNTS_MAX, Account, AppArgs, AssignArgs, FAULTY_POLICIES, FromBytes, IntoBytes,
+    LANE_OPTIONS_MAX, LANES_MAX, LaneArgs, MetaLane, OPTION_DEFAULT, ReapArgs, ReplaceArgs,
+    SWEEP_NS, WEIGHT_DFL,
 };
 use metasched_base::{Error, Kind, Result};
 use metasched_stats::WaitHistogram;
@@ -45,6 +46,16 @@ pub struct LaneInfo {
 }
 
 impl LaneInfo {
+    /// Whether every task comes to it that has no application with a lane.
+    pub fn is_root(&self) -> bool {
+        self.state == LaneState::InForce && self.app == 0
+    }
+
+    /// Whether the tasks of an application's cgroups come to it.
+    pub fn is_apps(&self) -> bool {
+        self.state == LaneState::InForce && self.app != 0
+    }
+
     fn seen(&self) -> LaneSeen {
         let LaneInfo { slot, policy, generation, state, app, weight, quarantined, served, .. } =
             *self;
@@ -74,6 +85,16 @@ pub struct LaneSeen {
 }
 
 impl LaneSeen {
+    /// Whether every task comes to it that has no application with a lane.
+    pub fn is_root(&self) -> bool {
+        self.state == LaneState::InForce && self.app == 0
+    }
+
+    /// Whether the tasks of an application's cgroups come to it.
+    pub fn is_apps(&self) -> bool {
+        self.state == LaneState::InForce && self.app != 0
+    }
+
     /// Whether its policy is one of [`POLICIES`], and not [`LAZY`], which never dispatches.
     pub fn has_a_real_policy(&self) -> bool {
         (self.policy as usize) < POLICIES.len()
@@ -359,7 +380,16 @@ pub fn reap(kernel: &mut Kernel) -> i32 {
         return 0;
     }
     let before = lanes(kernel);
-    let left = attempt(kernel, "reap", all_reapable(&before));
+    // A callback takes no time in the model, so that every grace period is over at once, and
+    // the reaper goes on while there is something to gain. One is over with each ns.
+    let mut graces = kernel.now();
+    let left = loop {
+        let left = attempt(kernel, "reap", ReapArgs { graces });
+        if left <= 0 || global::<u32>(kernel, "reap_waits") == 0 {
+            break left;
+        }
+        graces += 1;
+    };
     let after = lanes(kernel);
     for freed in before.iter().filter(|b| after.iter().all(|a| a.slot != b.slot)) {
         if let Some(words) = kernel.map_words("lane_waits", freed.slot) {
@@ -367,18 +397,6 @@ pub fn reap(kernel: &mut Kernel) -> i32 {
         }
     }
     left
-}
-
-/// A callback takes no time in the model, so every grace period has passed since the states
-/// were read. Lanes that rest are handed in as well: that is more than user space may do, and
-/// the program must tell those that it may take.
-fn all_reapable(lanes: &[LaneInfo]) -> ReapSet {
-    let set = |states: &[LaneState]| {
-        let those = lanes.iter().filter(|lane| states.contains(&lane.state));
-        those.fold(0, |set, lane| set | 1 << lane.slot)
-    };
-    let drained = set(&[LaneState::Draining, LaneState::Resting]);
-    ReapSet { drained, retired: set(&[LaneState::Retired]) }
 }
 
 /// How long the tasks of the lane in that slot waited for a CPU.
@@ -402,7 +420,7 @@ pub fn wait_bucket(kernel: &mut Kernel, wait_ns: u64) -> usize {
 /// Every lane that is not free.
 pub fn lanes(kernel: &mut Kernel) -> Vec<LaneInfo> {
     let all: [MetaLane; LANES_MAX] = global(kernel, "lanes");
-    let served: u64 = global(kernel, "served");
+    let accounts: [Account; ACCOUNTS_MAX] = global(kernel, "accounts");
     let info = |(slot, l): (usize, &MetaLane)| {
         let state = LaneState::try_from(l.state).expect("one that meta/types.h declares");
         (state != LaneState::Free).then_some(LaneInfo {
@@ -412,10 +430,10 @@ pub fn lanes(kernel: &mut Kernel) -> Vec<LaneInfo> {
             state,
             first_run_ns: l.first_run_ns,
             runtime_ns: l.runtime_ns,
-            app: l.app,
-            weight: l.weight,
+            app: l.account,
+            weight: accounts[l.account as usize].weight,
             quarantined: l.quarantined != 0,
-            served: served >> slot & 1 == 1,
+            served: l.served != 0,
         })
     };
     all.iter().enumerate().filter_map(info).collect()

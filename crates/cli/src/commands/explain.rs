@@ -6,7 +6,7 @@ use metasched_base::{Error, Kind, Result};
 use metasched_control::keeper::KeeperStatus;
 use metasched_control::{App, Figures, Preference, RuleApp, Why};
 use metasched_host::cgroup::Cgroup;
-use metasched_loader::{LaneInfo, LaneState};
+use metasched_loader::LaneInfo;
 use serde::Serialize;
 
 use super::keeper::kept_status;
@@ -58,9 +58,8 @@ impl View {
     /// What the keeper holds.
     pub(super) fn of(status: &KeeperStatus) -> Self {
         let weight = |app: &App| {
-            let own = |lane: &&LaneInfo| {
-                lane.app == app.number && lane.state == LaneState::App && !lane.quarantined
-            };
+            let own =
+                |lane: &&LaneInfo| lane.app == app.number && lane.is_apps() && !lane.quarantined;
             status.lanes.iter().find(own).map(|lane| lane.weight)
         };
         let explained = |app: &App| Explained { weight: weight(app), app: app.clone() };

@@ -79,14 +79,14 @@ fn compare(before: &KeeperStatus, after: &KeeperStatus) -> View {
     let earlier = |lane: &LaneInfo| before.lanes.iter().find(|l| l.generation == lane.generation);
     let ran =
         |lane: &LaneInfo| lane.runtime_ns.saturating_sub(earlier(lane).map_or(0, |l| l.runtime_ns));
-    let live = |lane: &&LaneInfo| matches!(lane.state, LaneState::Root | LaneState::App);
+    let live = |lane: &&LaneInfo| lane.state == LaneState::InForce;
     let has_work = |lane: &LaneInfo| ran(lane) > 0 || lane.nr_queued > 0;
     let weights: u32 =
         after.lanes.iter().filter(live).filter(|l| has_work(l)).map(|l| l.weight).sum();
     let total: u64 = after.lanes.iter().map(ran).sum();
     let app_numbered = |number: u32| after.apps.iter().find(|app| app.number == number);
     let rows = after.lanes.iter().map(|lane| {
-        let app = app_numbered(lane.app).filter(|_| lane.state == LaneState::App);
+        let app = app_numbered(lane.app).filter(|_| lane.is_apps());
         Row {
             name: app.map(|app| app.name.clone()),
             cgroups: app.map_or_else(Vec::new, |app| app.cgroups.keys().cloned().collect()),
@@ -120,10 +120,10 @@ fn text(view: &View) -> String {
         |share: Option<f64>| share.map_or("-".to_owned(), |s| format!("{:.1} %", s * 100.0));
     for row in &view.lanes {
         let lane = &row.lane;
-        let name = match (&row.name, lane.state) {
-            (Some(name), _) => name.as_str(),
-            (None, LaneState::Root) => "(everything else)",
-            (None, _) => "(none any more)",
+        let name = match &row.name {
+            Some(name) => name.as_str(),
+            None if lane.is_root() => "(everything else)",
+            None => "(none any more)",
         };
         let [p50, p99, longest] = Waits::cells(row.waits.as_ref());
         table.add_row([
@@ -164,8 +164,7 @@ fn state(lane: &LaneInfo) -> &'static str {
     match lane.state {
         _ if lane.quarantined => "quarantine",
         LaneState::Free => "free",
-        LaneState::Root => "default",
-        LaneState::App => "in force",
+        LaneState::InForce => "in force",
         LaneState::Draining => "draining",
         LaneState::Retired => "retired",
         LaneState::Resting => "resting",
@@ -183,7 +182,7 @@ mod tests {
             index: app,
             policy: "fifo".to_owned(),
             generation: u64::from(app) + 1,
-            state: if app == 0 { LaneState::Root } else { LaneState::App },
+            state: LaneState::InForce,
             app,
             weight,
             nr_queued: 0,

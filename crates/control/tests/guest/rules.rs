@@ -8,7 +8,6 @@ use metasched_control::keeper::{Answer, KeeperStatus, Order, ask};
 use metasched_control::{ATTRIBUTE, App, RUN_DIR};
 use metasched_host::cgroup::{Cgroup, MOUNT};
 use metasched_host::process::Spawn;
-use metasched_loader::LaneState;
 use nix::sys::signal::Signal;
 
 use crate::machine::{Machine, status};
@@ -126,7 +125,7 @@ fn a_cgroup_that_is_made_later_under_a_rule_is_on_its_lane_at_once() {
     let mut hog = Spawn::new(["sh", "-c", "while :; do :; done"]).cgroup(&cgroup).start().unwrap();
     eventually("what runs in it is on that lane", || {
         let lanes = kept().lanes;
-        let own = lanes.iter().find(|lane| lane.state == LaneState::App).unwrap();
+        let own = lanes.iter().find(|lane| lane.is_apps()).unwrap();
         assert_eq!((own.policy.as_str(), own.weight), ("fifo", 300));
         own.runtime_ns > 100_000_000
     });
@@ -210,7 +209,7 @@ fn hundreds_of_cgroups_that_one_glob_matches_share_one_lane() {
     println!("{EACH} cgroups made in {made:?}, all on the lane after {:?}", begin.elapsed());
     let status = kept();
     assert_eq!(status.apps.len(), 1);
-    assert_eq!(status.lanes.iter().filter(|lane| lane.state == LaneState::App).count(), 1);
+    assert_eq!(status.lanes.iter().filter(|lane| lane.is_apps()).count(), 1);
     for entry in std::fs::read_dir(folder("")).unwrap().flatten() {
         if entry.file_type().unwrap().is_dir() {
             std::fs::remove_dir(entry.path()).unwrap();

@@ -8,7 +8,7 @@ use crate::load::{Hog, Load};
 use crate::support::{Group, Offline, assert_alive, load, wait_until};
 use metasched_base::Kind;
 use metasched_host::process::run_first;
-use metasched_loader::{LaneInfo, LaneSpec, LaneState, Program};
+use metasched_loader::{LaneInfo, LaneSpec, Program};
 
 fn lane(policy: &str, weight: Option<u32>) -> LaneSpec {
     LaneSpec { weight, ..LaneSpec::of(policy) }
@@ -17,7 +17,7 @@ fn lane(policy: &str, weight: Option<u32>) -> LaneSpec {
 /// The lane that an application has in force.
 pub fn lane_of(program: &Program, app: u32) -> LaneInfo {
     let lanes = program.lanes().unwrap();
-    let found = lanes.iter().find(|l| l.app == app && l.state == LaneState::App);
+    let found = lanes.iter().find(|l| l.app == app && l.is_apps());
     found.unwrap_or_else(|| panic!("application {app} has no lane: {lanes:?}")).clone()
 }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use load::{Hog, Load};
 use metasched_base::Kind;
-use metasched_loader::{CgroupWaits, LaneState, LoadOptions, Program, WaitTracer, policies};
+use metasched_loader::{CgroupWaits, LoadOptions, Program, WaitTracer, policies};
 use support::{Group, Offline, assert_alive, load, sysfs, wait_until};
 
 /// A process that holds a program of ours until it is killed, at the latest when it is dropped.
@@ -82,7 +82,7 @@ fn the_root_lane_is_replaced_200_times_under_load_and_the_books_are_right() {
             first_runs += 1;
         }
         let lanes = program.lanes().unwrap();
-        let roots: Vec<_> = lanes.iter().filter(|l| l.state == LaneState::Root).collect();
+        let roots: Vec<_> = lanes.iter().filter(|l| l.is_root()).collect();
         assert_eq!(roots.len(), 1, "{lanes:?}");
         assert_eq!(roots[0].generation, replacement.generation);
         assert_alive(&program);

@@ -68,7 +68,7 @@ fn turns_of_a_millisecond_hold_their_lengths_and_lose_nobody() {
         program.start_turns(&cycle).unwrap();
         std::thread::sleep(Duration::from_secs(5));
         let lanes = program.lanes().unwrap();
-        let roots = lanes.iter().filter(|l| l.state == LaneState::Root).count();
+        let roots = lanes.iter().filter(|l| l.is_root()).count();
         let resting = lanes.iter().filter(|l| l.state == LaneState::Resting).count();
         // Another one may drain: the first cycle's went with it.
         assert!(roots == 1 && resting == 1, "{lanes:?}");

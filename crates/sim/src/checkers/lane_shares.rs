@@ -100,9 +100,8 @@ impl LaneShares {
 
     fn compare(&self) -> Result<(), String> {
         // What level 1 itself serves of a lane has no share.
-        let in_force = |lane: &&LaneSeen| {
-            matches!(lane.state, LaneState::App | LaneState::Root) && lane.has_a_real_policy()
-        };
+        let in_force =
+            |lane: &&LaneSeen| lane.state == LaneState::InForce && lane.has_a_real_policy();
         let all = self.picture.lanes.iter();
         let busy: Vec<(&LaneSeen, u64)> = all
             .filter(in_force)
@@ -221,9 +220,9 @@ mod tests {
     /// Two lanes of weights 100 and 300 whose tasks run in turns of those lengths, one CPU.
     fn turns(first_ns: u64, second_ns: u64) -> Result<(), String> {
         let mut checker = LaneShares::new(1, 0.2);
-        let mut heavy = lane(2, LaneState::App, 1);
+        let mut heavy = lane(2, LaneState::InForce, 1);
         heavy.weight = 300;
-        let lanes = [lane(1, LaneState::Root, 0), heavy];
+        let lanes = [lane(1, LaneState::InForce, 0), heavy];
         let start = [
             (0, 0, 0, What::Cgroup { id: 1, above: None }),
             (0, 0, 0, What::Cgroup { id: 2, above: Some(1) }),

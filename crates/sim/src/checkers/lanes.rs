@@ -150,7 +150,7 @@ impl Checker for DeadLanesEmpty {
 
 /// For each task that stands in lanes that drain, and each lane there is, a lane that was
 /// replaced may take so long to get empty: such a lane is served at least once in the time that
-/// [`super::LanesServed`] allows, on a machine with few lanes.
+/// [`super::AccountsServed`] allows, on a machine with few lanes.
 fn drain_task_ns(tick_ns: u64) -> u64 {
     URGENT_NS + choice_ns(tick_ns) + FEW_LANES * other_lane_ns(tick_ns)
 }
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
     const TICK_NS: u64 = 4_000_000;
 
-    use LaneState::{App, Draining, Retired, Root};
+    use LaneState::{Draining, InForce, Retired};
 
     fn queue_of(generation: u64) -> DsqRef {
         DsqRef::User(generation << 16)
@@ -284,7 +284,7 @@ mod tests {
             (0, 0, 0, What::Cgroup { id: 7, above: Some(6) }),
             (0, 0, 0, What::MakeQueue(1 << 16)),
             (0, 0, 0, What::MakeQueue(2 << 16)),
-            (0, 0, 0, What::Lanes([lane(1, Root, 0), lane(2, App, 5)].into())),
+            (0, 0, 0, What::Lanes([lane(1, InForce, 0), lane(2, InForce, 5)].into())),
             (0, 0, 0, arrive(&[0])),
             (0, 0, 0, What::Member(7)),
         ]
@@ -317,7 +317,7 @@ mod tests {
     fn a_lane_that_is_told_of_after_the_insert_counts() {
         let mut checker = OneLanePerTask::default();
         feed(&mut checker, machine()).unwrap();
-        let later = What::Lanes([lane(3, Root, 0)].into());
+        let later = What::Lanes([lane(3, InForce, 0)].into());
         feed(&mut checker, [(1, 0, 0, What::Insert(queue_of(3))), (1, 0, 0, later)]).unwrap();
         checker.finish(2).unwrap();
     }
@@ -329,7 +329,7 @@ mod tests {
         feed(&mut checker, [(1, 0, 0, What::Insert(queue_of(2)))]).unwrap();
         let mut dead = lane(2, Retired, 5);
         dead.served = false;
-        let after = What::Lanes([lane(1, Root, 0), dead].into());
+        let after = What::Lanes([lane(1, InForce, 0), dead].into());
         assert!(feed(&mut checker, [(2, 0, 0, after)]).unwrap_err().contains("not served"));
     }
 
@@ -337,7 +337,7 @@ mod tests {
     fn a_queue_that_outlives_its_lane_is_caught() {
         let mut checker = DeadLanesEmpty::default();
         feed(&mut checker, machine()).unwrap();
-        let after = What::Lanes([lane(1, Root, 0)].into());
+        let after = What::Lanes([lane(1, InForce, 0)].into());
         assert!(feed(&mut checker, [(2, 0, 0, after)]).unwrap_err().contains("0x20000 is there"));
     }
 
@@ -346,7 +346,7 @@ mod tests {
         let mut checker = LanesDrained::new(TICK_NS);
         feed(&mut checker, machine()).unwrap();
         feed(&mut checker, [(1, 0, 0, What::Insert(queue_of(2)))]).unwrap();
-        let after = What::Lanes([lane(1, Root, 0), lane(2, Draining, 5)].into());
+        let after = What::Lanes([lane(1, InForce, 0), lane(2, Draining, 5)].into());
         feed(&mut checker, [(2, 0, 0, after)]).unwrap();
         let until = 2 + 3 * drain_task_alone_ns(TICK_NS);
         checker.finish(until).unwrap();

@@ -18,7 +18,7 @@ pub use lane_shares::LaneShares;
 pub use lanes::{DeadLanesEmpty, LanesDrained, OneLanePerTask};
 pub use order::CallbacksInOrder;
 pub use quota::QuotaKept;
-pub use served::{LanesServed, Quarantined};
+pub use served::{AccountsServed, Quarantined};
 pub use shares::{Shares, SharesNearWeights};
 pub use tasks::{NoTaskLost, OneCpuPerTask};
 pub use waiting::{WaitingBounded, WorkConserved};
@@ -63,7 +63,7 @@ pub fn of_level1(tick_ns: u64) -> Vec<Box<dyn Checker>> {
         Box::<OneLanePerTask>::default(),
         Box::<DeadLanesEmpty>::default(),
         Box::new(LanesDrained::new(tick_ns)),
-        Box::new(LanesServed::new(tick_ns)),
+        Box::new(AccountsServed::new(tick_ns)),
         Box::<Quarantined>::default(),
         Box::new(QuotaKept::new(tick_ns)),
     ]

@@ -4,7 +4,7 @@
 use crate::dense::Dense;
 use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
-use crate::metasched::{LaneSeen, LaneState};
+use crate::metasched::LaneSeen;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
 use metasched_abi::LANE_DSQ_BITS;
@@ -59,11 +59,6 @@ impl<T> ByLane<T> {
     /// Keeps those alone of which that holds.
     pub fn retain(&mut self, keep: impl Fn(u64, &T) -> bool) {
         self.0.retain(|(of, value)| keep(*of, value));
-    }
-
-    /// All of them, by ascending generations.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
-        self.0.iter().map(|(of, value)| (*of, value))
     }
 
     /// Forgets all.
@@ -170,7 +165,7 @@ impl Picture {
 
     /// Whether applications have lanes of their own: only then does level 1 sweep.
     pub fn has_apps(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.state == LaneState::App)
+        self.lanes.iter().any(|lane| lane.is_apps())
     }
 
     /// The lane through which the task has to come when it is queued now: that of the
@@ -189,10 +184,8 @@ impl Picture {
     fn find_lane_due(&self, cgroup: u64) -> Option<usize> {
         let assigned = |id: u64| Some(self.assigned.get(id as usize)).filter(|app| *app != 0);
         let app = self.line(cgroup).find_map(assigned);
-        let of_app = |lane: &LaneSeen| {
-            lane.state == LaneState::App && !lane.quarantined && Some(lane.app) == app
-        };
-        let root = || self.lanes.iter().position(|lane| lane.state == LaneState::Root);
+        let of_app = |lane: &LaneSeen| lane.is_apps() && !lane.quarantined && Some(lane.app) == app;
+        let root = || self.lanes.iter().position(|lane| lane.is_root());
         self.lanes.iter().position(of_app).or_else(root)
     }
 }

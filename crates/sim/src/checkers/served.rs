@@ -7,47 +7,48 @@ use crate::metasched::{LAZY, LaneSeen, LaneState};
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
 use metasched_abi::{QUARANTINE_SWEEPS, SHARED_SLICE_NS, SWEEP_NS, URGENT_SWEEPS};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// After so long without, a lane with queued work is urgent: a sweep that comes late, one
+/// After so long without, an account with queued work is urgent: a sweep that comes late, one
 /// that still finds it served since the last, and those that have to pass.
 pub(super) const URGENT_NS: u64 = (URGENT_SWEEPS + 2) * SWEEP_NS;
-/// What runs when a lane gets urgent may have begun with a long slice: a tick cuts it, the
+/// What runs when an account gets urgent may have begun with a long slice: a tick cuts it, the
 /// next one ends it. A kernel thread may come in between.
 pub(super) fn choice_ns(tick_ns: u64) -> u64 {
     2 * tick_ns + SHARED_SLICE_NS
 }
 
-/// Each other lane may be as urgent: a slice, seen at a tick.
+/// Each other account may be as urgent: a slice, seen at a tick.
 pub(super) fn other_lane_ns(tick_ns: u64) -> u64 {
     tick_ns + SHARED_SLICE_NS
 }
 
-/// While applications have lanes, no lane with queued work waits longer than a bound,
-/// which depends on the number of lanes only.
-pub struct LanesServed {
+/// While applications have lanes, no account with queued work waits longer than a bound,
+/// which depends on the number of accounts and of new lanes only.
+pub struct AccountsServed {
     tick_ns: u64,
     picture: Picture,
     apps_since: Option<u64>,
-    /// Lanes with queued work, by generation: since when they were not served, and how many
-    /// generations had been given out by then.
-    unserved: ByLane<(u64, u64)>,
-    /// The lane, by generation, in whose queue a task stood last before it ran; 0: none.
-    came_through: Dense<u64>,
+    /// Accounts with queued work, by their application's number: since when they were not
+    /// served, and how many generations of lanes had been given out by then.
+    unserved: BTreeMap<u32, (u64, u64)>,
+    /// The account of the lane in whose queue a task stood last before it ran.
+    came_through: Dense<Option<u32>>,
     /// The task that each CPU runs: a policy may let one go on without queueing it.
     running: Dense<Option<TaskId>>,
     newest: u64,
-    /// Up to then no lane can have waited for too long.
+    /// Up to then no account can have waited for too long.
     look_at: u64,
 }
 
-impl LanesServed {
+impl AccountsServed {
     /// For a machine with so long between ticks.
     pub fn new(tick_ns: u64) -> Self {
-        LanesServed {
+        AccountsServed {
             tick_ns,
             picture: Picture::default(),
             apps_since: None,
-            unserved: ByLane::default(),
+            unserved: BTreeMap::new(),
             came_through: Dense::default(),
             running: Dense::default(),
             newest: 0,
@@ -55,12 +56,24 @@ impl LanesServed {
         }
     }
 
-    /// The lanes, by generation, for which a task runs: the one that it came through, and the one
-    /// that is its own by now, since it may have gone straight to an idle CPU, or over to that one;
-    /// 0: none.
-    fn lanes_of(&self, task: TaskId) -> [u64; 2] {
+    /// The account of a lane, by its generation. One that is told of after the insert is the
+    /// task's own.
+    fn account_of(&self, generation: u64, task: TaskId) -> Option<u32> {
+        let lane = self.picture.lane(generation).or_else(|| self.picture.lane_due(task));
+        lane.map(|lane| lane.app)
+    }
+
+    /// The accounts for which a task runs: that of the lane that it came through, and its own
+    /// by now, since it may have gone straight to an idle CPU, or over to that one.
+    fn accounts_of(&self, task: TaskId) -> [Option<u32>; 2] {
         let due = self.picture.lane_due(task).filter(|_| !self.picture.is_kthread(task));
-        [self.came_through.get(task.0), due.map_or(0, |lane| lane.generation)]
+        [self.came_through.get(task.0), due.map(|lane| lane.app)]
+    }
+
+    /// How many tasks stand in the queues of an account's lanes.
+    fn queued(&self, account: u32) -> usize {
+        let its = self.picture.lanes.iter().filter(|lane| lane.app == account);
+        its.map(|lane| self.picture.queued(lane.generation)).sum()
     }
 
     fn overdue(&mut self, now: u64) -> Result<(), String> {
@@ -71,22 +84,23 @@ impl LanesServed {
             self.look_at = u64::MAX;
             return Ok(());
         };
+        let accounts: BTreeSet<u32> = self.picture.lanes.iter().map(|lane| lane.app).collect();
         // What is not served from now on, or runs, has all of that time.
         let mut look_at = now + URGENT_NS;
-        for (generation, (since, newest)) in self.unserved.iter() {
+        for (account, (since, newest)) in &self.unserved {
             let mut running = self.running.iter().filter_map(|(_, task)| *task);
-            if running.any(|task| self.lanes_of(task).contains(&generation)) {
+            if running.any(|task| self.accounts_of(task).contains(&Some(*account))) {
                 continue;
             }
             let since = (*since).max(apps_since);
-            // Lanes that are made meanwhile come first once each.
-            let others = self.picture.lanes.len() as u64 + (self.newest - newest);
+            // The first task of a lane that is made meanwhile comes first once.
+            let others = accounts.len() as u64 + (self.newest - newest);
             let bound = URGENT_NS + choice_ns(self.tick_ns) + others * other_lane_ns(self.tick_ns);
             if now - since > bound {
                 return Err(format!(
-                    "lane {generation} has {} tasks queued and was not served for {}; the bound \
+                    "account {account} has {} tasks queued and was not served for {}; the bound \
                      is {}",
-                    self.picture.queued(generation),
+                    self.queued(*account),
                     ms(now - since),
                     ms(bound)
                 ));
@@ -98,9 +112,9 @@ impl LanesServed {
     }
 }
 
-impl Checker for LanesServed {
+impl Checker for AccountsServed {
     fn name(&self) -> &'static str {
-        "lanes_served"
+        "accounts_served"
     }
 
     fn wants(&self) -> Kinds {
@@ -120,30 +134,33 @@ impl Checker for LanesServed {
                 self.newest = self.newest.max(newest);
                 let since = self.picture.has_apps().then_some(event.at);
                 self.apps_since = since.map(|at| self.apps_since.unwrap_or(at));
-                // With fewer lanes bounds are shorter.
+                // With fewer accounts bounds are shorter.
                 self.look_at = event.at;
             }
             (What::Insert(DsqRef::User(queue)), Some(task)) => {
-                if let Some(generation) = generation_of(*queue) {
-                    *self.came_through.at(task.0) = generation;
-                    self.unserved.or_insert(generation, (event.at, self.newest));
+                let account = generation_of(*queue).and_then(|of| self.account_of(of, task));
+                if let Some(account) = account {
+                    *self.came_through.at(task.0) = Some(account);
+                    self.unserved.entry(account).or_insert((event.at, self.newest));
                 }
             }
-            (What::Remove(DsqRef::User(queue)), _) => {
-                let Some(generation) = generation_of(*queue) else { return said };
-                if self.picture.queued(generation) == 0 {
-                    self.unserved.remove(generation);
+            (What::Remove(DsqRef::User(queue)), Some(task)) => {
+                let account = generation_of(*queue).and_then(|of| self.account_of(of, task));
+                if let Some(account) = account
+                    && self.queued(account) == 0
+                {
+                    self.unserved.remove(&account);
                 }
             }
             (What::Start, Some(task)) => *self.running.at(event.cpu) = Some(task),
             (What::Stop { .. }, Some(task)) => {
                 *self.running.at(event.cpu) = None;
-                for lane in self.lanes_of(task) {
-                    if let Some(unserved) = self.unserved.get_mut(lane) {
+                for account in self.accounts_of(task).into_iter().flatten() {
+                    if let Some(unserved) = self.unserved.get_mut(&account) {
                         *unserved = (event.at, self.newest);
                     }
                 }
-                *self.came_through.at(task.0) = 0;
+                *self.came_through.at(task.0) = None;
             }
             // Lanes of another program may have the same generations.
             (What::Detached, _) => {
@@ -236,7 +253,7 @@ impl Checker for Quarantined {
         let Some(apps_since) = self.apps_since.filter(|_| self.lazy) else { return Ok(()) };
         for lane in self.picture.lanes.iter() {
             let Some(since) = self.busy_since.get(lane.generation) else { continue };
-            let asked = matches!(lane.state, LaneState::App | LaneState::Root);
+            let asked = lane.state == LaneState::InForce;
             let busy = now - (*since).max(apps_since);
             let queued = self.empty_since.get(lane.generation).is_none();
             let lazy = !lane.has_a_real_policy();
@@ -257,27 +274,27 @@ mod tests {
     use super::super::testing::{feed, lane};
     use super::*;
     use crate::metasched::POLICIES;
-    use LaneState::{App, Root};
+    use LaneState::InForce;
 
     const QUEUE: DsqRef = DsqRef::User(2 << 16);
     const TICK_NS: u64 = 4_000_000;
     const BOUND: u64 = URGENT_NS + (2 * TICK_NS + 2_000_000) + 2 * (TICK_NS + 2_000_000);
 
     fn two_lanes() -> (u64, usize, usize, What) {
-        (0, 0, 0, What::Lanes([lane(1, Root, 0), lane(2, App, 1)].into()))
+        (0, 0, 0, What::Lanes([lane(1, InForce, 0), lane(2, InForce, 1)].into()))
     }
 
     #[test]
-    fn a_lane_that_is_not_served_is_caught() {
-        let mut checker = LanesServed::new(TICK_NS);
+    fn an_account_that_is_not_served_is_caught() {
+        let mut checker = AccountsServed::new(TICK_NS);
         feed(&mut checker, [two_lanes(), (0, 0, 3, What::Insert(QUEUE))]).unwrap();
         checker.finish(BOUND).unwrap();
-        assert!(checker.finish(BOUND + 1).unwrap_err().starts_with("lane 2 has 1 tasks queued"));
+        assert!(checker.finish(BOUND + 1).unwrap_err().starts_with("account 1 has 1 tasks queued"));
     }
 
     #[test]
-    fn a_lane_that_gives_a_cpu_a_task_is_served() {
-        let mut checker = LanesServed::new(TICK_NS);
+    fn an_account_that_gives_a_cpu_a_task_is_served() {
+        let mut checker = AccountsServed::new(TICK_NS);
         let served = [
             two_lanes(),
             (0, 0, 3, What::Insert(QUEUE)),
@@ -294,8 +311,8 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_is_served_while_a_task_of_it_runs_that_went_straight_to_an_idle_cpu() {
-        let mut checker = LanesServed::new(TICK_NS);
+    fn an_account_is_served_while_a_task_of_it_runs_that_went_straight_to_an_idle_cpu() {
+        let mut checker = AccountsServed::new(TICK_NS);
         let straight =
             [two_lanes(), (0, 0, 3, What::Start), (0, 0, 4, What::Insert(DsqRef::User(1 << 16)))];
         feed(&mut checker, straight).unwrap();
@@ -307,7 +324,7 @@ mod tests {
 
     #[test]
     fn taking_a_task_out_and_putting_it_back_is_no_service() {
-        let mut checker = LanesServed::new(TICK_NS);
+        let mut checker = AccountsServed::new(TICK_NS);
         let changed = [
             two_lanes(),
             (0, 0, 3, What::Insert(QUEUE)),
@@ -322,9 +339,9 @@ mod tests {
     #[test]
     fn a_lazy_lane_that_keeps_its_application_is_caught() {
         let mut checker = Quarantined::default();
-        let mut lazy = lane(2, App, 1);
+        let mut lazy = lane(2, InForce, 1);
         lazy.policy = POLICIES.len() as u32;
-        let lanes = What::Lanes([lane(1, Root, 0), lazy].into());
+        let lanes = What::Lanes([lane(1, InForce, 0), lazy].into());
         feed(&mut checker, [(0, 0, 0, lanes), (0, 0, 3, What::Insert(QUEUE))]).unwrap();
         checker.finish(QUARANTINE_NS).unwrap();
         assert!(checker.finish(QUARANTINE_NS + 1).unwrap_err().contains("not in quarantine"));

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 
 /// Applications beside the default one.
-const APPS: usize = metasched_abi::APPS_MAX - 1;
+const APPS: usize = metasched_abi::ACCOUNTS_MAX - 1;
 
 impl Reader<'_> {
     /// What is written to cgroups at the beginning, and the lanes that some have.

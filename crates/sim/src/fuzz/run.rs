@@ -171,8 +171,8 @@ fn all_freed(kernel: &mut Kernel) {
     let left = metasched::lanes(kernel).into_iter().find(|lane| match lane.state {
         LaneState::Draining | LaneState::Retired => true,
         LaneState::Resting => !turns,
-        LaneState::App => lane.quarantined,
-        LaneState::Root | LaneState::Free => false,
+        LaneState::InForce => lane.quarantined && lane.app != 0,
+        LaneState::Free => false,
     });
     if let Some(lane) = left {
         kernel.fail("lanes_freed", format!("long after faults stopped there is {lane:?}"));

@@ -138,7 +138,12 @@ pub(super) extern "C" fn kick_cpu(k: K, cpu: i32, flags: u64) {
 }
 
 pub(super) extern "C" fn nr_cpu_ids(k: K) -> u32 {
-    kernel(k).cpus.len() as u32
+    let kernel = kernel(k);
+    (kernel.cpus.len() + kernel.machine.numbers_without_cpu()) as u32
+}
+
+pub(super) extern "C" fn possible_mask(k: K) -> *const CpuMask {
+    &kernel(k).possible
 }
 
 pub(super) extern "C" fn cpu_curr(k: K, cpu: i32) -> P {

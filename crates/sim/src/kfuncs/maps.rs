@@ -30,11 +30,15 @@ pub(super) extern "C" fn map_lookup(
     let kernel = kernel(k);
     let Some(of) = kernel.map_type(kind, max_entries, value_size) else { return ptr::null_mut() };
     let cpu = if cpu < 0 { kernel.context.cpu } else { cpu as usize };
-    if cpu >= kernel.cpus.len() {
+    let cpus = kernel.cpus.len();
+    if cpu >= cpus {
+        if cpu < cpus + kernel.machine.numbers_without_cpu() {
+            kernel.fail("memory", format!("a map's value of CPU {cpu}, which there is not"));
+        }
         return ptr::null_mut();
     }
     let key = unsafe { slice::from_raw_parts(key, key_size as usize) };
-    kernel.maps.lookup(map, of, key, Here { cpu, cpus: kernel.cpus.len() })
+    kernel.maps.lookup(map, of, key, Here { cpu, cpus })
 }
 
 pub(super) extern "C" fn map_update(

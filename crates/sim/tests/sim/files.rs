@@ -3,7 +3,7 @@
 
 use metasched_base::Kind;
 use metasched_sim::file::{KernelThread, MachineSpec, ScenarioFile};
-use metasched_sim::metasched::{LaneState, POLICIES, lanes, scenario};
+use metasched_sim::metasched::{POLICIES, lanes, scenario};
 use metasched_sim::{Costs, Outcome, Scenario, ms, us};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -353,7 +353,7 @@ fn lanes_of_cgroups_are_made_replaced_and_taken_away() {
 }
 
 fn expect_app(kernel: &mut metasched_sim::kernel::Kernel, wanted: Option<(&str, u32)>) {
-    let lane = lanes(kernel).into_iter().find(|lane| lane.state == LaneState::App);
+    let lane = lanes(kernel).into_iter().find(|lane| lane.is_apps());
     let got = lane.map(|lane| (POLICIES[lane.policy as usize], lane.weight));
     if got != wanted {
         kernel.fail("expectation", format!("the application's lane is {got:?}, not {wanted:?}"));

@@ -204,34 +204,35 @@ macro_rules! plants {
 }
 
 plants! {
-    an_urgency_that_is_missed_by_one_is_caught: "lanes_served", light_and_heavy,
+    an_urgency_that_never_comes_is_caught: "accounts_served", light_and_heavy,
         "meta/sweep.bpf.h",
-        "l->unserved_sweeps % URGENT_SWEEPS == 0" => "l->unserved_sweeps % URGENT_SWEEPS == 8";
+        "	if (a->unserved_sweeps % URGENT_SWEEPS)" => "	if (a->unserved_sweeps % URGENT_SWEEPS != 8)";
     credit_without_a_limit_is_caught: "lane_shares", a_late_lane,
-        "meta/lanes.bpf.h",
-        "	if (vtime_before(l->vtime, floor))" => "	if (0)";
-    a_charge_to_the_wrong_lane_is_caught: "lane_shares", three_lanes,
-        "meta/lanes.bpf.h",
-        "&lane_payer(l, READ_ONCE(root_word))->vtime" => "&lane_at(READ_ONCE(root_word))->vtime";
+        "meta/accounts.bpf.h",
+        "	if (vtime_before(was, floor))" => "	if (0)";
+    a_charge_to_the_wrong_account_is_caught: "lane_shares", three_lanes,
+        "meta/accounts.bpf.h",
+        "__sync_fetch_and_add(&a->vtime, vtime_ns);" => "__sync_fetch_and_add(&accounts[0].vtime, vtime_ns);";
     ignored_weights_of_lanes_are_caught: "lane_shares", three_lanes,
         "bpf/sched.bpf.h",
         "return ran_ns * WEIGHT_DFL / (weight ? weight : 1);" => "return ran_ns;";
     a_lane_that_is_freed_while_it_has_tasks_is_caught: "dead_lanes_empty", a_lane_goes,
         "meta/lifecycle.bpf.h",
-        "			walk.left++;\n			if (lane_has_queued(l)) {" => "			walk.left++;\n			if (0) {";
+        "	if (lane_has_queued(l)) {\n		l->settled_at = 0;" => "	if (0) {\n		l->settled_at = 0;";
     queues_that_outlive_their_lane_are_caught: "dead_lanes_empty", a_lane_goes,
         "meta/lifecycle.bpf.h",
-        "				scx_bpf_destroy_dsq(lane_dsq(&l->lane, queue));" => "				;";
+        "		scx_bpf_destroy_dsq(lane_dsq(&l->lane, queue));" => "		;";
     an_assignment_that_is_remembered_too_long_is_caught: "one_lane_per_task", unassigned,
         "meta/lifecycle.bpf.h",
-        "	__sync_fetch_and_add(&assign_seq, 1);\n	kick_app(number);" => "	kick_app(number);";
+        "	__sync_fetch_and_add(&assign_seq, 1);\n	kick_cpus(KICK_ACCOUNT, number);"
+        => "	kick_cpus(KICK_ACCOUNT, number);";
     a_task_in_the_wrong_queue_is_caught: "one_lane_per_task", three_lanes,
         "meta/level1.bpf.h",
         "policy_enqueue_task(&l->lane, p, &t->policy, enq_flags);"
         => "policy_enqueue_task(&lane_at(root)->lane, p, &t->policy, enq_flags);";
     a_drain_that_never_ends_is_caught: "lanes_drained", replaced_often,
         "meta/dispatch.bpf.h",
-        "	if (unlikely(drains) && (best" => "	if (0 && (best";
+        "	if (serve_by_age(a, true, cpu, prev))" => "	if (0)";
     a_task_that_keeps_the_state_of_an_earlier_lane_is_caught: "waiting_bounded", slept_through,
         "meta/level1.bpf.h",
         "	if (t->generation == l->lane.generation && t->slot == l->lane.slot)"
@@ -250,14 +251,14 @@ plants! {
         "	if (unpark)\n		requeue_all(PARKED_DSQ);" => "";
     a_quarantine_that_never_comes_is_caught: "quarantined_in_time", lazy,
         "meta/sweep.bpf.h",
-        "		quarantine_lane(l, now);" => "		;";
-    a_lazy_lane_that_has_every_choice_is_caught: "lanes_served", lazy,
+        "		quarantine_lane(l, a, now);" => "		;";
+    a_lazy_lane_that_has_every_choice_is_caught: "accounts_served", lazy,
         "meta/dispatch.bpf.h",
-        "		l->rescues++;" => "		l->rescues++;\n		return true;";
+        "		__sync_fetch_and_and(&busy.urgent, ~account_bit(number));" => "		;";
     a_rotation_that_never_comes_is_caught: "waiting_bounded", share_from_elsewhere,
-        "meta/lanes.bpf.h",
-        "#define ROTATION_NS (64ULL *" => "#define ROTATION_NS (64000ULL *";
+        "meta/dispatch.bpf.h",
+        "	if (since < every ||" => "	if (1 ||";
     a_forgotten_kick_is_caught: "work_conserved", slices_that_end_beside_an_idle_cpu,
-        "meta/metasched.bpf.c",
-        "		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);" => "		;";
+        "meta/kcalls.bpf.h",
+        "	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);" => "	;";
 }

@@ -25,9 +25,9 @@ fn one_lane_alone(kernel: &mut Kernel) {
         reap(kernel);
     }
     let states: Vec<_> = lanes(kernel).iter().map(|l| l.state).collect();
-    expect(kernel, states == [LaneState::Root], "lanes are left");
+    expect(kernel, states == [LaneState::InForce], "lanes are left");
     let word = root_word(kernel);
-    expect(kernel, word & !(63 | 1 << 7) == 0, &format!("the fast path is off: {word:#x}"));
+    expect(kernel, word & !(127 | 1 << 8) == 0, &format!("the fast path is off: {word:#x}"));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_long_turn_takes_effect_at_once() {
     for turn in 1..10 {
         // Each may have begun 50 us late, and interrupts take some more.
         run = run.at(ms(100 * turn) + us(100), |kernel| {
-            let root = lanes(kernel).into_iter().find(|l| l.state == LaneState::Root);
+            let root = lanes(kernel).into_iter().find(|l| l.is_root());
             expect(kernel, root.is_some_and(|l| l.first_run_ns > 0), "no first run");
         });
     }
@@ -169,13 +169,13 @@ fn through_a_long_turn_one_lane_is_in_force_alone() {
             let resting = lanes(kernel).into_iter().find(|l| l.state == LaneState::Resting);
             expect(kernel, resting.is_some(), "the lane of the other turn is gone");
             let word = root_word(kernel);
-            expect(kernel, word & 1 << 8 == 0, &format!("tasks are tracked: {word:#x}"));
+            expect(kernel, word & 1 << 9 == 0, &format!("tasks are tracked: {word:#x}"));
         })
         .at(ms(410), |kernel| {
-            let policy = lanes(kernel).into_iter().find(|l| l.state == LaneState::Root);
+            let policy = lanes(kernel).into_iter().find(|l| l.is_root());
             expect(kernel, policy.is_some_and(|l| l.policy == 0), "it is not fifo's turn again");
             let word = root_word(kernel);
-            expect(kernel, word & 1 << 8 != 0, &format!("tasks are not tracked: {word:#x}"));
+            expect(kernel, word & 1 << 9 != 0, &format!("tasks are not tracked: {word:#x}"));
         })
         .at(ms(500), |kernel| {
             reap(kernel);

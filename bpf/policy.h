@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a policy is: its callbacks, its queues and its state, named by one constant
+ * at the end of its file,
+ *
+ *	static const struct policy_ops NAME_ops = { .enqueue = NAME_enqueue, ... };
+ *
+ * What it does not name does not exist. The compiler knows the constant, so that a
+ * callback is called directly, and a test for one that is not named is no code; no
+ * address of a function is left in the program's data, which the kernel would not
+ * take. The build checks that.
+ */
+#ifndef METASCHED_POLICY_H
+#define METASCHED_POLICY_H
+
+#include <lane.h>
+
+/*
+ * @lane	the lane; its options and state are the policy's to read and write
+ * @p		a task of the lane
+ * @t		what the policy keeps of that task, see lane.h. A policy that is told of
+ *		nothing but wake-ups and queues (see POLICY_WATCHES) gets NULL
+ * @run		how the task's run is going, or went; NULL like @t
+ */
+struct policy_ops {
+	/*
+	 * A task wakes: the CPU to queue it near. To run it there at once, past the lane's
+	 * queues, claim the CPU idle and insert the task into SCX_DSQ_LOCAL. @p is not yet
+	 * looked for in the lane: it may be new there.
+	 */
+	s32 (*select_cpu)(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags);
+	/* A task wants a CPU: insert it once, into a queue of the lane. */
+	void (*enqueue)(struct lane *lane, struct task_struct *p, struct lane_task *t,
+			u64 enq_flags);
+	/*
+	 * @cpu wants a task: move one there, and return whether there was one. @prev is the
+	 * lane's task that has used up its slice there and wants to go on, or NULL, and then
+	 * @t and @run say nothing. To let it go on, lane_keep() it and return true.
+	 */
+	bool (*dispatch)(struct lane *lane, s32 cpu, struct task_struct *prev,
+			 struct lane_task *t, const struct lane_run *run);
+	/* A task is new to the lane. */
+	void (*join)(struct lane *lane, struct task_struct *p, struct lane_task *t);
+	/* A task starts to run. */
+	void (*running)(struct lane *lane, struct task_struct *p, struct lane_task *t);
+	/* A task stops. */
+	void (*stopping)(struct lane *lane, struct task_struct *p, struct lane_task *t,
+			 const struct lane_run *run);
+
+	/* How many queues a lane has that any CPU may take tasks from, see lane_dsq(). */
+	u32 queues;
+	/* Bytes that it keeps of each task, TASK_STATE_BYTES at most. */
+	u32 task_bytes;
+};
+
+/*
+ * Whether the policy has to be told of each task's runs. Level 1 looks for a task's
+ * record then, which a lane alone of another policy does without.
+ */
+#define POLICY_WATCHES(ops) ((ops).task_bytes || (ops).join || (ops).running || (ops).stopping)
+
+#endif
