@@ -209,7 +209,8 @@ impl Kernel {
     /// stands.
     fn check_level1(&mut self) {
         let stands = self.how_it_stands();
-        for mut checker in of_level1(self.machine.tick_ns()) {
+        let (cpus, tick_ns) = (self.cpus.len(), self.machine.tick_ns());
+        for mut checker in of_level1(cpus, tick_ns, None) {
             if self.checks(checker.name()) {
                 continue;
             }

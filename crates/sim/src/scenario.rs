@@ -1,7 +1,7 @@
 //! A machine, a program, tasks, and what happens to them: one run.
 
 use crate::checkers::{
-    AffinityKept, CallbacksInOrder, LaneShares, NoTaskLost, OneCpuPerTask, QuotaKept, Shares,
+    AffinityKept, CallbacksInOrder, NoTaskLost, OneCpuPerTask, QuotaKept, Shares,
     SharesNearWeights, WaitingBounded, WorkConserved, of_level1,
 };
 use crate::image::Image;
@@ -330,15 +330,13 @@ impl Scenario {
         }));
         // Where it is loaded later they come with it.
         if self.program.as_ref().is_some_and(|program| program.level1) {
-            for checker in of_level1(self.machine.tick_ns()) {
+            let (cpus, tick_ns) = (self.machine.nr_cpus(), self.machine.tick_ns());
+            for checker in of_level1(cpus, tick_ns, self.lane_shares) {
                 kernel.check(checker);
             }
         } else if self.program.is_none() {
             // The fair class keeps quotas too.
             kernel.check(Box::new(QuotaKept::new(self.machine.tick_ns())));
-        }
-        if let Some(tolerance) = self.lane_shares {
-            kernel.check(Box::new(LaneShares::new(self.machine.nr_cpus(), tolerance)));
         }
         if let Some(shares) = self.shares {
             kernel.check(Box::new(SharesNearWeights::new(shares)));

@@ -58,8 +58,10 @@ impl LaneShares {
         }
     }
 
+    /// Kernel threads are no lane's: nobody pays for them.
     fn lane_of(&self, task: TaskId) -> Option<u64> {
-        self.picture.lane_due(task).map(|lane| lane.generation)
+        let due = self.picture.lane_due(task).filter(|_| !self.picture.is_kthread(task));
+        due.map(|lane| lane.generation)
     }
 
     fn count(&mut self, task: TaskId, now: u64) {

@@ -57,8 +57,13 @@ pub trait Checker {
     }
 }
 
-/// What level 1 promises besides, on a machine with so long between ticks, ns.
-pub fn of_level1(tick_ns: u64) -> Vec<Box<dyn Checker>> {
+/// How far a lane's share may be from its weight's unless a run says otherwise, as a part of the
+/// latter: over a second a lane with an eighth of a CPU has some thirty runs, one more or less at
+/// either end, and one out of its turn each 64 ms.
+const LANE_SHARES: f64 = 0.2;
+
+/// What level 1 promises besides, on a machine of so many CPUs with so long between ticks, ns.
+pub fn of_level1(cpus: usize, tick_ns: u64, lane_shares: Option<f64>) -> Vec<Box<dyn Checker>> {
     vec![
         Box::<OneLanePerTask>::default(),
         Box::<DeadLanesEmpty>::default(),
@@ -66,6 +71,7 @@ pub fn of_level1(tick_ns: u64) -> Vec<Box<dyn Checker>> {
         Box::new(AccountsServed::new(tick_ns)),
         Box::<Quarantined>::default(),
         Box::new(QuotaKept::new(tick_ns)),
+        Box::new(LaneShares::new(cpus, lane_shares.unwrap_or(LANE_SHARES))),
     ]
 }
 

@@ -20,10 +20,6 @@ const LEAST_BOUND_NS: u64 = ms(2_000);
 const LAZY_IDLE_NS: u64 = ms(1_100);
 /// As in any scenario.
 const IDLE_NS: u64 = ms(10);
-/// How far a lane's share may be from its weight's, as a part of the latter: over a second a
-/// lane with an eighth of a CPU has some thirty runs, one more or less at either end, and one
-/// out of its turn each 64 ms.
-const SHARES: f64 = 0.2;
 
 impl Case {
     /// Whether a policy that never dispatches may be on a lane.
@@ -123,7 +119,6 @@ pub fn scenario_on(image: &'static [u8], case: &Case) -> Scenario {
         .waits_at_most(case.longest_wait_ns())
         .idle_at_most(idle_ns.max(hotplug_idle_ns))
         .idle_at_most_in_the_calm(idle_ns, hotplug_idle_ns)
-        .lane_shares(SHARES)
         .run_for(case.until_ns());
     for (place, task) in case.tasks.iter().enumerate() {
         run = run.task(task.spec(format!("task {place}")));

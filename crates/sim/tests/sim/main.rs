@@ -1,6 +1,7 @@
 //! Runs in the simulator: the policies' own tests, level 1, planted faults, and
 //! what every run promises.
 
+mod accounts;
 mod behaviour;
 mod cgroups;
 mod digests;

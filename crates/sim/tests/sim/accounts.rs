@@ -1,0 +1,112 @@
+//! What CPUs owe to applications: bounded credit, slices that are cut, and nobody charged for
+//! what is not theirs. Each of these was broken once.
+
+use crate::lanes::{hogs, near};
+use metasched_sim::metasched::{assign, drop_app, replace_root, scenario, scenario_of, set_app};
+use metasched_sim::{Machine, Scenario, TaskSpec, exactly, image, ms, us};
+
+/// Two applications of equal weights, and nobody else.
+fn two_applications(run: Scenario, policy: &'static str) -> Scenario {
+    run.at(0, move |kernel| {
+        for (app, cgroup) in [(1, "a"), (2, "b")] {
+            set_app(kernel, app, policy, 100);
+            assign(kernel, cgroup, app);
+        }
+    })
+}
+
+/// An application that always had an arrival between two sweeps kept all that it did not use:
+/// after fifteen seconds its hogs had 92 % of the machine for seconds.
+#[test]
+fn who_wakes_all_the_time_saves_no_more_than_20_ms() {
+    let run = scenario("light for long, then heavy", "fifo").cpus(2).tasks(6, |i| {
+        let spec = TaskSpec::named(format!("a {i}")).in_cgroup("a");
+        let light = |spec: TaskSpec| spec.run(exactly(us(100))).sleep(exactly(us(900)));
+        spec.repeat(6_000, light).run(exactly(ms(4_000)))
+    });
+    let outcome = two_applications(hogs(run, 4, "b"), "fifo").run_for(ms(9_000)).pass();
+    let light_ns = 6 * 6_000 * us(100);
+    let a: u64 = outcome.all().filter(|(who, _)| who.starts_with('a')).map(|(_, f)| f.ran_ns).sum();
+    // Six tasks of a millisecond's round at the least; what is left of 9 s is shared evenly.
+    let heavy_ns = (a - light_ns) as f64;
+    let share = heavy_ns / (2.0 * (ms(9_000) - ms(6_000)) as f64);
+    assert!(share < 0.55, "it had {share:.3} of the machine when it was heavy");
+}
+
+/// A policy that lets its task go on does not know that others have work.
+pub(crate) fn kept_beside_others(image: &'static [u8]) -> Scenario {
+    let run = scenario_of(image, "a task that is kept", "fifo")
+        .task(TaskSpec::hog("a").in_cgroup("a"))
+        .task(TaskSpec::hog("b").in_cgroup("b"));
+    // A slice of 2 ms ends at the next tick; of 20 ms, at the one after.
+    two_applications(run, "vtime").waits_at_most(ms(6)).run_for(ms(2_000))
+}
+
+#[test]
+fn a_task_that_its_policy_keeps_has_a_shared_slice_beside_others() {
+    let outcome = kept_beside_others(image::metasched()).pass();
+    near(&outcome, "a", 0.5, 0.02);
+}
+
+/// They lost their lane when they were queued, and what they ran was the root's to pay.
+#[test]
+fn nobody_pays_for_kernel_threads() {
+    let thread = TaskSpec::named("kthread").kthread();
+    let run = scenario("who pays", "fifo")
+        .task(thread.run(exactly(us(900))).sleep(exactly(us(1_100))).for_ever());
+    let run = hogs(hogs(run, 2, "a"), 2, "root");
+    let outcome = run
+        .at(0, |kernel| {
+            set_app(kernel, 1, "fifo", 100);
+            assign(kernel, "a", 1);
+        })
+        .run_for(ms(3_000))
+        .pass();
+    let ran = |name: &str| -> u64 {
+        outcome.all().filter(|(who, _)| who.starts_with(name)).map(|(_, f)| f.ran_ns).sum()
+    };
+    let share = ran("a") as f64 / (ran("a") + ran("root")) as f64;
+    assert!((share - 0.5).abs() < 0.02, "the application had {share:.3}, not half");
+}
+
+/// To kick a CPU that is none ends the scheduler.
+#[test]
+fn numbers_that_stand_for_no_cpu_are_left_alone() {
+    let machine = Machine::cpus(2).with_numbers_without_cpu(3);
+    let run = scenario("holes among the CPUs", "fifo").machine(machine);
+    let sleeper = TaskSpec::named("c").in_cgroup("a");
+    let run = run.task(sleeper.run(exactly(us(300))).sleep(exactly(ms(2))).for_ever());
+    two_applications(hogs(hogs(run, 3, "a"), 3, "b"), "fifo")
+        .at(ms(100), |kernel| {
+            set_app(kernel, 1, "vtime", 10_000);
+            replace_root(kernel, "vtime");
+        })
+        .at(ms(200), |kernel| drop_app(kernel, 2))
+        .run_for(ms(400))
+        .pass();
+}
+
+/// With as many accounts as there can be, a task that only one CPU may run has its turn there
+/// after two rotations of 2 s at most, not after 8 s: the kernel's patience may be 10 s.
+#[test]
+fn the_longest_rotation_is_far_from_the_watchdogs_least() {
+    let run = scenario("a long rotation", "fifo").cpus(2);
+    let run = run.tasks(63, |i| {
+        let name = format!("app{}", i + 1);
+        let spec = TaskSpec::hog(format!("hog {i}")).in_cgroup(name);
+        // Those that have no other CPU lag there for ever.
+        spec.only_on([usize::from(i >= 40)])
+    });
+    let run = run.tasks(23, |i| {
+        TaskSpec::hog(format!("pinned {i}")).in_cgroup(format!("app{}", i + 41)).only_on([0])
+    });
+    run.at(0, |kernel| {
+        for app in 1..=63 {
+            set_app(kernel, app, "fifo", 100);
+            assign(kernel, &format!("app{app}"), app);
+        }
+    })
+    .waits_at_most(ms(4_500))
+    .run_for(ms(10_000))
+    .pass();
+}
