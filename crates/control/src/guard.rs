@@ -27,6 +27,9 @@ use crate::switcher::Earlier;
 /// What the guard says on its standard error once it is on its post.
 const READY: &str = "on guard";
 
+/// The program that is running. A path of that kind says nothing in a list of processes.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 /// How long the kernel may take to put the default scheduler in force after the
 /// process that held another one was killed.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(20);
@@ -59,17 +62,16 @@ impl Guard {
     ///
     /// `lock` is handed to it, so that the lock stays held until it has done its work;
     /// as nothing is ever printed by the guard, its standard output carries that.
-    pub(crate) fn start(
-        command: &[String],
-        root: &Path,
-        run_dir: &Path,
-        lock: File,
-    ) -> Result<Self> {
-        let attempt = || format!("start the guard '{}'", command.join(" "));
-        let Some((program, arguments)) = command.split_first() else {
+    pub(crate) fn start(words: &[String], root: &Path, run_dir: &Path, lock: File) -> Result<Self> {
+        let attempt = || format!("start the guard '{}'", words.join(" "));
+        let Some((program, arguments)) = words.split_first() else {
             return Err(Error::new(Kind::Failed, "start the guard", "its command is empty"));
         };
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        if program == OWN_PROGRAM {
+            command.arg0("metasched");
+        }
+        let mut child = command
             .args(arguments)
             // Out of the terminal's group: Ctrl-C is for metasched.
             .process_group(0)
@@ -105,7 +107,7 @@ impl Guard {
             .attempt(Kind::Failed, || "find the program that is running".to_owned())?;
         let binary = if exe.file_name().is_some_and(|name| name == "metasched") {
             // Still this very file when a new build has replaced the name.
-            PathBuf::from("/proc/self/exe")
+            PathBuf::from(OWN_PROGRAM)
         } else {
             // Tests and benches lie beside it, or one folder deeper.
             exe.ancestors()

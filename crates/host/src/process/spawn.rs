@@ -39,6 +39,7 @@ pub enum Output {
 #[derive(Clone, Debug)]
 pub struct Spawn {
     command: Vec<String>,
+    called: Option<String>,
     folder: Option<PathBuf>,
     env: Vec<(String, String)>,
     cgroup: Option<PathBuf>,
@@ -96,6 +97,7 @@ impl Spawn {
     pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             command: command.into_iter().map(Into::into).collect(),
+            called: None,
             folder: None,
             env: Vec::new(),
             cgroup: None,
@@ -103,6 +105,12 @@ impl Spawn {
             stderr: Output::Null,
             detached: false,
         }
+    }
+
+    /// Called so in lists of processes, whatever the path of its program says.
+    pub fn called(mut self, name: impl Into<String>) -> Self {
+        self.called = Some(name.into());
+        self
     }
 
     /// In this folder.
@@ -163,6 +171,9 @@ impl Spawn {
         };
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null());
+        if let Some(name) = &self.called {
+            command.arg0(name);
+        }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
