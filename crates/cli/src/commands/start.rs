@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_control::keeper::{Answer, Failure, Order, ask};
 use metasched_control::{
-    Candidate, CandidateEnv, CandidateKind, RUN_DIR, Switcher, SwitcherOptions, candidates, resolve,
+    Candidate, CandidateEnv, CandidateKind, RUN_DIR, Switcher, SwitcherOptions, candidates,
+    make_run_dir, resolve,
 };
 use metasched_host::process::{Output, Spawn};
 use serde::{Deserialize, Serialize};
@@ -95,7 +96,7 @@ pub(super) fn hold(
 fn start_keeper(args: &Args) -> Result<()> {
     let attempt = || "start the keeper in the background".to_owned();
     let run_dir = Path::new(RUN_DIR);
-    std::fs::create_dir_all(run_dir).map_err(|e| {
+    make_run_dir(run_dir).map_err(|e| {
         Error::new(Kind::Denied, attempt(), format!("make '{RUN_DIR}': {e}"))
             .remedy("changing the scheduler takes root: run it with sudo")
     })?;
