@@ -158,7 +158,6 @@ struct quarantine {
 /* The argument of replace_root(). */
 struct replace_args {
 	u32 policy; /* enum policy_id */
-	u32 weight;
 };
 
 /* What replace_root() did. */

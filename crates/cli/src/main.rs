@@ -50,6 +50,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // The kernel would call the keeper and the guard by the link that they are started through.
+    let _ = nix::sys::prctl::set_name(c"metasched");
     let cli = Cli::parse();
     let context = match Context::new(&cli.global) {
         Ok(context) => context,

@@ -8,17 +8,18 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_host::cgroup::Cgroup;
-use metasched_host::process::ProcessId;
+use metasched_host::process::{ProcessId, run_first};
 use metasched_host::sched_ext::SchedExt;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use serde::{Deserialize, Serialize};
 
@@ -27,9 +28,15 @@ use crate::switcher::Earlier;
 /// What the guard says on its standard error once it is on its post.
 const READY: &str = "on guard";
 
+/// The program that is running. A path of that kind says nothing in a list of processes.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 /// How long the kernel may take to put the default scheduler in force after the
 /// process that held another one was killed.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long the guard may take to go when it is dismissed.
+const DISMISSAL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One line of the pipe.
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,17 +66,25 @@ impl Guard {
     ///
     /// `lock` is handed to it, so that the lock stays held until it has done its work;
     /// as nothing is ever printed by the guard, its standard output carries that.
-    pub(crate) fn start(
-        command: &[String],
-        root: &Path,
-        run_dir: &Path,
-        lock: File,
-    ) -> Result<Self> {
-        let attempt = || format!("start the guard '{}'", command.join(" "));
-        let Some((program, arguments)) = command.split_first() else {
+    pub(crate) fn start(words: &[String], root: &Path, run_dir: &Path, lock: File) -> Result<Self> {
+        let attempt = || format!("start the guard '{}'", words.join(" "));
+        let Some((program, arguments)) = words.split_first() else {
             return Err(Error::new(Kind::Failed, "start the guard", "its command is empty"));
         };
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        if program == OWN_PROGRAM {
+            command.arg0("metasched");
+        }
+        // SAFETY: between fork and exec it makes one system call and allocates nothing.
+        unsafe {
+            command.pre_exec(|| {
+                // What it does is little, and under load it would be waited for at each start.
+                // Without the privilege it is slower, and nothing else.
+                let _ = run_first(1);
+                Ok(())
+            })
+        };
+        let mut child = command
             .args(arguments)
             // Out of the terminal's group: Ctrl-C is for metasched.
             .process_group(0)
@@ -79,6 +94,10 @@ impl Guard {
             .spawn()
             .attempt(Kind::Failed, attempt)?;
         let pipe = child.stdin.take();
+        if let Some(pipe) = &pipe {
+            // It reads all along, so a pipe that is full is one of a guard that is stopped.
+            fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).attempt(Kind::Failed, attempt)?;
+        }
         let mut said = String::new();
         if let Some(stderr) = child.stderr.take() {
             BufReader::new(stderr).read_line(&mut said).attempt(Kind::Failed, attempt)?;
@@ -105,7 +124,7 @@ impl Guard {
             .attempt(Kind::Failed, || "find the program that is running".to_owned())?;
         let binary = if exe.file_name().is_some_and(|name| name == "metasched") {
             // Still this very file when a new build has replaced the name.
-            PathBuf::from("/proc/self/exe")
+            PathBuf::from(OWN_PROGRAM)
         } else {
             // Tests and benches lie beside it, or one folder deeper.
             exe.ancestors()
@@ -152,10 +171,20 @@ impl Guard {
 
     /// Sends the guard away: all has been put right already.
     pub fn dismiss(&self) -> Result<()> {
+        let attempt = || "dismiss the guard".to_owned();
         let said = self.say(&Message::Dismiss);
         let mut post = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         post.pipe = None;
-        post.child.wait().attempt(Kind::Failed, || "dismiss the guard".to_owned())?;
+        // It has nothing left to do. One that is stopped would be waited for for ever.
+        let end = Instant::now() + DISMISSAL_PATIENCE;
+        while post.child.try_wait().attempt(Kind::Failed, attempt)?.is_none() {
+            if Instant::now() >= end {
+                post.child.kill().attempt(Kind::Failed, attempt)?;
+                post.child.wait().attempt(Kind::Failed, attempt)?;
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
         said
     }
 
@@ -166,8 +195,11 @@ impl Guard {
         let mut post = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut post.pipe {
             Some(pipe) => pipe.write_all(line.as_bytes()).map_err(|e| {
-                Error::new(Kind::Failed, "speak to the guard", e)
-                    .remedy("it was killed; without it a crash could leave processes behind")
+                let remedy = match e.kind() {
+                    ErrorKind::WouldBlock => "it is stopped: have it go on with kill -CONT",
+                    _ => "it was killed; without it a crash could leave processes behind",
+                };
+                Error::new(Kind::Failed, "speak to the guard", e).remedy(remedy)
             }),
             None => Ok(()),
         }

@@ -32,7 +32,7 @@ pub use exit::SchedulerExit;
 pub use follower::Follower;
 pub use guard::{Guard, guard_main};
 pub use holder::{Holder, holder};
-pub use lock::{LockHolder, RUN_DIR, lock_holder};
+pub use lock::{LockHolder, RUN_DIR, lock_holder, make_run_dir};
 pub use program::{KernelLoader, LaneProgram, OPS_NAME, ProgramLoader};
 pub use quarantine::describe as describe_quarantine;
 pub use rules::{ATTRIBUTE, Figures, Pattern, Preference, RuleApp, Rules, Why};

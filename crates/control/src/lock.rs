@@ -1,12 +1,14 @@
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_host::process::ProcessId;
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::unistd::{Uid, geteuid};
 use serde::{Deserialize, Serialize};
 
 /// Where everything lives that is true until the next boot only.
@@ -41,14 +43,15 @@ impl Lock {
     pub(crate) fn take(run_dir: &Path, command: &str) -> Result<Self> {
         let path = run_dir.join("lock");
         let attempt = || format!("take the lock '{}'", path.display());
-        let open = std::fs::create_dir_all(run_dir).and_then(|()| {
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)
-        });
-        let mut file = open.map_err(|e| match e.kind() {
+        let failed = |e: std::io::Error| match e.kind() {
             std::io::ErrorKind::PermissionDenied => Error::new(Kind::Denied, attempt(), e)
                 .remedy("changing the scheduler takes root: run it with sudo"),
             _ => Error::new(Kind::Failed, attempt(), e),
-        })?;
+        };
+        make_run_dir(run_dir).map_err(failed)?;
+        let mut file = open_ours(&path).map_err(failed)?;
+        keep_to_ourselves(&file, &path, geteuid())
+            .map_err(|e| Error { attempt: attempt(), ..e })?;
         let began = Instant::now();
         let mut lock = loop {
             match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
@@ -87,7 +90,43 @@ impl Lock {
     }
 }
 
-/// Who holds the lock in `run_dir` now, if anybody does.
+/// Makes the run folder, where everybody may look and only we may write, whatever the umask is.
+pub fn make_run_dir(run_dir: &Path) -> std::io::Result<()> {
+    match DirBuilder::new().recursive(true).mode(0o755).create(run_dir) {
+        Ok(()) if std::fs::metadata(run_dir)?.mode() & 0o022 != 0 => {
+            std::fs::set_permissions(run_dir, Permissions::from_mode(0o755))
+        }
+        made => made,
+    }
+}
+
+/// Opens or makes the lock file; from the first moment nobody else can open one that is made
+/// here, since whoever can open it, if only to read, can hold the lock.
+fn open_ours(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(OFlag::O_NOFOLLOW.bits())
+        .open(path)
+}
+
+/// Closes a lock file that is there already to all but `us`; refuses one of somebody else's,
+/// who could open it again.
+fn keep_to_ourselves(file: &File, path: &Path, us: Uid) -> Result<()> {
+    let attempt = || format!("protect '{}'", path.display());
+    let found = file.metadata().attempt(Kind::Failed, attempt)?;
+    if found.uid() != us.as_raw() {
+        let cause = format!("it belongs to the user {}, who could hold it for ever", found.uid());
+        return Err(Error::new(Kind::Denied, attempt(), cause)
+            .remedy(format!("remove it, and find out who made it: rm '{}'", path.display())));
+    }
+    file.set_permissions(Permissions::from_mode(0o600)).attempt(Kind::Failed, attempt)
+}
+
+/// Who holds the lock in `run_dir` now, if anybody does. Only who may take it is told.
 pub fn lock_holder(run_dir: &Path) -> Option<LockHolder> {
     let path = run_dir.join("lock");
     let file = File::open(&path).ok()?;
@@ -143,6 +182,35 @@ mod tests {
         drop(lock);
         assert_eq!(lock_holder(folder.path()), None);
         Lock::take(folder.path(), "metasched profile").unwrap();
+    }
+
+    #[test]
+    fn nobody_else_can_open_the_lock_and_so_hold_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (run_dir, path) = (folder.path().join("run"), folder.path().join("run/lock"));
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
+        drop(Lock::take(&run_dir, "metasched run").unwrap());
+        assert_eq!(format!("{:o} {:o}", mode(&path), mode(&run_dir)), "600 755");
+        // One that an earlier version made, by a umask of nothing at all.
+        for (path, lax) in [(&path, 0o666), (&run_dir, 0o777)] {
+            std::fs::set_permissions(path, Permissions::from_mode(lax)).unwrap();
+        }
+        drop(Lock::take(&run_dir, "metasched run").unwrap());
+        assert_eq!(format!("{:o} {:o}", mode(&path), mode(&run_dir)), "600 755");
+    }
+
+    #[test]
+    fn a_lock_file_that_somebody_else_made_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let file = File::create(&path).unwrap();
+        let e = keep_to_ourselves(&file, &path, Uid::from_raw(geteuid().as_raw() + 1)).unwrap_err();
+        assert_eq!(e.kind, Kind::Denied);
+        assert!(e.remedy.contains("rm '"), "{e}");
+        // Nor is a link followed to a file of somebody's.
+        std::fs::rename(&path, folder.path().join("other")).unwrap();
+        std::os::unix::fs::symlink("other", &path).unwrap();
+        assert_eq!(Lock::take(folder.path(), "metasched run").unwrap_err().kind, Kind::Failed);
     }
 
     #[test]

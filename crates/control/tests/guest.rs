@@ -2,10 +2,14 @@
 //! user would use that. Each test fails where there is no sched_ext: one that
 //! measured nothing must not pass.
 
+#[path = "guest/hang.rs"]
+mod hang;
 #[path = "guest/machine.rs"]
 mod machine;
 #[path = "guest/rules.rs"]
 mod rules;
+#[path = "guest/start.rs"]
+mod start;
 #[path = "guest/support.rs"]
 mod support;
 
@@ -205,6 +209,15 @@ fn a_scheduler_is_started_shown_switched_and_stopped() {
     assert_eq!(view["scheduler"], "fifo", "{said}");
     assert_eq!(view["holder"]["id"]["pid"], view["keeper"]["pid"], "{said}");
     assert_eq!(view["keeper"]["lanes"][0]["policy"], "fifo", "{said}");
+    // 'ps' said "exe" of the keeper and of its guard, and "/proc/self/exe keep fifo".
+    for called in ["metasched keep fifo ", "metasched guard "] {
+        let found = processes(|command| command == called);
+        assert!(
+            matches!(found.as_slice(), [one] if one.comm == "metasched"),
+            "{called}: {found:?}"
+        );
+    }
+    assert!(view["holder"]["command"][0].as_str().unwrap().ends_with("/metasched"), "{said}");
     let (code, said) = command(&["start", "vtime"]);
     assert_eq!(code, Some(i32::from(Kind::Busy.exit_code())), "{said}");
     assert!(said.contains("metasched switch vtime"), "{said}");

@@ -142,14 +142,14 @@ impl Program {
         spec.check()?;
         let weight = spec.weight.unwrap_or(weight);
         check_weight(weight)?;
+        let attempt = || format!("give application {app} a lane of '{}'", spec.policy);
         let args = AppArgs {
             app,
-            policy: policy::number_of(&spec.policy)?,
+            policy: self.held.number_of(&spec.policy, attempt)?,
             weight,
             weight_fixed: spec.weight.is_some().into(),
             options: spec.options()?,
         };
-        let attempt = || format!("give application {app} a lane of '{}'", spec.policy);
         self.put_in_force(self.apps.set_app.as_fd(), args.as_bytes(), attempt)
     }
 

@@ -174,7 +174,7 @@ pub fn replace_root(kernel: &mut Kernel, policy: &str) {
 pub fn try_replace_root(kernel: &mut Kernel, policy: &str) -> i32 {
     kernel.note(&format!("replace the root lane: {policy}"));
     let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
-    attempt(kernel, "replace_root", ReplaceArgs { policy: number, weight: WEIGHT_DFL })
+    attempt(kernel, "replace_root", ReplaceArgs { policy: number })
 }
 
 /// Puts a lane in force for an application, its first or another one; fails the run

@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_control::keeper::{Answer, Failure, Order, ask};
 use metasched_control::{
-    Candidate, CandidateEnv, CandidateKind, RUN_DIR, Switcher, SwitcherOptions, candidates, resolve,
+    Candidate, CandidateEnv, CandidateKind, RUN_DIR, Switcher, candidates, make_run_dir, resolve,
 };
-use metasched_host::process::{Output, Spawn};
+use metasched_host::process::{Output, Prompt, Spawn};
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
+use super::load::Load;
 use crate::context::Context;
 
 /// How long the keeper may take: the longest start of a scheduler and then some.
@@ -28,6 +30,8 @@ pub struct Args {
     /// Stop a scheduler that is in force already, and put it back at the end
     #[arg(long)]
     pub take_over: bool,
+    #[command(flatten)]
+    pub load: Load,
 }
 
 /// What the keeper says on its standard output, once, when it has begun or failed.
@@ -42,14 +46,20 @@ pub(super) enum FirstWord {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let _prompt = Prompt::new();
     let candidate = wanted(&args.scheduler)?;
+    args.load.check()?;
     if args.foreground {
         let text = format!("'{}' is in force; Ctrl-C ends it", candidate.name);
-        hold(&candidate, args.take_over, context, || context.print(&candidate, |_| text))?;
+        hold(&candidate, args.take_over, &args.load, context, || {
+            context.print(&candidate, |_| text)
+        })?;
         return Ok(0);
     }
     // Told here, where the remedy is at hand, rather than by the lock.
-    if let Some(Answer::Status(status)) = ask(Path::new(RUN_DIR), &Order::Status)? {
+    if let Some(Answer::Status(status)) =
+        ask(Path::new(RUN_DIR), &Order::Status, &context.interrupt)?
+    {
         return Err(Error::new(
             Kind::Busy,
             format!("start '{}'", candidate.name),
@@ -57,7 +67,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         )
         .remedy(format!("change it with: metasched switch {}", args.scheduler)));
     }
-    start_keeper(args)?;
+    start_keeper(args, context)?;
     context.print(&candidate, |c| format!("'{}' is in force; 'metasched stop' ends it", c.name))?;
     Ok(0)
 }
@@ -80,10 +90,13 @@ fn wanted(spec: &str) -> Result<Candidate> {
 pub(super) fn hold(
     candidate: &Candidate,
     take_over: bool,
+    load: &Load,
     context: &Context,
     in_force: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    let options = SwitcherOptions::new("metasched start").take_over(take_over);
+    // From here on: beside hogs each of the many short waits of a start would be one for a turn.
+    let _prompt = Prompt::new();
+    let options = load.options("metasched start")?.take_over(take_over);
     let run_dir = options.run_dir.clone();
     let keeper =
         metasched_control::keeper::Keeper::start(Switcher::new(options)?, candidate, &run_dir)?;
@@ -92,19 +105,22 @@ pub(super) fn hold(
 }
 
 /// Starts the keeper's process and waits for its first word.
-fn start_keeper(args: &Args) -> Result<()> {
+fn start_keeper(args: &Args, context: &Context) -> Result<()> {
     let attempt = || "start the keeper in the background".to_owned();
     let run_dir = Path::new(RUN_DIR);
-    std::fs::create_dir_all(run_dir).map_err(|e| {
+    make_run_dir(run_dir).map_err(|e| {
         Error::new(Kind::Denied, attempt(), format!("make '{RUN_DIR}': {e}"))
             .remedy("changing the scheduler takes root: run it with sudo")
     })?;
     let log = run_dir.join("keeper.log");
-    let mut command = vec!["/proc/self/exe", "keep", &args.scheduler];
+    let mut command = ["/proc/self/exe", "keep", &args.scheduler].map(str::to_owned).to_vec();
     if args.take_over {
-        command.push("--take-over");
+        command.push("--take-over".to_owned());
     }
+    command.extend(args.load.words());
     let mut child = Spawn::new(command)
+        .called("metasched")
+        .first()
         .stdout(Output::Tail(64 * 1024))
         .stderr(Output::Append(log.clone()))
         .detached()
@@ -129,6 +145,11 @@ fn start_keeper(args: &Args) -> Result<()> {
                 Error::new(Kind::Failed, attempt(), cause).remedy(format!("see {}", log.display()))
             );
         }
-        std::thread::sleep(Duration::from_millis(10));
+        if !context.interrupt.sleep(Duration::from_millis(10)) {
+            // It undoes what it has done by then.
+            child.id().signal(Signal::SIGTERM);
+            return Err(Error::new(Kind::Interrupted, attempt(), "interrupted")
+                .remedy("the keeper ends as well, as soon as the kernel has done with it"));
+        }
     }
 }

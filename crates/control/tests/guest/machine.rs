@@ -42,14 +42,28 @@ pub fn status() -> Status {
     SchedExt::at(Path::new("/")).status().unwrap()
 }
 
-/// The command lines of all processes that are like that.
-pub fn processes(like: impl Fn(&str) -> bool) -> Vec<String> {
+/// A process as `ps` shows it.
+#[derive(Debug)]
+pub struct Process {
+    pub pid: i32,
+    pub comm: String,
+    /// Its command line, a blank after each word.
+    pub command: String,
+}
+
+/// All processes whose command lines are like that.
+pub fn processes(like: impl Fn(&str) -> bool) -> Vec<Process> {
     std::fs::read_dir("/proc")
         .unwrap()
         .flatten()
-        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
-        .map(|bytes| String::from_utf8_lossy(&bytes).replace('\0', " "))
-        .filter(|command| like(command))
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let bytes = std::fs::read(entry.path().join("cmdline")).ok()?;
+            let comm = std::fs::read_to_string(entry.path().join("comm")).ok()?;
+            let command = String::from_utf8_lossy(&bytes).replace('\0', " ");
+            Some(Process { pid, comm: comm.trim().to_owned(), command })
+        })
+        .filter(|process| like(&process.command))
         .collect()
 }
 

@@ -26,6 +26,15 @@ fn the_exit_status_and_the_last_words_are_kept() {
 }
 
 #[test]
+fn a_process_is_called_what_it_is_to_be_called() {
+    let command = ["sh", "-c", "read -r name < /proc/self/cmdline; echo \"$name\"", "x"];
+    let spawn = Spawn::new(command).stdout(Output::Tail(4096)).called("metasched");
+    let mut child = spawn.start().unwrap();
+    assert_eq!(child.wait(PATIENCE).unwrap().unwrap().code(), Some(0));
+    assert!(child.stdout_tail().starts_with("metasched"), "{}", child.stdout_tail());
+}
+
+#[test]
 fn a_backtrace_does_not_hide_the_error_before_it() {
     let words = r"Error: no ring buffer\n\nStack backtrace:\n   0: <unknown>\n   1: <unknown>\n";
     let mut child = shell(&format!("printf '{words}' >&2; exit 1")).start().unwrap();
