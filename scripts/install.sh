@@ -104,6 +104,7 @@ find_missing() {
 	need make "builds scx_simple, and the kernel's own test of cgroups" has make
 	need curl "fetches the kernel's source, and goes on where that was interrupted" has curl
 	need xz-utils "unpacks the kernel's source" has xz
+	need redis-tools "the service beside a neighbour, and its clients" has redis-benchmark
 	need wrk "loads the question-answering application" has wrk
 	need rt-tests "hackbench" has hackbench
 	need stress-ng "changes affinities while lanes change" has stress-ng
