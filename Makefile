@@ -3,7 +3,7 @@
 # The developer commands; CI runs exactly these. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help install build test test-unit test-guest test-image demo peers report \
+.PHONY: help install build test test-unit test-guest test-image test-external demo peers report \
         fuzz-sim bench-app bench-switch bench-cost bench-neighbour bench-turns bench-sim bench-calibration \
         soak clean uninstall
 .DELETE_ON_ERROR:
@@ -32,6 +32,9 @@ test-guest: install ## Run the tests that need a kernel with sched_ext, in the g
 
 test-image: install ## Run the tests of the program and of what controls it on a kernel without modules: ARGS=7.0.13
 	@scripts/test-image.sh $(ARGS)
+
+test-external: install ## Run the kernel's own test of cgroups under EEVDF, vtime and lanes: ARGS=3 times each
+	@scripts/test-external.sh $(ARGS)
 
 demo: install ## Measure the real application, choose, run, and show: report/index.html
 	@scripts/demo.sh $(ARGS)

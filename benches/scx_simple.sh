@@ -4,7 +4,7 @@
 # kernel source package, and prints the path of the binary.
 #
 # bench-cost compares our fifo policy with its FIFO mode. The result is kept in
-# the cache folder, so this costs a download (165 MB) and a minute once.
+# the cache folder, so this costs a download (165 MB, scripts/kernel-source.sh) and a minute once.
 #
 #   METASCHED_CACHE_ROOT  where to keep it (/var/cache/metasched)
 #   BPF_CLANG             the compiler for BPF (clang-19)
@@ -29,10 +29,9 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# The newest source that has what our kernels have; its version names the result.
-package=$(apt-cache search --names-only '^linux-source-7\.[0-9]+$' | cut -d' ' -f1 | sort -V | tail -n 1)
-[ -n "$package" ] || fail "no package linux-source-7.*; run scripts/install.sh, which adds Debian's backports"
-version=$(apt-cache policy "$package" | sed -n 's/^ *Candidate: //p')
+# Its version names the result.
+source=$(dirname "$0")/../scripts/kernel-source.sh
+version=$("$source" --version)
 binary=$cache/$version/scx_simple
 if [ -x "$binary" ]; then
 	echo "$binary"
@@ -46,23 +45,19 @@ bpftool=$(PATH=$PATH:/usr/sbin command -v bpftool)
 
 mkdir -p "$cache"
 work=$(mktemp -d "$cache/build.XXXXXX")
+"$source" "$work/tree" tools/sched_ext tools/build tools/scripts tools/include tools/lib \
+	tools/arch/x86/include scripts/bpf_doc.py include/uapi/linux
 cd "$work"
-echo "scx_simple.sh: downloading $package $version" >&2
 # The types of a kernel for BPF: any of 7.x will do, fields are relocated on loading.
-apt-get download -q "$package=$version" linux-bpf-dev >download.log 2>&1 ||
+apt-get download -q linux-bpf-dev >download.log 2>&1 ||
 	fail "apt-get download: $(tail -n 1 download.log)"
 dpkg-deb -x linux-bpf-dev_*.deb types
 types=$(find types -name vmlinux.h | head -n 1)
 [ -n "$types" ] || fail "linux-bpf-dev holds no vmlinux.h"
 
-echo "scx_simple.sh: unpacking and building" >&2
-dpkg-deb --fsys-tarfile "$package"_*.deb |
-	tar -xO --wildcards "*/$package.tar.xz" |
-	tar -xJ --wildcards "$package/tools/sched_ext" "$package/tools/build" "$package/tools/scripts" \
-		"$package/tools/include" "$package/tools/lib" "$package/tools/arch/x86/include" \
-		"$package/scripts/bpf_doc.py" "$package/include/uapi/linux"
+echo "scx_simple.sh: building" >&2
 mkdir out
-make -C "$package/tools/sched_ext" scx_simple O="$work/out" CLANG="$clang" BPFTOOL="$bpftool" \
+make -C tree/tools/sched_ext scx_simple O="$work/out" CLANG="$clang" BPFTOOL="$bpftool" \
 	VMLINUX_BTF="$work/$types" VMLINUX_H="$work/$types" >build.log 2>&1 ||
 	fail "make: $(tail -n 3 build.log)"
 

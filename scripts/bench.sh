@@ -35,6 +35,12 @@ case $name in
 		scx_simple=$(benches/scx_simple.sh)
 		set -- --scx-simple "$scx_simple" "$@"
 		;;
+	neighbour)
+		# Debian's redis-tools has the server too, under a name by which it checks files. The
+		# package redis-server would start one here.
+		ln -sf "$(type -P redis-server || type -P redis-check-rdb)" "$METASCHED_OUT/redis-server"
+		set -- --redis-server "$METASCHED_OUT/redis-server" "$@"
+		;;
 esac
 
 # The machine's side of an earlier calibration needs no machine.

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Somebody else's test of what we promise about cgroups: the kernel's own
+# tools/testing/selftests/cgroup/test_cpu, in one boot of the testbed, under EEVDF, under
+# 'vtime' for all, and with each of the test's cgroups on a lane of its own ('lanes').
+#
+#   scripts/test-external.sh [ROUNDS]    so many times each, in turn (default 3)
+#
+# It prints how often each test has passed, with the errors that the test tells where it
+# failed. The exit status is
+#   0  on lanes each test passed as often as under EEVDF, or failed by no larger an error
+#   1  one did not, or the guest failed; what each run said is in .cache/test-external
+#   2  wrong use
+#   4  something is missing
+# 'vtime' for all is shown and not judged: it knows no groups.
+#
+# The test is fetched and built by this script, once for each version in the archive; where
+# that cannot be had, one that was built before is taken.
+#
+# Environment: METASCHED_CACHE_ROOT   the cache (default /var/cache/metasched)
+#              GUEST_TIMEOUT          time for the guest (default 300s and 300s for each round)
+#              GUEST_KERNEL           a kernel version for the guest (default: the newest sound one)
+set -u -o pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+readonly CACHE=${METASCHED_CACHE_ROOT:-/var/cache/metasched}/selftests
+readonly OUT=$PWD/.cache/test-external
+readonly METASCHED=$PWD/target/release/metasched
+readonly CPUS=4 # the tests of what is not overcommitted want four
+
+die() { # STATUS MESSAGE
+	echo "test-external: $2" >&2
+	exit "$1"
+}
+
+rounds=${1:-3}
+[ $# -le 1 ] && [[ $rounds =~ ^[1-9][0-9]*$ ]] || { sed -n '3,24s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+for tool in gcc make; do
+	command -v "$tool" >/dev/null || die 4 "cannot build the test: there is no $tool; run scripts/install.sh"
+done
+
+# Leaves the test of that version at $CACHE/VERSION/test_cpu.
+build_test() { # VERSION
+	[ ! -x "$CACHE/$1/test_cpu" ] || return 0
+	local work
+	mkdir -p "$CACHE" && work=$(mktemp -d "$CACHE/build.XXXXXX") || return 1
+	mkdir "$work/out" "$work/result"
+	# All of the tests: which headers of others this one wants changes with the version.
+	scripts/kernel-source.sh "$work/tree" tools/testing/selftests &&
+		make -C "$work/tree/tools/testing/selftests/cgroup" OUTPUT="$work/out" \
+			"$work/out/test_cpu" >"$work/log" 2>&1 &&
+		cp "$work/out/test_cpu" "$work/result" && mv -T "$work/result" "$CACHE/$1"
+	local status=$?
+	[ $status = 0 ] || tail -n 5 "$work/log" >&2 2>/dev/null
+	rm -rf "$work"
+	return $status
+}
+
+version=$(scripts/kernel-source.sh --version) && build_test "$version" || {
+	version=$(ls "$CACHE" 2>/dev/null | grep -v '^build\.' | sort -V | tail -n 1)
+	[ -n "$version" ] || die 1 "cannot fetch and build test_cpu, and there is none from before"
+	echo "test-external: taking the one that was built before, of $version" >&2
+}
+cargo build --release --package metasched --locked --quiet ||
+	die 1 "cannot build metasched; \`cargo build --release\` says why"
+
+rm -rf "$OUT" && mkdir -p "$OUT" || die 1 "cannot write $OUT"
+# Every cgroup of test_cpu.c that has tasks has an application, and with it a lane, of its own,
+# and so has each above those.
+{
+	echo 'default = "vtime"'
+	for cgroup in cpucg_test 'cpucg_test_?' 'cpucg_test_?/cpucg_test_child' \
+		cpucg_test_0/cpucg_child_{0,1,2} \
+		cpucg_test/cpucg_leaf_0 cpucg_test/cpucg_child cpucg_test/cpucg_child/cpucg_leaf_{1,2} \
+		cpucg_parent cpucg_parent/cpucg_child; do
+		printf '\n[[app]]\nname = "%s"\npolicy = "vtime"\ncgroups = ["%s"]\n' \
+			"$(tr '/?' '-n' <<<"$cgroup")" "$cgroup"
+	done
+} >"$OUT/lanes.toml"
+
+# In turn on one of this machine's CPUs: schedulers come and go, and there may be fewer CPUs.
+"$METASCHED" vm --cpus $CPUS --memory 3G --thread single \
+	--timeout "${GUEST_TIMEOUT:-$((300 + rounds * 300))s}" ${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} \
+	--rw "$OUT" -- "$PWD/scripts/test-external-in-guest.sh" "$OUT" "$CACHE/$version/test_cpu" "$rounds" ||
+	die 1 "the guest did not come to its end; what each run said is in $OUT"
+
+echo
+echo "test_cpu of Linux $version on $(cat "$OUT/kernel"), $CPUS CPUs, $rounds times each: how often"
+echo "each test passed, and by how many per cent of the sum the values differed where it did not"
+echo
+awk -v rounds="$rounds" '
+	FILENAME != file {
+		file = FILENAME
+		split(file, path, "/")
+		split(path[length(path)], name, ".") # SUBJECT.ROUND.log
+		subject = name[1]
+		error = ""
+	}
+	match($0, /actual_error=[0-9.]+/) { error = substr($0, RSTART + 13, RLENGTH - 13) }
+	/^(not )?ok [0-9]+ / {
+		test = $1 == "not" ? $4 : $3
+		sub(/^test_cpucg_/, "", test)
+		if (!(test in seen)) { seen[test]; tests[++n] = test }
+		key = subject SUBSEP test
+		ran[key]++
+		if (/# SKIP/) skipped[key]++
+		else if ($1 == "ok") passed[key]++
+		else {
+			failed[key]++
+			if (error != "") {
+				errors[key] = errors[key] (errors[key] == "" ? "" : ", ") sprintf("%.0f", error)
+				sum[key] += error
+				told[key]++
+			}
+		}
+		error = ""
+	}
+	function cell(key) {
+		if (skipped[key] == ran[key]) return "skipped"
+		return passed[key] + 0 " of " rounds (errors[key] == "" ? "" : " (" errors[key] " %)")
+	}
+	# A run that the test told no error of failed otherwise: that is never as good.
+	function mean(key) { return failed[key] ? (told[key] == failed[key] ? sum[key] / told[key] : 1e9) : 0 }
+	END {
+		print "| test | EEVDF | vtime | lanes |"
+		print "|---|---|---|---|"
+		for (i = 1; i <= n; i++) {
+			e = "eevdf" SUBSEP tests[i]; v = "vtime" SUBSEP tests[i]; l = "lanes" SUBSEP tests[i]
+			print "| " tests[i] " | " cell(e) " | " cell(v) " | " cell(l) " |"
+			if (ran[e] != rounds || ran[l] != rounds || ran[v] != rounds) missing = missing " " tests[i]
+			else if (passed[l] + 0 < passed[e] + 0 || (!passed[e] && mean(l) > mean(e))) worse = worse " " tests[i]
+		}
+		print ""
+		if (!n) print "test-external: no test has run"
+		if (missing != "") print "test-external: not every run came to these:" missing
+		if (worse != "") print "test-external: worse on lanes than under EEVDF:" worse
+		if (!n || missing != "" || worse != "") exit 1
+		print "test-external: on lanes as good as under EEVDF"
+	}' "$OUT"/*.log
