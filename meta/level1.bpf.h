@@ -37,7 +37,7 @@ static __always_inline struct meta_lane *lane_of(struct task_ctx *t, u32 root)
 			return l;
 	}
 	dsq = READ_ONCE(predecessor);
-	return lane_if_current((u32)(dsq >> 8), dsq >> 16);
+	return lane_if_current((u32)(dsq >> DSQ_SLOT_SHIFT), dsq >> DSQ_GENERATION_SHIFT);
 }
 
 /* Makes @l the lane of the task; its policy meets it if it is new there. */

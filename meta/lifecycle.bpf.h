@@ -104,12 +104,10 @@ static int free_slot(void)
 /* Fills a free slot with a new lane, not yet in force; its slot or an error. */
 static int lane_make(u32 policy, u32 weight)
 {
-	u32 queues = policy_queues(policy);
 	struct meta_lane *l;
 	int slot, err;
+	u32 queues;
 
-	if (!queues)
-		return -ENOENT;
 	if (!weight)
 		return -EINVAL;
 	slot = free_slot();
@@ -120,6 +118,10 @@ static int lane_make(u32 policy, u32 weight)
 	l->lane.slot = slot;
 	l->lane.policy = policy;
 	l->lane.dsq = make_dsq_id(generations + 1, slot, 0);
+	queues = policy_queues(&l->lane);
+	if (!queues)
+		return -ENOENT;
+	policy_forget_places(&l->lane);
 	policy_default_options(&l->lane);
 	err = lane_create_queues(&l->lane, queues);
 	if (err)

@@ -63,7 +63,7 @@ struct meta_lane {
 	u64 longest_unserved_ns; /* the longest of such times so far */
 } __attribute__((aligned(64)));
 
-_Static_assert(sizeof(struct meta_lane) == 256, "generated types and the map's size depend on it");
+_Static_assert(sizeof(struct meta_lane) == 384, "generated types and the map's size depend on it");
 
 /*
  * Applications: sets of cgroups that share a lane. Number 0 is everything that
@@ -87,7 +87,7 @@ struct app_args {
 	u64 options[LANE_OPTIONS_MAX]; /* ~0: the policy's default */
 };
 
-_Static_assert(sizeof(struct app_args) == 56, "laid out by hand in user space");
+_Static_assert(sizeof(struct app_args) == 112, "laid out by hand in user space");
 
 /* The argument of assign(), unassign() and drop_app(), which use what they need. */
 struct assign_args {

@@ -21,7 +21,7 @@ pub const WEIGHTS: std::ops::RangeInclusive<u32> = 1..=10_000;
 /// The weight of a lane, and of a cgroup, that nobody has touched: WEIGHT_DFL of bpf/lane.h.
 pub const DEFAULT_WEIGHT: u32 = 100;
 /// LANE_OPTIONS_MAX of bpf/lane.h.
-const OPTIONS_MAX: usize = 5;
+const OPTIONS_MAX: usize = 12;
 /// QUARANTINES_KEPT of meta/types.h.
 const QUARANTINES_KEPT: usize = 16;
 /// An option that keeps the policy's default.

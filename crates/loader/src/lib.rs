@@ -10,6 +10,7 @@ mod capture;
 mod exit;
 mod lanes;
 mod limits;
+mod places;
 mod policy;
 mod program;
 mod reaper;

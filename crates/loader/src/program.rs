@@ -16,6 +16,7 @@ use crate::apps::{AppPrograms, DEFAULT_WEIGHT};
 use crate::capture::Capture;
 use crate::exit::{ExitRecord, c_text, kind_name};
 use crate::lanes::{LaneInfo, LaneState};
+use crate::places;
 use crate::policy;
 use crate::reaper::{Lanes, Reaper, Slots};
 use crate::refusal::{self, Stage};
@@ -25,7 +26,9 @@ use crate::turns::TurnPrograms;
 use crate::wait::read_waits;
 
 /// Slots for lanes: LANES_MAX of bpf/lane.h.
-const LANES_MAX: usize = 64;
+pub(crate) const LANES_MAX: usize = 64;
+/// DSQ_GENERATION_SHIFT of bpf/sched.bpf.h.
+const DSQ_GENERATION_SHIFT: u32 = 24;
 /// LIMITS_MAX of meta/types.h.
 const LIMITS_MAX: usize = 4096;
 /// Below this the kernel's watchdog would mistake a busy machine for a stall.
@@ -211,6 +214,7 @@ impl Program {
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.initial_policy = policy;
         }
+        places::prepare(&mut open)?;
         // SAFETY: the skeleton points it at the map's initial value, which is ours
         // to change until the object is loaded.
         unsafe { (*open.struct_ops.metasched_ops).timeout_ms = options.timeout_ms };
@@ -261,7 +265,8 @@ impl Program {
                 let variables: Variables = variables;
                 let policy = variable!(variables, lanes[slot as usize].lane.policy);
                 // The generation is cleared by now; the queue's id still holds it.
-                let generation = variable!(variables, lanes[slot as usize].lane.dsq) >> 16;
+                let generation =
+                    variable!(variables, lanes[slot as usize].lane.dsq) >> DSQ_GENERATION_SHIFT;
                 let first_run = variable!(variables, lanes[slot as usize].first_run_ns);
                 let mut gone = gone.lock().unwrap_or_else(|e| e.into_inner());
                 for (name, count) in take_counters(&counters, slot, policy) {

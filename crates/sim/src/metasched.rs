@@ -79,7 +79,7 @@ struct RawLane {
 }
 
 /// `LANE_OPTIONS_MAX` of `bpf/lane.h`.
-const OPTIONS_MAX: usize = 5;
+const OPTIONS_MAX: usize = 12;
 /// In place of an option's value: the policy's default.
 const DEFAULT_OPTION: u64 = u64::MAX;
 
@@ -93,7 +93,7 @@ struct AppArgs {
     options: [u64; OPTIONS_MAX],
 }
 
-const _: () = assert!(size_of::<AppArgs>() == 56, "as meta/types.h asserts");
+const _: () = assert!(size_of::<AppArgs>() == 112, "as meta/types.h asserts");
 
 /// What stays the same of a lane from one change to the next: what checkers look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

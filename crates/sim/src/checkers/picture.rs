@@ -15,10 +15,13 @@ pub const PARKED: u64 = 1;
 /// The queue of kernel threads that any CPU may take: `KTHREADS_DSQ` of `meta/lanes.bpf.h`.
 pub const KTHREADS: u64 = 2;
 
+/// `DSQ_GENERATION_SHIFT` of `bpf/sched.bpf.h`.
+const DSQ_GENERATION_SHIFT: u32 = 24;
+
 /// The generation of the lane that a queue belongs to, by `make_dsq_id()` of
 /// `bpf/sched.bpf.h`; none where the queue is no lane's.
 pub fn generation_of(queue: u64) -> Option<u64> {
-    Some(queue >> 16).filter(|generation| *generation != 0)
+    Some(queue >> DSQ_GENERATION_SHIFT).filter(|generation| *generation != 0)
 }
 
 /// Something of each lane, by its generation. There are few of them, and one comes and goes

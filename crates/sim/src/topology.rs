@@ -1,0 +1,50 @@
+//! The machine as a program knows it: `struct topology` of `bpf/topology.bpf.h`, which the
+//! loader fills in for a real one.
+
+use crate::abi::{CpuMask, MAX_CPUS};
+use crate::image::Image;
+use crate::machine::Machine;
+use metasched_base::Result;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Topology {
+    cpus: u32,
+    llcs: u32,
+    nodes: u32,
+    pad: u32,
+    possible: CpuMask,
+    llc: [u16; MAX_CPUS],
+    node: [u16; MAX_CPUS],
+    sibling: [u16; MAX_CPUS],
+}
+
+const _: () = assert!(size_of::<Topology>() == 6288, "as topology.bpf.h asserts");
+
+/// Tells a program of the machine, if it wants to know.
+///
+/// # Errors
+/// When its constants cannot be written.
+pub(crate) fn tell(image: &Image, machine: &Machine) -> Result<()> {
+    if image.symbol("topology").is_none() {
+        return Ok(());
+    }
+    let mut told = Topology {
+        cpus: machine.nr_cpus() as u32,
+        llcs: machine.nr_llcs() as u32,
+        nodes: machine.nr_nodes() as u32,
+        pad: 0,
+        possible: machine.all(),
+        llc: [0; MAX_CPUS],
+        node: [0; MAX_CPUS],
+        sibling: [0; MAX_CPUS],
+    };
+    for cpu in 0..machine.nr_cpus() {
+        let core = machine.core_of(cpu);
+        told.llc[cpu] = machine.llc_of(cpu) as u16;
+        told.node[cpu] = machine.node_of(cpu) as u16;
+        told.sibling[cpu] = (core.start + (cpu - core.start + 1) % core.len()) as u16;
+    }
+    // SAFETY: the symbol is of that type wherever it is there.
+    unsafe { image.set("topology", told) }
+}
