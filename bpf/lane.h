@@ -11,13 +11,17 @@
 /* Dispatch queues of one kind that a policy may have: enough for qmap's five. */
 #define LANE_QUEUES_MAX 8
 /* Of the id of a queue, below its lane's generation: see make_dsq_id(). */
-#define LANE_DSQ_BITS 16
+#define LANE_DSQ_BITS 24
 /* Options and counters per policy. */
-#define LANE_OPTIONS_MAX 5
-#define LANE_COUNTERS_MAX 8
-/* Bytes of state that a policy keeps per lane and per task: a cache line each. */
+#define LANE_OPTIONS_MAX 12
+#define LANE_COUNTERS_MAX 16
+/* Bytes of state that a policy keeps per lane, task, CPU and cache: a cache line each. */
 #define LANE_STATE_BYTES 64
 #define TASK_STATE_BYTES 64
+#define CPU_STATE_BYTES 64
+#define LLC_STATE_BYTES 64
+/* Sets of CPUs per lane. */
+#define LANE_CPU_SETS_MAX 4
 
 /* 100 is the weight of a task with nice 0 and of a cgroup nobody has touched. */
 #define WEIGHT_DFL 100
@@ -26,17 +30,20 @@
 
 struct lane {
 	/* Read on every path, written only before the lane is in force. */
-	u64 dsq; /* the id of queue 0, see lane_dsq() */
+	u64 dsq; /* the id of its first queue, see lane_dsq() */
+	u64 llc_dsq; /* of the first that belongs to a last-level cache */
+	u64 cpu_dsq; /* of the first that belongs to a CPU */
 	u64 generation; /* never used twice while the program is loaded */
 	u32 slot; /* its index, used again once the lane is freed */
 	u32 policy; /* enum policy_id */
 	u64 options[LANE_OPTIONS_MAX];
+	u64 unused[7];
 
 	/* The policy's own, on a cache line of its own because it is written. */
 	u64 state[LANE_STATE_BYTES / 8];
 } __attribute__((aligned(64)));
 
-_Static_assert(sizeof(struct lane) == 128, "two cache lines: one read, one written");
+_Static_assert(sizeof(struct lane) == 256, "three cache lines that are read, one that is written");
 
 /*
  * What a policy keeps of each task. It is zero when the task first meets the policy, and
@@ -58,7 +65,7 @@ struct lane_run {
 	u64 runnable; /* whether it would go on */
 };
 
-/* The policy's own struct, laid over the state words of a lane or of a task. */
+/* The policy's own struct, laid over the state words of a lane, a task, a CPU or a cache. */
 #define STATE_OF(owner, type)                                                                      \
 	({                                                                                         \
 		_Static_assert(sizeof(type) <= sizeof((owner)->state), "state words exceeded");    \

@@ -47,10 +47,20 @@ struct policy_ops {
 	void (*stopping)(struct lane *lane, struct task_struct *p, struct lane_task *t,
 			 const struct lane_run *run);
 
-	/* How many queues a lane has that any CPU may take tasks from, see lane_dsq(). */
+	/*
+	 * How many queues a lane has that any CPU may take tasks from, how many for each
+	 * last-level cache, and how many for each CPU: LANE_QUEUES_MAX at most of each kind.
+	 * See lane_dsq(), lane_llc_dsq() and lane_cpu_dsq(). When a CPU goes off line what waits
+	 * in its own queues is enqueued anew.
+	 */
 	u32 queues;
-	/* Bytes that it keeps of each task, TASK_STATE_BYTES at most. */
-	u32 task_bytes;
+	u32 llc_queues;
+	u32 cpu_queues;
+	/* What it keeps of each task, for each CPU and for each cache, and sets of CPUs. */
+	u32 task_bytes; /* TASK_STATE_BYTES at most */
+	u32 cpu_bytes; /* CPU_STATE_BYTES at most, see lane_cpu() */
+	u32 llc_bytes; /* LLC_STATE_BYTES at most, see lane_llc() */
+	u32 cpu_sets; /* LANE_CPU_SETS_MAX at most, see lane_cpu_set() */
 };
 
 /*

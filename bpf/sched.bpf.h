@@ -10,7 +10,7 @@
  * between lanes:
  * - Insert into SCX_DSQ_LOCAL only in select_cpu, and only on a CPU that was
  *   just claimed idle: a local queue is served before anything else.
- * - Otherwise insert into the lane's own queues, lane_dsq(lane, 0) and on.
+ * - Otherwise insert into the lane's own queues: lane_dsq(), lane_llc_dsq(), lane_cpu_dsq().
  * - enqueue inserts the task once. dispatch returns whether it moved a task.
  * - Slices are finite, and level 1 may cut them while others wait: see lane_run.
  */
@@ -22,7 +22,9 @@
 #include <compat.bpf.h>
 #include <lane.h>
 #include <policy.h>
+#include <state.bpf.h>
 #include <stats.bpf.h>
+#include <topology.bpf.h>
 
 /* From stats.bpf.h: void lane_count(lane, counter) */
 
@@ -57,6 +59,10 @@ int lane_keep(struct lane *lane, struct task_struct *p, u64 slice_ns);
 /* The default choice of a CPU for @p; claims it if it is idle. In select_cpu. */
 extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
 				  bool *is_idle) __weak __ksym;
+/* Whether @cpu is in @mask, such as p->cpus_ptr: the CPUs that a task may use. */
+extern bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) __weak __ksym;
+/* Claims @cpu if it is idle. */
+extern bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) __weak __ksym;
 /* The number of tasks queued in @dsq_id; negative if there is no such queue. */
 extern s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __weak __ksym;
 
@@ -68,23 +74,40 @@ extern bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __weak __ks
 /*
  * The id of a lane's dispatch queue. The only place that builds such ids.
  *
- *	 63   62          16 15     8 7      0
+ *	 63   62          24 23    16 15     0
  *	+---+---------------+--------+--------+
  *	| 0 |  generation   |  slot  | queue  |
  *	+---+---------------+--------+--------+
  *
  * Bit 63 is the kernel's mark of its built-in queues. The generation makes the
- * id of a freed lane's queue impossible to mistake for its successor's.
+ * id of a freed lane's queue impossible to mistake for its successor's. The queues of
+ * a lane are numbered through: those that belong to no place, then the first of each
+ * last-level cache, the second of each, and so on, then those of CPUs in the same way.
  */
+#define DSQ_SLOT_SHIFT 16
+
 static __always_inline u64 make_dsq_id(u64 generation, u32 slot, u32 queue)
 {
-	return (generation << LANE_DSQ_BITS) | ((u64)(slot & 0xff) << 8) | (queue & 0xff);
+	return (generation << LANE_DSQ_BITS) | ((u64)(slot & 0xff) << DSQ_SLOT_SHIFT) |
+	       (queue & 0xffff);
 }
 
 /* The id of queue @queue of @lane. */
 static __always_inline u64 lane_dsq(const struct lane *lane, u32 queue)
 {
 	return lane->dsq + queue;
+}
+
+/* The id of queue @queue of those that a last-level cache has. */
+static __always_inline u64 lane_llc_dsq(const struct lane *lane, u32 llc, u32 queue)
+{
+	return lane->llc_dsq + queue * nr_llcs() + llc;
+}
+
+/* The id of queue @queue of those that a CPU has. */
+static __always_inline u64 lane_cpu_dsq(const struct lane *lane, u32 cpu, u32 queue)
+{
+	return lane->cpu_dsq + queue * nr_cpus() + cpu;
 }
 
 /* Whether virtual time @a lies before @b; both may have wrapped round. */

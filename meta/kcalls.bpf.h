@@ -19,13 +19,6 @@ extern void scx_bpf_destroy_dsq(u64 dsq_id) __weak __ksym;
 extern s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags) __weak __ksym;
 /* Makes @cpu choose anew; @flags: enum scx_kick_flags. */
 extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __weak __ksym;
-/* The CPUs that may ever be there; to be put back. */
-extern const struct cpumask *scx_bpf_get_possible_cpumask(void) __weak __ksym;
-extern void scx_bpf_put_cpumask(const struct cpumask *mask) __weak __ksym;
-/* One more than the highest CPU number. */
-extern u32 scx_bpf_nr_cpu_ids(void) __weak __ksym;
-/* Whether @cpu is in @mask. */
-extern bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) __weak __ksym;
 /* The time by the run queue's clock, ns: cheaper than reading one. */
 extern u64 scx_bpf_now(void) __weak __ksym;
 /* The CPU on whose run queue @p is. */
@@ -51,19 +44,6 @@ static __always_inline void tell_idle_cpu_unless_selected(struct task_struct *p,
 {
 	if (unlikely(!(enq_flags & SCX_ENQ_CPU_SELECTED)))
 		tell_idle_cpu(p);
-}
-
-/*
- * Whether there may be a CPU of that number: some machines have holes among them, and to
- * kick a CPU that is none would end us.
- */
-static __always_inline bool cpu_is_possible(s32 cpu)
-{
-	const struct cpumask *possible = scx_bpf_get_possible_cpumask();
-	bool is = bpf_cpumask_test_cpu(cpu, possible);
-
-	scx_bpf_put_cpumask(possible);
-	return is;
 }
 
 #endif

@@ -50,7 +50,7 @@ static __always_inline struct meta_lane *lane_of(struct task_ctx *t, u32 root)
 			return l;
 	}
 	dsq = READ_ONCE(predecessor);
-	return lane_if_current((u32)(dsq >> 8), dsq >> 16);
+	return lane_if_current((u32)(dsq >> DSQ_SLOT_SHIFT), dsq >> LANE_DSQ_BITS);
 }
 
 /* Makes @l the lane of the task; its policy meets it if it is new there. */
@@ -122,7 +122,7 @@ static __always_inline bool lags_behind(struct account *a, struct cpu_ctx *there
 static __noinline void preempt_if_lagging(struct account *a, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
-	u32 i, cpus = scx_bpf_nr_cpu_ids();
+	u32 i, cpus = nr_cpus();
 	u64 now = scx_bpf_now();
 	struct cpu_ctx *there;
 

@@ -103,12 +103,10 @@ static int free_slot(void)
 /* Fills a free slot with a new lane for an account, not yet in force; its slot or an error. */
 static int lane_make(u32 policy, u32 account)
 {
-	u32 queues = policy_queues(policy);
 	struct meta_lane *l;
 	int slot, err;
+	u32 queues;
 
-	if (!queues)
-		return -ENOENT;
 	slot = free_slot();
 	if (slot < 0)
 		return slot;
@@ -117,6 +115,10 @@ static int lane_make(u32 policy, u32 account)
 	l->lane.slot = slot;
 	l->lane.policy = policy;
 	l->lane.dsq = make_dsq_id(generations + 1, slot, 0);
+	queues = policy_queues(&l->lane);
+	if (!queues)
+		return -ENOENT;
+	policy_forget_places(&l->lane);
 	policy_default_options(&l->lane);
 	err = lane_create_queues(&l->lane, queues);
 	if (err)
@@ -170,14 +172,14 @@ enum kick_whom {
  */
 static __noinline void kick_cpus(enum kick_whom whom, u32 account)
 {
-	const struct cpumask *possible = scx_bpf_get_possible_cpumask();
 	struct cpu_ctx *there;
 	struct meta_lane *l;
 	bool is_its;
 	u32 cpu;
 
-	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
-		if (!bpf_cpumask_test_cpu(cpu, possible))
+	bpf_for(cpu, 0, nr_cpus()) {
+		/* To kick a number that stands for no CPU would end us. */
+		if (!cpu_possible(cpu))
 			continue;
 		there = cpu_ctx_of(cpu);
 		l = there && there->task ? lane_at(there->slot) : NULL;
@@ -186,7 +188,6 @@ static __noinline void kick_cpus(enum kick_whom whom, u32 account)
 		    (whom == KICK_ALL_BUT && !(is_its && l->state == LANE_IN_FORCE)))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
-	scx_bpf_put_cpumask(possible);
 }
 
 /* Limits are enforced from now on; for what runs at this moment, from its next tick. */

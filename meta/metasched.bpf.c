@@ -198,8 +198,8 @@ void BPF_PROG(metasched_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 
 /*
  * Without these two the kernel ejects a scheduler when a CPU comes or goes. No
- * queue of ours belongs to a CPU, so nothing but what hotplug.bpf.h tells of can
- * be left behind on one. Tasks that are parked wait for something else.
+ * queue of ours belongs to a CPU but those that a policy asks for, which are emptied; so
+ * nothing but what hotplug.bpf.h tells of can be left behind on one. Tasks that are parked wait for something else.
  */
 SEC("struct_ops/metasched_cpu_online")
 void BPF_PROG(metasched_cpu_online, s32 cpu)
@@ -219,6 +219,9 @@ void BPF_PROG(metasched_cpu_offline, s32 cpu)
 			continue;
 		bpf_for(queue, 0, l->queues) {
 			leave_cpu(lane_dsq(&l->lane, queue), cpu);
+		}
+		bpf_for(queue, 0, policy_cpu_queues(l->lane.policy)) {
+			requeue_all(lane_cpu_dsq(&l->lane, cpu, queue));
 		}
 	}
 }

@@ -41,14 +41,12 @@ static __noinline void quarantine_lane(struct meta_lane *l, struct account *a, u
  */
 static __noinline void kick_idle_cpus(void)
 {
-	const struct cpumask *possible = scx_bpf_get_possible_cpumask();
 	u32 cpu;
 
-	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
-		if (bpf_cpumask_test_cpu(cpu, possible))
+	bpf_for(cpu, 0, nr_cpus()) {
+		if (cpu_possible(cpu))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
-	scx_bpf_put_cpumask(possible);
 }
 
 /* Nobody has come since the last sweep; whether that was so for ARRIVED_SWEEPS. */

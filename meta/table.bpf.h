@@ -68,15 +68,74 @@ static __always_inline bool policy_has_task_state(u32 policy)
 	return false;
 }
 
-/* How many dispatch queues a lane of the policy has; 0 for none that may run. */
-static __always_inline u32 policy_queues(u32 policy)
+/* How many dispatch queues a lane has, and where each kind begins; 0 of a policy that may not run. */
+static __always_inline u32 lay_out_queues(struct lane *lane, u32 queues, u32 llc_queues,
+					  u32 cpu_queues)
 {
-	switch (policy) {
-#define POLICY(name, ...) CASE(name, queues, return name##_ops.queues)
+	lane->llc_dsq = lane->dsq + queues;
+	lane->cpu_dsq = lane->llc_dsq + llc_queues * nr_llcs();
+	return queues + llc_queues * nr_llcs() + cpu_queues * nr_cpus();
+}
+
+static __always_inline u32 policy_queues(struct lane *lane)
+{
+	switch (lane->policy) {
+#define POLICY(name, ...)                                                                          \
+	CASE_IF(name, true,                                                                        \
+		return lay_out_queues(lane, name##_ops.queues, name##_ops.llc_queues,              \
+				      name##_ops.cpu_queues))
 #include <policies.def>
 #undef POLICY
 	}
 	return 0;
+}
+
+/* How many queues each CPU has in a lane of the policy. */
+static __always_inline u32 policy_cpu_queues(u32 policy)
+{
+	switch (policy) {
+#define POLICY(name, ...) CASE(name, cpu_queues, return name##_ops.cpu_queues)
+#include <policies.def>
+#undef POLICY
+	}
+	return 0;
+}
+
+/* What was kept in the lane's place for CPUs, caches and in sets of CPUs begins anew. */
+static __noinline void forget_places(struct lane *lane, bool cpus, bool llcs, u32 sets)
+{
+	struct cpu_state *c;
+	struct llc_state *l;
+	struct cpus *set;
+	u32 i;
+
+	bpf_for(i, 0, cpus ? nr_cpus() : 0) {
+		c = lane_cpu(lane, i);
+		if (c)
+			__builtin_memset(c, 0, sizeof(*c));
+	}
+	bpf_for(i, 0, llcs ? nr_llcs() : 0) {
+		l = lane_llc(lane, i);
+		if (l)
+			__builtin_memset(l, 0, sizeof(*l));
+	}
+	bpf_for(i, 0, sets) {
+		set = lane_cpu_set(lane, i);
+		if (set)
+			__builtin_memset(set, 0, sizeof(*set));
+	}
+}
+
+static __always_inline void policy_forget_places(struct lane *lane)
+{
+	switch (lane->policy) {
+#define POLICY(name, ...)                                                                          \
+	CASE_IF(name, name##_ops.cpu_bytes || name##_ops.llc_bytes || name##_ops.cpu_sets,         \
+		forget_places(lane, name##_ops.cpu_bytes, name##_ops.llc_bytes,                    \
+			      name##_ops.cpu_sets))
+#include <policies.def>
+#undef POLICY
+	}
 }
 
 /* Sets every option of a new lane to its default. */
@@ -200,6 +259,33 @@ __weak __noinline int policy_stopping(struct lane *lane __arg_nonnull,
 #undef POLICY
 	}
 	return 0;
+}
+
+/* Fails the build where it is not left out. */
+extern void policy_asks_for_too_much(void)
+	__attribute__((error("a policy_ops asks for more than lane.h grants, or lacks what it must have")));
+
+/*
+ * What the loader has to know of each policy, as lines of numbers in a section of the
+ * object that is no part of the program. By way of the assembler, since a member of a
+ * constant is a constant to the compiler, and not in the language.
+ */
+__attribute__((used)) static void policy_shapes(void)
+{
+#define POLICY(name, ...)                                                                          \
+	if (!name##_ops.enqueue || !name##_ops.dispatch ||                                         \
+	    !(name##_ops.queues + name##_ops.llc_queues + name##_ops.cpu_queues) ||                \
+	    name##_ops.queues > LANE_QUEUES_MAX || name##_ops.llc_queues > LANE_QUEUES_MAX ||      \
+	    name##_ops.cpu_queues > LANE_QUEUES_MAX || name##_ops.task_bytes > TASK_STATE_BYTES || \
+	    name##_ops.cpu_bytes > CPU_STATE_BYTES || name##_ops.llc_bytes > LLC_STATE_BYTES ||    \
+	    name##_ops.cpu_sets > LANE_CPU_SETS_MAX)                                               \
+		policy_asks_for_too_much();                                                        \
+	asm volatile(".pushsection .policy_shapes,\"\",@progbits\n"                               \
+		     ".quad %c0, %c1, %c2\n"                                                       \
+		     ".popsection" ::"i"(name##_ops.cpu_bytes),                                    \
+		     "i"(name##_ops.llc_bytes), "i"(name##_ops.cpu_sets));
+#include <policies.def>
+#undef POLICY
 }
 
 #endif

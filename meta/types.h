@@ -60,7 +60,7 @@ struct meta_lane {
 	u64 unused_too[5];
 } __attribute__((aligned(64)));
 
-_Static_assert(sizeof(struct meta_lane) == 256, "four cache lines, see above");
+_Static_assert(sizeof(struct meta_lane) == 384, "six cache lines, see above");
 
 /*
  * Accounts: what CPUs owe to an application, which is a set of cgroups, whatever lanes it

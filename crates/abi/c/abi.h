@@ -7,11 +7,14 @@
 
 /* No typedefs: these would be types of their own in Rust. */
 #define u8 uint8_t
+#define u16 uint16_t
 #define u32 uint32_t
 #define u64 uint64_t
 #define s32 int32_t
 #define s64 int64_t
 
+#include <stdbool.h>
+#include <cpus.h>
 #include <types.h>
 #include <wait.h>
 

@@ -1,6 +1,6 @@
 //! What the machine is, as far as figures measured on it depend on it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use metasched_base::Result;
@@ -88,6 +88,65 @@ pub fn cpus_by_place(root: &Path) -> Vec<u32> {
         (node, first_of(last_level_cache(root, *cpu)), first_of(core), *cpu)
     });
     cpus
+}
+
+/// Where a CPU is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its last-level cache; caches are numbered from 0, by their lowest CPUs.
+    pub llc: u32,
+    /// Its NUMA node.
+    pub node: u32,
+    /// The next CPU of its core, round and round: the CPU itself where it is alone there.
+    pub sibling: u32,
+}
+
+/// Where each CPU is that the machine below `root` may have, on line or not. One that is off
+/// line does not say: it counts as alone on its core, under cache 0 of node 0.
+pub fn places(root: &Path) -> BTreeMap<u32, Place> {
+    let cpuinfo = read_trimmed(root, "/proc/cpuinfo").unwrap_or_default();
+    let online = online_cpus(root, &cpuinfo);
+    let possible = read_trimmed(root, "/sys/devices/system/cpu/possible")
+        .and_then(|list| parse_cpu_list(&list))
+        .unwrap_or_default();
+    let alone = |cpu: u32| (cpu, Place { llc: 0, node: 0, sibling: cpu });
+    let mut places: BTreeMap<u32, Place> = possible.union(&online).copied().map(alone).collect();
+    // Each list is read for the first of its CPUs only: there may be hundreds.
+    let mut left = online.clone();
+    let mut llcs = 0;
+    while let Some(first) = left.first().copied() {
+        let shared = last_level_cache(root, first).and_then(|list| parse_cpu_list(&list));
+        let package = || cpus_of_package(root, first, &left);
+        for cpu in shared.unwrap_or_else(package).into_iter().chain([first]) {
+            if left.remove(&cpu) {
+                places.entry(cpu).and_modify(|place| place.llc = llcs);
+            }
+        }
+        llcs += 1;
+    }
+    let mut left = online;
+    while let Some(first) = left.pop_first() {
+        let core = cpu_file(root, first, "topology/thread_siblings_list")
+            .and_then(|list| parse_cpu_list(&list))
+            .unwrap_or_default();
+        for (cpu, next) in core.iter().zip(core.iter().cycle().skip(1)) {
+            left.remove(cpu);
+            places.entry(*cpu).and_modify(|place| place.sibling = *next);
+        }
+    }
+    for (node, cpus) in cpus_of_nodes(root) {
+        for cpu in cpus {
+            places.entry(cpu).and_modify(|place| place.node = node);
+        }
+    }
+    places
+}
+
+/// The CPUs in the socket of one, where the kernel says nothing of caches.
+fn cpus_of_package(root: &Path, cpu: u32, of: &BTreeSet<u32>) -> BTreeSet<u32> {
+    let package = |cpu| cpu_file(root, cpu, "topology/physical_package_id");
+    let this = package(cpu);
+    of.iter().copied().filter(|other| package(*other) == this).collect()
 }
 
 /// What two CPUs share, nearest first.
@@ -329,6 +388,28 @@ mod tests {
         write(root, "/sys/devices/system/node/node0/cpulist", "1,3");
         write(root, "/sys/devices/system/node/node1/cpulist", "0,2");
         assert_eq!(cpus_by_place(root), [1, 3, 0, 2]);
+    }
+
+    #[test]
+    fn cpus_tell_their_cache_node_and_sibling_and_those_off_line_do_not() {
+        let dir = guest();
+        let root = dir.path();
+        write(root, "/sys/devices/system/cpu/possible", "0-4,6");
+        write(root, "/sys/devices/system/node/node0/cpulist", "0-1");
+        write(root, "/sys/devices/system/node/node1/cpulist", "2-3");
+        let places: Vec<_> = places(root).into_iter().collect();
+        let at = |llc, node, sibling| Place { llc, node, sibling };
+        assert_eq!(
+            places,
+            [
+                (0, at(0, 0, 1)),
+                (1, at(0, 0, 0)),
+                (2, at(1, 1, 3)),
+                (3, at(1, 1, 2)),
+                (4, at(0, 0, 4)),
+                (6, at(0, 0, 6)),
+            ]
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod exit;
 mod held;
 mod lanes;
 mod limits;
+mod places;
 mod policy;
 mod program;
 mod reaper;

@@ -21,6 +21,7 @@ use crate::capture::Capture;
 use crate::exit::{ExitRecord, c_text, kind_name};
 use crate::held::Held;
 use crate::lanes::LaneInfo;
+use crate::places;
 use crate::policy;
 use crate::reaper::{Lanes, Reaper};
 use crate::refusal::{self, Stage};
@@ -223,6 +224,7 @@ impl Program {
             rodata.initial_policy = policy;
             rodata.enabled_policies = held.bits();
         }
+        places::prepare(&mut open)?;
         // SAFETY: the skeleton points it at the map's initial value, which is ours
         // to change until the object is loaded.
         unsafe { (*open.struct_ops.metasched_ops).timeout_ms = options.timeout_ms };

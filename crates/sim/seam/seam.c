@@ -48,7 +48,6 @@ struct seam_host {
 	bool (*test_and_clear_cpu_idle)(void *k, s32 cpu);
 	s32 (*pick_cpu)(void *k, const struct cpumask *allowed, u64 flags, bool or_any);
 	void (*kick_cpu)(void *k, s32 cpu, u64 flags);
-	const struct cpumask *(*possible_mask)(void *k);
 	u32 (*nr_cpu_ids)(void *k);
 	struct task_struct *(*cpu_curr)(void *k, s32 cpu);
 	u32 (*this_cpu)(void *k);
@@ -307,15 +306,6 @@ s32 scx_bpf_pick_any_cpu(const struct cpumask *cpus_allowed, u64 flags)
 void scx_bpf_kick_cpu(s32 cpu, u64 flags)
 {
 	HOST(kick_cpu, cpu, flags);
-}
-
-const struct cpumask *scx_bpf_get_possible_cpumask(void)
-{
-	return HOST(possible_mask);
-}
-
-void scx_bpf_put_cpumask(const struct cpumask *mask)
-{
 }
 
 u32 scx_bpf_nr_cpu_ids(void)

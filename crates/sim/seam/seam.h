@@ -43,8 +43,6 @@ bool scx_bpf_test_and_clear_cpu_idle(s32 cpu);
 s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags);
 s32 scx_bpf_pick_any_cpu(const struct cpumask *cpus_allowed, u64 flags);
 void scx_bpf_kick_cpu(s32 cpu, u64 flags);
-const struct cpumask *scx_bpf_get_possible_cpumask(void);
-void scx_bpf_put_cpumask(const struct cpumask *mask);
 u32 scx_bpf_nr_cpu_ids(void);
 struct task_struct *scx_bpf_cpu_curr(s32 cpu);
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask);

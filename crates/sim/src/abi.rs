@@ -90,6 +90,11 @@ impl CpuMask {
         Some(word * 64 + self.bits[word].trailing_zeros() as usize)
     }
 
+    /// 64 CPUs a word.
+    pub fn words(&self) -> [u64; MAX_CPUS / 64] {
+        self.bits
+    }
+
     /// How many CPUs there are in the set.
     pub fn count(&self) -> usize {
         // Counting bits takes longer than looking whether there is any.

@@ -95,8 +95,6 @@ pub struct Kernel {
     /// Those of them that take tasks: one that goes off line gives up its tasks first.
     pub(crate) active: CpuMask,
     pub(crate) searched: Searched,
-    /// The CPUs that may ever be there.
-    pub(crate) possible: CpuMask,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) world: World,
@@ -161,7 +159,6 @@ impl Kernel {
             online: all,
             active: all,
             searched: Searched::of(machine, &all),
-            possible: all,
             cpus: (0..cpus).map(|_| Cpu::default()).collect(),
             tasks: Vec::new(),
             world: World::default(),

@@ -13,6 +13,7 @@ use crate::kfuncs::Host;
 use crate::maps::Maps;
 use crate::scenario::Setup;
 use crate::task::TaskId;
+use crate::topology;
 use crate::trace::{Observed, What};
 use metasched_base::{Error, Kind, Result};
 use std::ffi::CString;
@@ -151,6 +152,7 @@ impl Kernel {
     /// is a fault of the run.
     pub(crate) fn start(&mut self, program: &Program) -> Result<()> {
         let image = Image::open(program.image)?;
+        topology::tell(&image, &self.machine)?;
         (program.setup)(&image)?;
         self.host = Host::connect(&image)?;
         self.ops = unsafe { std::ptr::read(image.ops(&program.ops)?) };

@@ -11,7 +11,7 @@ use crate::trace::What;
 use metasched_abi::{
     ACCOUNTS_MAX, Account, AppArgs, AssignArgs, FAULTY_POLICIES, FromBytes, IntoBytes,
     LANE_OPTIONS_MAX, LANES_MAX, LaneArgs, MetaLane, OPTION_DEFAULT, ReapArgs, ReplaceArgs,
-    SWEEP_NS, WEIGHT_DFL,
+    SWEEP_NS,
 };
 use metasched_base::{Error, Kind, Result};
 use metasched_stats::WaitHistogram;

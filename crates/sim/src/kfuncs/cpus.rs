@@ -142,10 +142,6 @@ pub(super) extern "C" fn nr_cpu_ids(k: K) -> u32 {
     (kernel.cpus.len() + kernel.machine.numbers_without_cpu()) as u32
 }
 
-pub(super) extern "C" fn possible_mask(k: K) -> *const CpuMask {
-    &kernel(k).possible
-}
-
 pub(super) extern "C" fn cpu_curr(k: K, cpu: i32) -> P {
     let kernel = kernel(k);
     let Some(cpu) = kernel.valid_cpu("scx_bpf_cpu_curr", cpu) else { return ptr::null_mut() };

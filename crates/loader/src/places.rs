@@ -1,0 +1,65 @@
+//! What the program is told of the machine before it is loaded, and what it needs for it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use libbpf_rs::OpenMapMut;
+use metasched_abi::{CPUS_MAX, LANE_CPU_SETS_MAX, LANES_MAX};
+use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_host::machine::{self, Place};
+
+use crate::skel::metasched::{OpenMetaschedSkel, types};
+
+/// What a policy keeps beside its tasks: `policy_shapes` of meta/table.bpf.h.
+struct Shape {
+    /// Bytes for each CPU, and for each last-level cache.
+    cpu_bytes: u64,
+    llc_bytes: u64,
+    /// Sets of CPUs.
+    cpu_sets: u64,
+}
+
+/// By a policy's number.
+const SHAPES: &[Shape] = include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
+
+/// Writes the machine's topology into the program, and gives its maps of CPUs and caches
+/// the size that the enabled policies need here.
+pub(crate) fn prepare(open: &mut OpenMetaschedSkel<'_>) -> Result<()> {
+    let places = machine::places(Path::new("/"));
+    let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
+    let enabled = rodata.enabled_policies;
+    let topology = &mut rodata.topology;
+    fill_in(topology, &places)?;
+    let (cpus, llcs) = (topology.cpus, topology.llcs);
+    let mine = || SHAPES.iter().enumerate().filter(|(i, _)| enabled >> i & 1 == 1).map(|(_, s)| s);
+    let size = |map: &mut OpenMapMut<'_>, wanted: bool, each: usize| {
+        map.set_max_entries(if wanted { (LANES_MAX * each) as u32 } else { 1 })
+            .attempt(Kind::Failed, || "size a map".into())
+    };
+    size(&mut open.maps.cpu_states, mine().any(|s| s.cpu_bytes > 0), cpus as usize)?;
+    size(&mut open.maps.llc_states, mine().any(|s| s.llc_bytes > 0), llcs as usize)?;
+    size(&mut open.maps.cpu_sets, mine().any(|s| s.cpu_sets > 0), LANE_CPU_SETS_MAX)
+}
+
+fn fill_in(topology: &mut types::topology, places: &BTreeMap<u32, Place>) -> Result<()> {
+    let highest = places.keys().next_back().copied().unwrap_or(0);
+    if highest as usize >= CPUS_MAX {
+        return Err(Error::new(
+            Kind::Unsupported,
+            "describe this machine to the kernel program",
+            format!("it may have a CPU {highest}"),
+        )
+        .remedy(format!("boot with possible_cpus={CPUS_MAX}")));
+    }
+    topology.cpus = highest + 1;
+    topology.llcs = places.values().map(|place| place.llc + 1).max().unwrap_or(1);
+    topology.nodes = places.values().map(|place| place.node + 1).max().unwrap_or(1);
+    for (cpu, place) in places {
+        let cpu = *cpu as usize;
+        topology.possible.words[cpu / 64] |= 1 << (cpu % 64);
+        topology.llc[cpu] = place.llc as u16;
+        topology.node[cpu] = place.node as u16;
+        topology.sibling[cpu] = place.sibling as u16;
+    }
+    Ok(())
+}
