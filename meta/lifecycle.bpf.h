@@ -9,7 +9,7 @@
 
 #include <kcalls.bpf.h>
 #include <dispatch.bpf.h>
-#include <timer.bpf.h>
+#include <sweep.bpf.h>
 
 struct replace_result replaced;
 struct reap_set reapable;

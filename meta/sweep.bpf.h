@@ -9,9 +9,8 @@
 
 #include <lanes.bpf.h>
 #include <apps.bpf.h>
+#include <timer.bpf.h>
 
-/* How often. A task that a sweep overlooked waits for the next one at most. */
-#define SWEEP_NS (4ULL * 1000 * 1000)
 /*
  * After so many sweeps in which a lane had work and was not served, it is served
  * before all others, whatever the weights: 32 ms, within which a lane of weight

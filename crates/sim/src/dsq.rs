@@ -24,7 +24,11 @@ impl DsqRef {
     /// Whether who stands there is kept off the CPUs by `cpu.max`, under level 1 or in the fair
     /// class, and waits for no CPU.
     pub fn throttles(self) -> bool {
-        matches!(self, DsqRef::Throttled | DsqRef::User(PARKED))
+        match self {
+            DsqRef::Throttled => true,
+            DsqRef::User(id) => PARKED.contains(&id),
+            _ => false,
+        }
     }
 }
 

@@ -23,7 +23,7 @@ impl OneLanePerTask {
         let Some(task) = event.task else { return Ok(()) };
         let Some(generation) = generation_of(queue) else {
             return match queue {
-                PARKED => Ok(()),
+                _ if PARKED.contains(&queue) => Ok(()),
                 KTHREADS if self.picture.is_kthread(task) => Ok(()),
                 _ => Err(format!("task {} is put into queue {queue:#x}, no lane's", task.0)),
             };

@@ -6,6 +6,7 @@ mod affinity;
 mod lane_shares;
 mod lanes;
 mod order;
+mod parked;
 mod picture;
 mod quota;
 mod served;
@@ -17,6 +18,7 @@ pub use affinity::AffinityKept;
 pub use lane_shares::LaneShares;
 pub use lanes::{DeadLanesEmpty, LanesDrained, OneLanePerTask};
 pub use order::CallbacksInOrder;
+pub use parked::ParkedBounded;
 pub use picture::PARKED;
 pub use quota::QuotaKept;
 pub use served::{LanesServed, Quarantined};
@@ -67,6 +69,7 @@ pub fn of_level1(tick_ns: u64) -> Vec<Box<dyn Checker>> {
         Box::new(LanesServed::new(tick_ns)),
         Box::<Quarantined>::default(),
         Box::new(QuotaKept::new(tick_ns)),
+        Box::<ParkedBounded>::default(),
     ]
 }
 

@@ -10,8 +10,9 @@ use crate::trace::{Observed, What};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The queue of tasks whose cgroups are throttled: `PARKED_DSQ` of `meta/limits.bpf.h`.
-pub const PARKED: u64 = 1;
+/// The queues of tasks whose cgroups are throttled, one for each limit: `PARKED_DSQS` of
+/// `meta/limits.bpf.h`, and the limit's number.
+pub const PARKED: std::ops::RangeInclusive<u64> = 0x1001..=0x2000;
 /// The queue of kernel threads that any CPU may take: `KTHREADS_DSQ` of `meta/lanes.bpf.h`.
 pub const KTHREADS: u64 = 2;
 

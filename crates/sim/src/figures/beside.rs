@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn who_is_throttled_waits_for_no_cpu() {
-        for queue in [DsqRef::Throttled, DsqRef::User(PARKED)] {
+        for queue in [DsqRef::Throttled, DsqRef::User(*PARKED.start())] {
             let begin = [
                 (0, 0, 0, What::Idle),
                 (0, 0, 0, allowed(&[0])),

@@ -1,11 +1,8 @@
-//! Turns in the simulator: the timer that ends them, late by chance as a real one.
+//! Turns in the simulator.
 
-use super::{attempt, number_of, succeeded, tell_lanes};
+use super::{attempt, number_of, succeeded};
 use crate::kernel::Kernel;
-use std::sync::Arc;
 
-/// The timer expires so much too late at most, ns: what interrupts take natively.
-const LATEST_NS: u64 = 50_000;
 /// `TURNS_MAX` of `meta/types.h`.
 const TURNS_MAX: usize = 16;
 
@@ -46,11 +43,7 @@ pub fn try_start_turns(kernel: &mut Kernel, turns: &[(&str, u64)]) -> i32 {
         .iter()
         .flat_map(|(policy, ns)| [number_of(policy).unwrap_or_else(|e| panic!("{e}")).into(), *ns])
         .collect();
-    let said = attempt(kernel, "sim_start_turns", [words.as_ptr() as u64, turns.len() as u64]);
-    if said == 0 {
-        turn_later(kernel);
-    }
-    said
+    attempt(kernel, "sim_start_turns", [words.as_ptr() as u64, turns.len() as u64])
 }
 
 /// No turns any more; the lane in force stays.
@@ -73,36 +66,4 @@ pub fn cycle(kernel: &mut Kernel) -> Cycle {
         kernel.fail("cycle", error.to_string());
     }
     cycle
-}
-
-/// When the program's timer expires next.
-fn due(kernel: &mut Kernel) -> Option<u64> {
-    match kernel.image().required("sim_turn_due_ns") {
-        Ok(at) => Some(unsafe { *at.cast::<u64>() }),
-        Err(error) => {
-            kernel.fail("turns", error.to_string());
-            None
-        }
-    }
-}
-
-/// The timer expires, unless it was set anew meanwhile.
-fn turn_later(kernel: &mut Kernel) {
-    let Some(set) = due(kernel) else { return };
-    let late = kernel.random().within(0, LATEST_NS);
-    let load = kernel.loaded();
-    kernel.act_at(
-        set + late,
-        Arc::new(move |kernel| {
-            if kernel.loaded() != load || due(kernel) != Some(set) {
-                return;
-            }
-            let result = kernel.timer("sim_turn");
-            succeeded(kernel, "sim_turn", result);
-            tell_lanes(kernel);
-            if due(kernel) != Some(set) {
-                turn_later(kernel);
-            }
-        }),
-    );
 }
