@@ -30,12 +30,12 @@
  */
 #define TURN_SETTLES_NS (100ULL * 1000 * 1000)
 
-/* Queues of no lane, of which none has generation 0. Of tasks whose cgroups are throttled: */
-#define PARKED_DSQ 1ULL
 /*
- * Of kernel threads that any CPU may take, while applications have lanes: each looks
- * there before it looks at lanes.
+ * Queues of no lane, of which none has generation 0. Of kernel threads that any CPU may take,
+ * while applications have lanes: each looks there before it looks at lanes.
  */
 #define KTHREADS_DSQ 2ULL
+/* Of tasks whose cgroups are throttled: this and the limit's place plus one. */
+#define PARKED_BASE_DSQ 0x1000ULL
 
 #endif

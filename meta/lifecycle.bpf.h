@@ -9,7 +9,7 @@
 
 #include <kcalls.bpf.h>
 #include <dispatch.bpf.h>
-#include <timer.bpf.h>
+#include <sweep.bpf.h>
 
 struct replace_result replaced;
 /* How many lanes wait for a grace period to move on, as reap() left them. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cpu.max, which the kernel does not enforce for tasks of sched_ext.
+ * cpu.max, which the kernel does not enforce for tasks of sched_ext: the accounts.
  *
- * Every cgroup with a limit has an account: its quota, filled up each period, charged
- * with what the tasks in it and below it have run. When it is empty the cgroup is
- * throttled: whichever of its tasks wants a CPU is parked, and so is one that runs, at
- * the next tick. What it ran too much is a debt to the next period, so the mean is
- * exact however coarse ticks are. A sweep that fills an account has the parked
- * tasks enqueued again.
+ * Every cgroup with a limit has an account: its quota, filled up each period. A run of
+ * one of its tasks, or of one below it, takes a piece of what is left before it begins,
+ * another when that is over, and gives back what it did not use; see parking.bpf.h. So
+ * CPUs together run no more than is granted, and when nothing is left the cgroup is
+ * throttled: whichever of its tasks wants a CPU is parked, in a queue of that limit's.
+ * A run that ends late is a debt to the next period, so the mean is exact. The sweep
+ * fills accounts up, and has the tasks enqueued again that were parked by them.
  *
  * As in the fair class before 6.18, a task may be parked that holds a lock of the
  * kernel's. Kernel threads and tasks that exit are never parked.
@@ -18,28 +19,54 @@
 #include <kcalls.bpf.h>
 #include <lanes.bpf.h>
 #include <requeue.bpf.h>
+#include <timer.bpf.h>
 
 /* Limited cgroups above one another that are charged; deeper ones are not. */
 #define LIMIT_DEPTH_MAX 16
 /* What cgroup callbacks call a quota of "max". */
 #define NO_QUOTA ~0ULL
+#define EEXIST 17
+
+/*
+ * What a run takes at a time: its CPU's part of what is left, so that the last of a quota is
+ * there for all CPUs and not for the first; within these. Each piece costs an interrupt of a
+ * timer, 2 us or so, so one hundredth at most; and the longest one is a tick at HZ=250.
+ */
+#define PIECE_LEAST_NS (250ULL * 1000)
+#define PIECE_MOST_NS (4ULL * 1000 * 1000)
+/*
+ * No task is parked for longer than twice this, 10 s: the kernel's watchdog would end us
+ * after 30. So often each queue is looked at whatever was granted, and who has been
+ * parked for so long is let through, see task_waits_for(). And a debt that takes longer to
+ * pay is forgiven: a task that exits with much memory is never parked, and would make one
+ * that others of its cgroup pay for minutes.
+ */
+#define PARKED_LOOK_NS (5ULL * 1000 * 1000 * 1000)
+
+/*
+ * Limits are enforced for so long after the last one went: by then who found it throttled just
+ * before has come to its queue, which nobody looks at later.
+ */
+#define LIMITS_LINGER_NS (100ULL * 1000 * 1000)
 
 struct limit limits[LIMITS_MAX];
 /* One more than the highest place that was ever used. */
 u32 limits_used;
-/* How many there are. */
+/* How many there are, and when the last one went. */
 u32 limits_live;
+u64 limits_ended_ns;
 /* Limits that there was no place for: those cgroups are not limited. */
 u64 limits_refused;
-/* Of a walk through the table, see lifecycle.bpf.h. */
-u32 limit_free;
+/* Cgroups that there are, and parking queues: see limit_make_queue(). */
+u32 cgroups_live;
+u32 parked_dsqs;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, LIMITS_MAX);
 	__type(key, u64); /* cgroup id */
-	__type(value, u32); /* place in limits */
+	__type(value, u32); /* place in limits, plus one */
 } cgroup_limits SEC(".maps");
 
 /* The limit of that place plus one, which must not be 0. */
@@ -48,8 +75,19 @@ static __always_inline struct limit *limit_at(u32 number)
 	return &limits[(number - 1) & (LIMITS_MAX - 1)];
 }
 
-/* Whether a limit, or one above it, is used up. */
-static __noinline bool limit_exhausted(u32 number)
+/* What is left of a limit; 0 also where more was used than granted. */
+static __always_inline u64 limit_left(struct limit *l)
+{
+	u64 granted = READ_ONCE(l->granted_ns), used = READ_ONCE(l->used_ns);
+
+	return vtime_before(used, granted) ? granted - used : 0;
+}
+
+/*
+ * The nearest limit, of this one and those above it, that is used up; 0 if none is. Not static,
+ * as some others below: so the verifier reads it once, and not with each path that leads here.
+ */
+__noinline u32 limit_exhausted(u32 number)
 {
 	struct limit *l;
 	u32 i;
@@ -59,14 +97,25 @@ static __noinline bool limit_exhausted(u32 number)
 			break;
 		l = limit_at(number);
 		if (l->throttled)
-			return true;
+			return number;
 		number = l->parent;
 	}
-	return false;
+	return 0;
 }
 
-/* Charges a limit and all above it. */
-static __noinline void limit_charge(u32 number, u64 ran_ns)
+/* Nothing is left of a limit. */
+static __always_inline void limit_throttle(struct limit *l)
+{
+	if (l->throttled)
+		return;
+	/* Before the sweep can see it throttled; several CPUs come at once. */
+	l->throttled_from_ns = bpf_ktime_get_ns();
+	if (!__sync_val_compare_and_swap(&l->throttled, 0, 1))
+		__sync_fetch_and_add(&l->nr_throttled, 1);
+}
+
+/* Charges a limit and all above it; less than nothing gives back. */
+static __noinline void limit_charge(u32 number, u64 ns)
 {
 	struct limit *l;
 	u32 i;
@@ -75,56 +124,126 @@ static __noinline void limit_charge(u32 number, u64 ran_ns)
 		if (!number)
 			break;
 		l = limit_at(number);
-		__sync_fetch_and_add(&l->used_ns, ran_ns);
-		if (l->used_ns >= l->granted_ns && !l->throttled) {
-			/* Before the sweep can see it throttled; several CPUs come at once. */
-			l->throttled_from_ns = bpf_ktime_get_ns();
-			if (!__sync_val_compare_and_swap(&l->throttled, 0, 1))
-				__sync_fetch_and_add(&l->nr_throttled, 1);
-		}
+		__sync_fetch_and_add(&l->used_ns, ns);
+		if (!limit_left(l))
+			limit_throttle(l);
 		number = l->parent;
 	}
 }
 
-/* Its tasks may run again. */
-static __always_inline void limit_release(struct limit *l, u64 now)
+/*
+ * A CPU takes a piece for a run of a task under that limit; 0 if nothing is left of it, or of
+ * one above it.
+ *
+ * Between the look and the charge other CPUs may take the same rest, each a piece of it.
+ * What they run too much is a debt, as with any run that ends late.
+ */
+__noinline u64 limit_take(u32 number)
+{
+	u64 piece = PIECE_MOST_NS, left, part;
+	u32 i, at = number, cpus = nr_cpus();
+	struct limit *l;
+
+	bpf_for(i, 0, LIMIT_DEPTH_MAX) {
+		if (!at)
+			break;
+		l = limit_at(at);
+		left = limit_left(l);
+		if (!left)
+			limit_throttle(l);
+		part = left / (cpus ? cpus : 1);
+		if (part < PIECE_LEAST_NS)
+			part = left < PIECE_LEAST_NS ? left : PIECE_LEAST_NS;
+		if (part < piece)
+			piece = part;
+		at = l->parent;
+	}
+	if (piece)
+		limit_charge(number, piece);
+	return piece;
+}
+
+/* Has the tasks enqueued anew that a limit has parked. */
+static __always_inline void limit_unpark(u32 number)
+{
+	if (scx_bpf_dsq_nr_queued(PARKED_BASE_DSQ + number) > 0)
+		requeue_all(PARKED_BASE_DSQ + number);
+}
+
+/*
+ * Its tasks may run again. One that found it throttled just before may be put into its queue
+ * after this: so the next sweep looks once more.
+ */
+static __always_inline void limit_release(u32 number, struct limit *l, u64 now)
 {
 	if (l->throttled)
 		l->throttled_ns += now - l->throttled_from_ns;
 	l->throttled = 0;
+	l->look_at_ns = now;
+	limit_unpark(number);
 }
 
 /*
- * Fills up the accounts whose periods are over. What is granted grows by the quota,
- * beyond what was used by a quota and the burst at most.
+ * Fills up an account whose period is over. What is granted grows by the quota, beyond
+ * what was used by a quota and the burst at most. Periods that are shorter than a sweep
+ * count as one: nobody could see which of them was used up.
+ */
+static __always_inline void limit_refill(struct limit *l, u64 now)
+{
+	u64 periods = (now - l->period_ends_ns) / l->period_ns + 1;
+	u64 most, quota = l->quota_ns;
+
+	l->period_ends_ns += periods * l->period_ns;
+	l->nr_periods += periods;
+	if (l->period_ns < SWEEP_NS)
+		quota *= periods;
+	l->granted_ns += periods * l->quota_ns;
+	most = l->used_ns + quota + l->burst_ns;
+	if (vtime_before(most, l->granted_ns))
+		l->granted_ns = most;
+	/* A debt that would take too long. */
+	most = l->quota_ns * (PARKED_LOOK_NS / l->period_ns);
+	if (vtime_before(l->granted_ns + most, l->used_ns)) {
+		l->forgiven_ns += l->used_ns - most - l->granted_ns;
+		l->granted_ns = l->used_ns - most;
+	}
+}
+
+static __always_inline void limit_sweep(u32 number, u64 now)
+{
+	struct limit *l = limit_at(number);
+
+	if (l->state == LIMIT_LIVE) {
+		if (l->period_ends_ns <= now)
+			limit_refill(l, now);
+		/* Also when runs gave back what they had taken. */
+		if (l->throttled && limit_left(l)) {
+			limit_release(number, l, now);
+			return;
+		}
+	}
+	if (l->look_at_ns <= now) {
+		l->look_at_ns = now + PARKED_LOOK_NS;
+		limit_unpark(number);
+	}
+}
+
+/*
+ * Fills up the accounts whose periods are over. Its cost is that of a look at each place in
+ * use, and of the tasks that are parked by the limits which have something left again.
  */
 static void limits_refill(void)
 {
 	u64 now = bpf_ktime_get_ns();
-	u64 periods, most;
-	bool unpark = false;
-	struct limit *l;
 	u32 i;
 
 	bpf_for(i, 0, limits_used) {
-		l = limit_at(i + 1);
-		if (!l->cgroup || l->period_ends_ns > now)
-			continue;
-		periods = (now - l->period_ends_ns) / l->period_ns + 1;
-		l->period_ends_ns += periods * l->period_ns;
-		l->nr_periods += periods;
-		l->granted_ns += periods * l->quota_ns;
-		most = l->used_ns + l->quota_ns + l->burst_ns;
-		if (l->granted_ns > most)
-			l->granted_ns = most;
-		if (l->throttled && l->used_ns < l->granted_ns) {
-			limit_release(l, now);
-			unpark = true;
-		}
+		limit_sweep(i + 1, now);
 	}
-	if (unpark)
-		requeue_all(PARKED_DSQ);
-	if (!READ_ONCE(limits_live)) {
+	if (!READ_ONCE(limits_live) && now - READ_ONCE(limits_ended_ns) > LIMITS_LINGER_NS) {
+		bpf_for(i, 0, limits_used) {
+			limit_unpark(i + 1);
+		}
 		set_root_word(ROOT_LIMITS, 0);
 		/* One may have come since the look. */
 		if (READ_ONCE(limits_live))
@@ -132,37 +251,109 @@ static void limits_refill(void)
 	}
 }
 
-/* A place for one more limit, plus one; 0 if there is none. */
-static __noinline u32 limit_find_free(void)
+/*
+ * A cgroup has come. Queues can be made in sleepable context only, which the callback that
+ * tells of a limit is not: so there is one for each cgroup that there is, up to LIMITS_MAX,
+ * since there are no more limits than cgroups and the lowest place is always taken. Cgroups
+ * come and go one by one, under the kernel's lock.
+ */
+static void limit_make_queue(void)
 {
-	u32 i;
+	u32 live = __sync_fetch_and_add(&cgroups_live, 1) + 1;
 
-	limit_free = 0;
-	bpf_for(i, 0, LIMITS_MAX) {
-		if (limit_free)
+	if (live <= parked_dsqs || parked_dsqs >= LIMITS_MAX)
+		return;
+	/* Without memory for it the limit that would have it is refused. */
+	if (!scx_bpf_create_dsq(PARKED_BASE_DSQ + parked_dsqs + 1, -1))
+		WRITE_ONCE(parked_dsqs, parked_dsqs + 1);
+}
+
+/*
+ * One CPU at a time writes to a place: the one that changes its state to LIMIT_CLAIMED.
+ * Several cgroups get their limits at once, and one may be written to twice at once.
+ */
+static __always_inline bool limit_claim(struct limit *l, u32 from)
+{
+	return __sync_val_compare_and_swap(&l->state, from, LIMIT_CLAIMED) == from;
+}
+
+/*
+ * Claims the lowest free place that has a queue; it plus one, 0 if there is none. Not static:
+ * a test calls it from many threads.
+ */
+__noinline u32 limit_claim_free(void)
+{
+	u32 i, used, number = 0, most = READ_ONCE(parked_dsqs);
+
+	if (most > LIMITS_MAX)
+		most = LIMITS_MAX;
+	bpf_for(i, 0, most) {
+		if (READ_ONCE(limit_at(i + 1)->state) == LIMIT_FREE &&
+		    limit_claim(limit_at(i + 1), LIMIT_FREE)) {
+			number = i + 1;
 			break;
-		if (!limit_at(i + 1)->cgroup)
-			limit_free = i + 1;
+		}
 	}
-	if (limit_free > limits_used)
-		limits_used = limit_free;
-	return limit_free;
+	/* Another CPU may claim a higher one at this moment. */
+	bpf_for(i, 0, LIMITS_MAX) {
+		used = READ_ONCE(limits_used);
+		if (used >= number ||
+		    __sync_val_compare_and_swap(&limits_used, used, number) == used)
+			break;
+	}
+	return number;
 }
 
 static void limit_remove(u64 cgroup)
 {
-	u32 *number = bpf_map_lookup_elem(&cgroup_limits, &cgroup);
+	u32 *found = bpf_map_lookup_elem(&cgroup_limits, &cgroup), number;
+	u64 now = bpf_ktime_get_ns();
 	struct limit *l;
 
-	if (!number)
+	if (!found)
 		return;
-	l = limit_at(*number);
+	number = *found;
+	l = limit_at(number);
+	/* Who writes to it at this moment came last. */
+	if (l->cgroup != cgroup || !limit_claim(l, LIMIT_LIVE))
+		return;
 	bpf_map_delete_elem(&cgroup_limits, &cgroup);
 	l->cgroup = 0;
-	l->throttled = 0;
+	limit_release(number, l, now);
+	WRITE_ONCE(limits_ended_ns, now);
 	__sync_fetch_and_sub(&limits_live, 1);
 	__sync_fetch_and_add(&assign_seq, 1);
-	requeue_all(PARKED_DSQ);
+	WRITE_ONCE(l->state, LIMIT_FREE);
+}
+
+/* A place for a cgroup that has none yet, claimed; 0 if there is none, or it has got one now. */
+static __always_inline u32 limit_add(u64 cgroup)
+{
+	u32 number = limit_claim_free();
+	struct limit *l;
+	long err;
+
+	if (!number) {
+		__sync_fetch_and_add(&limits_refused, 1);
+		return 0;
+	}
+	l = limit_at(number);
+	err = bpf_map_update_elem(&cgroup_limits, &cgroup, &number, BPF_NOEXIST);
+	if (err) {
+		WRITE_ONCE(l->state, LIMIT_FREE);
+		if (err != -EEXIST)
+			__sync_fetch_and_add(&limits_refused, 1);
+		return 0;
+	}
+	/* Another cgroup may have had the place. */
+	l->cgroup = cgroup;
+	l->parent = 0;
+	l->nr_periods = 0;
+	l->nr_throttled = 0;
+	l->throttled_ns = 0;
+	l->forgiven_ns = 0;
+	__sync_fetch_and_add(&limits_live, 1);
+	return number;
 }
 
 /* cpu.max of a cgroup was written, or found at the start. */
@@ -178,31 +369,25 @@ static void limit_set(u64 cgroup, u64 period_us, u64 quota_us, u64 burst_us)
 	}
 	if (found) {
 		number = *found;
-	} else {
-		number = limit_find_free();
-		if (!number || bpf_map_update_elem(&cgroup_limits, &cgroup, &number, BPF_ANY)) {
-			limits_refused++;
+		/* As in limit_remove(). */
+		if (limit_at(number)->cgroup != cgroup ||
+		    !limit_claim(limit_at(number), LIMIT_LIVE))
 			return;
-		}
-		__sync_fetch_and_add(&limits_live, 1);
-		/* Another cgroup may have had the place. */
-		l = limit_at(number);
-		l->nr_periods = 0;
-		l->nr_throttled = 0;
-		l->throttled_ns = 0;
-		l->throttled = 0;
+	} else {
+		number = limit_add(cgroup);
+		if (!number)
+			return;
 	}
 	l = limit_at(number);
 	l->quota_ns = quota_us * 1000;
 	l->period_ns = (period_us ? period_us : 1) * 1000;
 	l->burst_ns = burst_us * 1000;
 	l->period_ends_ns = now + l->period_ns;
-	l->used_ns = 0;
-	l->granted_ns = l->quota_ns;
-	limit_release(l, now);
-	l->cgroup = cgroup;
+	/* What was used goes on, as runs that are under way give back what they took. */
+	l->granted_ns = l->used_ns + l->quota_ns;
+	WRITE_ONCE(l->state, LIMIT_LIVE);
+	limit_release(number, l, now);
 	__sync_fetch_and_add(&assign_seq, 1);
-	requeue_all(PARKED_DSQ);
 }
 
 #endif

@@ -14,14 +14,13 @@
 #include <hotplug.bpf.h>
 #include <lifecycle.bpf.h>
 #include <turns.bpf.h>
+#include <parking.bpf.h>
 
 char _license[] SEC("license") = "GPL";
 
 /* The policy of the first lane; set by the loader before it loads. */
 const volatile u32 initial_policy;
 
-/* Why the kernel ended us; user space maps and polls it. */
-struct exit_record exit_record;
 char exit_dump[EXIT_DUMP_LEN] SEC(".bss.dump");
 
 SEC("struct_ops/metasched_select_cpu")
@@ -31,7 +30,7 @@ s32 BPF_PROG(metasched_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	struct meta_lane *l = lane_at(root);
 
 	/* Not on an idle CPU, past the queues, when it has to be parked. */
-	if (unlikely(root & ROOT_LIMITS) && task_exhausted(p))
+	if (unlikely(root & ROOT_LIMITS) && task_waits_for(p))
 		return prev_cpu;
 	if (unlikely(root & ROOT_SHARED)) {
 		if (is_level1s(p, root))
@@ -51,10 +50,8 @@ void BPF_PROG(metasched_enqueue, struct task_struct *p, u64 enq_flags)
 		enqueue_kthread(p, root, enq_flags);
 		return;
 	}
-	if (unlikely(root & ROOT_LIMITS) && task_exhausted(p)) {
-		scx_bpf_dsq_insert(p, PARKED_DSQ, SCX_SLICE_DFL, enq_flags);
+	if (unlikely(root & ROOT_LIMITS) && park_exhausted(p, enq_flags))
 		return;
-	}
 	if (unlikely(enq_flags & SCX_ENQ_LAST)) {
 		/* It had used up its grant, and has got another meanwhile. */
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SHARED_SLICE_NS, enq_flags);
@@ -95,7 +92,7 @@ void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
 
 	/* It may not go on, whoever is asked: the kernel has it enqueued, and it is parked. */
 	if (unlikely(root & ROOT_LIMITS) && prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
-	    task_exhausted(prev))
+	    task_waits_for(prev))
 		prev = NULL;
 	if (choose(cpu, prev, root))
 		return;
@@ -150,6 +147,7 @@ void BPF_PROG(metasched_tick, struct task_struct *p)
 SEC("struct_ops.s/metasched_cgroup_init")
 s32 BPF_PROG(metasched_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
+	limit_make_queue();
 	limit_set(cgrp->kn->id, args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
 	begin_limits();
 	return 0;
@@ -159,6 +157,7 @@ SEC("struct_ops.s/metasched_cgroup_exit")
 void BPF_PROG(metasched_cgroup_exit, struct cgroup *cgrp)
 {
 	limit_remove(cgrp->kn->id);
+	__sync_fetch_and_sub(&cgroups_live, 1);
 }
 
 SEC("struct_ops/metasched_cgroup_set_bandwidth")
@@ -229,18 +228,12 @@ void BPF_PROG(metasched_cpu_offline, s32 cpu)
 SEC("struct_ops.s/metasched_init")
 s32 BPF_PROG(metasched_init)
 {
-	int err = scx_bpf_create_dsq(PARKED_DSQ, -1);
+	int err = scx_bpf_create_dsq(KTHREADS_DSQ, -1);
 
 	waits_measured = kernel_counts_waits();
 	if (err)
 		return err;
-	err = scx_bpf_create_dsq(KTHREADS_DSQ, -1);
-	if (err)
-		return err;
-	err = sweep_timer_make();
-	if (err)
-		return err;
-	err = turn_timer_make();
+	err = timers_make();
 	if (err)
 		return err;
 	return lifecycle_start(initial_policy);
@@ -253,10 +246,9 @@ void BPF_PROG(metasched_exit, struct scx_exit_info *info)
 	bpf_probe_read_kernel_str(exit_record.msg, sizeof(exit_record.msg), info->msg);
 	bpf_probe_read_kernel_str(exit_dump, sizeof(exit_dump), info->dump);
 	exit_record.code = info->exit_code;
-	/* The next time that the timer of turns expires is its last. */
-	WRITE_ONCE(cycle.turns, 0);
-	/* Last, because user space takes it as the sign that the rest is there. */
+	/* Of the record the last, because user space takes it as the sign that the rest is there. */
 	__sync_fetch_and_or(&exit_record.kind, info->kind);
+	timers_stop();
 }
 
 /*

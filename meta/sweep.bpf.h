@@ -10,6 +10,7 @@
 #include <accounts.bpf.h>
 #include <apps.bpf.h>
 #include <kthreads.bpf.h>
+#include <timer.bpf.h>
 
 struct quarantine quarantines[QUARANTINES_KEPT];
 u64 quarantined; /* how many there were */

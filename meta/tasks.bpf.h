@@ -30,6 +30,7 @@ struct task_ctx {
 	u32 policy_of; /* whose state `policy` is: the number of a policy plus one; 0: nobody's */
 	u64 cgroup;
 	u64 placed_seq; /* 0: never looked up */
+	u64 parked_from_ns; /* when it was first parked since it ran last; 0: not */
 	/* What the kernel's books said when it began to wait, see waits.bpf.h. */
 	u64 wait_arrivals;
 	u64 wait_from_ns;
@@ -56,7 +57,9 @@ struct cpu_ctx {
 	/* The task whose cgroup has a limit, which may be known when its lane is not. */
 	u64 limited_task;
 	u64 limit;
-	u64 limited_from_ns; /* sum_exec_runtime up to which the limit is charged */
+	u64 limited_from_ns; /* sum_exec_runtime when it started to run under the limit */
+	u64 limited_since_ns; /* and by the clock */
+	u64 taken_ns; /* what its run has taken of the limit so far */
 	u64 rotated_ns; /* when an account was last served out of its turn */
 	u64 preempted; /* a task that woke has had this CPU choose anew; written by any CPU */
 	u64 turn; /* the account that was served last out of its turn */

@@ -1,56 +1,136 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The timer that calls the sweep while there is anything to sweep.
+ * The timers: that of the sweep, that of turns, and one for each CPU, which ends a run that
+ * has to end between two ticks.
  *
- * The simulator puts a header of this name in front of this one: there, the
- * engine calls it.
+ * They live as long as their map, which user space may hold for some time after the
+ * kernel has let go of us; the queues of the next scheduler may have our numbers by then.
+ * So our end stops them, and whatever starts one after that finds it in the exit record.
  */
 #ifndef METASCHED_TIMER_BPF_H
 #define METASCHED_TIMER_BPF_H
 
 #include <vmlinux.h>
 #include <bpf/bpf_helpers.h>
-#include <sweep.bpf.h>
+#include <kcalls.bpf.h>
+#include <lanes.bpf.h>
 
-struct sweep_timer {
+enum timer_number {
+	TIMER_SWEEP,
+	TIMER_TURN,
+	TIMER_CPUS, /* and the CPU's number */
+};
+
+#define TIMERS_MAX (TIMER_CPUS + CPUS_MAX)
+
+/* What is done when they expire: sweep.bpf.h, turns.bpf.h, parking.bpf.h. */
+static void sweep(void);
+static void turn_over(void);
+static void slice_over(s32 cpu);
+
+/* Why the kernel ended us; user space maps and polls it. */
+struct exit_record exit_record;
+
+struct timer {
 	struct bpf_timer timer;
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, TIMERS_MAX);
 	__type(key, u32);
-	__type(value, struct sweep_timer);
-} sweep_timers SEC(".maps");
+	__type(value, struct timer);
+} timers SEC(".maps");
 
-static int sweep_due(void *map, u32 *key, struct sweep_timer *due)
+static int timer_expires(void *map, u32 *key, struct timer *t)
 {
-	sweep();
-	if (READ_ONCE(root_word) & ROOT_SWEPT)
-		bpf_timer_start(&due->timer, SWEEP_NS, 0);
+	u32 number = *key;
+
+	if (READ_ONCE(exit_record.kind))
+		return 0;
+	switch (number) {
+	case TIMER_SWEEP:
+		sweep();
+		if (READ_ONCE(root_word) & ROOT_SWEPT)
+			bpf_timer_start(&t->timer, SWEEP_NS, 0);
+		break;
+	case TIMER_TURN:
+		turn_over();
+		break;
+	default:
+		slice_over(number - TIMER_CPUS);
+	}
 	return 0;
 }
 
-static int sweep_timer_make(void)
+static __noinline int timer_make(u32 number)
 {
-	u32 zero = 0;
-	struct sweep_timer *t = bpf_map_lookup_elem(&sweep_timers, &zero);
+	struct timer *t = bpf_map_lookup_elem(&timers, &number);
 	int err;
 
 	if (!t)
-		return -EINVAL;
-	err = bpf_timer_init(&t->timer, &sweep_timers, CLOCK_MONOTONIC);
-	return err ? err : bpf_timer_set_callback(&t->timer, sweep_due);
+		return 0;
+	err = bpf_timer_init(&t->timer, &timers, CLOCK_MONOTONIC);
+	return err ? err : bpf_timer_set_callback(&t->timer, timer_expires);
 }
 
-/* It stops by itself. */
-static void sweep_timer_start(void)
+static __noinline void timer_stop(u32 number)
 {
-	u32 zero = 0;
-	struct sweep_timer *t = bpf_map_lookup_elem(&sweep_timers, &zero);
+	struct timer *t = bpf_map_lookup_elem(&timers, &number);
 
 	if (t)
-		bpf_timer_start(&t->timer, SWEEP_NS, 0);
+		bpf_timer_cancel(&t->timer);
+}
+
+/* Makes all of them; 0 or an error. */
+static int timers_make(void)
+{
+	int err = 0;
+	u32 i;
+
+	bpf_for(i, 0, TIMER_CPUS + nr_cpus()) {
+		err = timer_make(i);
+		if (err)
+			break;
+	}
+	return err;
+}
+
+/* Stops all of them, and waits for what they do at this moment. */
+static void timers_stop(void)
+{
+	u32 i;
+
+	bpf_for(i, 0, TIMER_CPUS + nr_cpus()) {
+		timer_stop(i);
+	}
+}
+
+/* Has a timer expire once, instead of when it was set to before. */
+static __noinline void timer_set(u32 number, u64 ns, u64 flags)
+{
+	struct timer *t = bpf_map_lookup_elem(&timers, &number);
+
+	if (t)
+		bpf_timer_start(&t->timer, ns, flags);
+}
+
+/* The sweep is made from now on; it stops by itself. */
+static void sweep_timer_start(void)
+{
+	timer_set(TIMER_SWEEP, SWEEP_NS, 0);
+}
+
+/* The turn ends at that time of CLOCK_MONOTONIC. */
+static void turn_timer_set(u64 at_ns)
+{
+	timer_set(TIMER_TURN, at_ns, BPF_F_TIMER_ABS);
+}
+
+/* What runs on this CPU, which is @cpu, is asked for its end at that time. */
+static void slice_timer_set(s32 cpu, u64 at_ns)
+{
+	timer_set(TIMER_CPUS + cpu, at_ns, BPF_F_TIMER_ABS | BPF_F_TIMER_CPU_PIN);
 }
 
 #endif

@@ -34,7 +34,6 @@
 #define METASCHED_TURNS_BPF_H
 
 #include <lifecycle.bpf.h>
-#include <turn_timer.bpf.h>
 
 /* A turn that comes while lanes are being changed comes again after so long. */
 #define TURN_RETRY_NS (20ULL * 1000)

@@ -125,21 +125,32 @@ struct lane_args {
 /* Cgroups with a limit in cpu.max. */
 #define LIMITS_MAX 4096
 
+/* How a place in the table of limits stands, see limit_claim(). */
+enum limit_state {
+	LIMIT_FREE,
+	LIMIT_CLAIMED, /* one CPU writes to it */
+	LIMIT_LIVE,
+};
+
 /* The account of a cgroup with a limit, see limits.bpf.h. */
 struct limit {
-	u64 cgroup; /* its id; 0: free */
+	u64 cgroup; /* its id; 0: none, or not yet */
 	u64 quota_ns; /* granted each period */
 	u64 period_ns;
 	u64 burst_ns; /* what may be saved up beyond a quota */
 	u64 period_ends_ns; /* CLOCK_MONOTONIC */
 	u64 granted_ns; /* so far; it is throttled when as much was used */
-	u64 used_ns;
+	u64 used_ns; /* with what runs that are under way have taken */
+	u64 look_at_ns; /* when its queue is looked at next, whatever was granted */
+	u32 state; /* enum limit_state */
 	u32 parent; /* the nearest limit above it, its place plus one; 0: none */
 	u32 throttled;
+	u32 pad;
 	u64 nr_periods;
 	u64 nr_throttled;
 	u64 throttled_ns;
 	u64 throttled_from_ns;
+	u64 forgiven_ns; /* used beyond what was granted, and written off */
 };
 
 /* A lane that lost its application because its policy did not dispatch. */

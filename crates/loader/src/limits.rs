@@ -23,6 +23,9 @@ pub struct Limit {
     pub nr_throttled: u64,
     /// For how long its tasks were kept from running by that, in nanoseconds.
     pub throttled_ns: u64,
+    /// What was used beyond that and is not made up for: a debt that would keep tasks from
+    /// running for more than 5 s is written off, in nanoseconds.
+    pub forgiven_ns: u64,
     /// Whether they are at this moment.
     pub throttled: bool,
 }
@@ -48,6 +51,7 @@ impl Limit {
             nr_periods: l.nr_periods,
             nr_throttled: l.nr_throttled,
             throttled_ns: l.throttled_ns + since_ns,
+            forgiven_ns: l.forgiven_ns,
             throttled,
         }
     }

@@ -64,6 +64,10 @@ struct seam_host {
 	void *(*task_storage)(void *k, void *map, u32 value_size, struct task_struct *p,
 			      u64 flags);
 	long (*task_storage_delete)(void *k, void *map, struct task_struct *p);
+	long (*timer_init)(void *k, void *timer, void *map, u64 clock);
+	long (*timer_set_callback)(void *k, void *timer, void *callback);
+	long (*timer_start)(void *k, void *timer, u64 ns, u64 flags);
+	long (*timer_cancel)(void *k, void *timer);
 	void (*trapped)(void *k, u64 signal, u64 address);
 };
 
@@ -321,6 +325,26 @@ struct task_struct *scx_bpf_cpu_curr(s32 cpu)
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask)
 {
 	return cpu < SEAM_MAX_CPUS && (mask->bits[cpu / 64] >> (cpu % 64)) & 1;
+}
+
+long seam_timer_init(struct bpf_timer *timer, void *map, u64 clock)
+{
+	return HOST(timer_init, timer, map, clock);
+}
+
+long seam_timer_set_callback(struct bpf_timer *timer, void *callback)
+{
+	return HOST(timer_set_callback, timer, callback);
+}
+
+long bpf_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
+{
+	return HOST(timer_start, timer, ns, flags);
+}
+
+long bpf_timer_cancel(struct bpf_timer *timer)
+{
+	return HOST(timer_cancel, timer);
 }
 
 u32 bpf_get_smp_processor_id(void)

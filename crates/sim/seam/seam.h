@@ -63,6 +63,14 @@ u64 scx_bpf_now(void);
 u64 bpf_ktime_get_ns(void);
 u32 bpf_get_prandom_u32(void);
 
+/* Timers, each first in its map's value; the callback has a type of its own in each program. */
+long seam_timer_init(struct bpf_timer *timer, void *map, u64 clock);
+long seam_timer_set_callback(struct bpf_timer *timer, void *callback);
+#define bpf_timer_init(timer, map, clock) seam_timer_init(timer, (void *)(map), clock)
+#define bpf_timer_set_callback(timer, fn) seam_timer_set_callback(timer, (void *)(fn))
+long bpf_timer_start(struct bpf_timer *timer, u64 ns, u64 flags);
+long bpf_timer_cancel(struct bpf_timer *timer);
+
 /* RCU is a matter of context alone: nothing runs beside a callback here. */
 static inline void bpf_rcu_read_lock(void) {}
 static inline void bpf_rcu_read_unlock(void) {}

@@ -321,6 +321,17 @@ enum {
 	BPF_EXIST = 2,
 	BPF_F_NO_PREALLOC = 1,
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
+	BPF_F_TIMER_ABS = 1,
+	BPF_F_TIMER_CPU_PIN = 2,
+};
+
+enum {
+	CLOCK_MONOTONIC = 1,
+};
+
+/* The engine knows it by its address. */
+struct bpf_timer {
+	u64 __opaque[2];
 };
 
 #endif

@@ -1,7 +1,7 @@
 //! Dispatch queues: local to a CPU, global, or made by a policy.
 
+use crate::checkers::PARKED;
 use crate::task::TaskId;
-use metasched_abi::PARKED_DSQ;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
@@ -24,7 +24,11 @@ impl DsqRef {
     /// Whether who stands there is kept off the CPUs by `cpu.max`, under level 1 or in the fair
     /// class, and waits for no CPU.
     pub fn throttles(self) -> bool {
-        matches!(self, DsqRef::Throttled | DsqRef::User(PARKED_DSQ))
+        match self {
+            DsqRef::Throttled => true,
+            DsqRef::User(id) => PARKED.contains(&id),
+            _ => false,
+        }
     }
 }
 

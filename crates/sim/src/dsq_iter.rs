@@ -38,6 +38,9 @@ fn iter_of(kernel: &mut Kernel, it: *mut u64) -> Option<&mut DsqIter> {
 pub(crate) extern "C" fn iter_new(k: K, it: *mut u64, dsq_id: u64, flags: u64) -> i32 {
     let kernel = kernel(k);
     unsafe { *it = 0 };
+    if kernel.has_left("bpf_iter_scx_dsq_new") {
+        return -EINVAL;
+    }
     if flags & !REVERSED != 0 {
         return -EINVAL;
     }

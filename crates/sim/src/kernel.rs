@@ -26,9 +26,11 @@ use crate::kfuncs::Host;
 use crate::load::{Class, Phase, Program, ProgramExit};
 use crate::machine::Machine;
 use crate::maps::Maps;
+use crate::metasched::LaneSeen;
 use crate::observer::Shared;
 use crate::random::Random;
 use crate::task::{Raw, Task, TaskFigures, TaskId};
+use crate::timers::{Left, Timers};
 use crate::trace::{Observed, What};
 use crate::world::World;
 use calendar::Calendar;
@@ -125,6 +127,15 @@ pub struct Kernel {
     /// Queues whose tasks are to be enqueued anew.
     pub(crate) reenqueued: Vec<u64>,
     pub(crate) maps: Maps,
+    pub(crate) timers: Timers,
+    /// How often any timer was set.
+    pub(crate) timers_set: u64,
+    /// What is left of the program before this one, until its user space is gone.
+    pub(crate) left: Option<Left>,
+    /// What is done after a timer of the program's.
+    pub(crate) timed: Act,
+    /// Level 1's lanes, as checkers heard of them last.
+    pub(crate) lanes_told: Rc<[LaneSeen]>,
     pub(crate) dsq_iters: Vec<DsqIter>,
     events: Calendar<Scheduled>,
     /// How many events were, counted round and round.
@@ -184,6 +195,11 @@ impl Kernel {
             deferred: Vec::new(),
             reenqueued: Vec::new(),
             maps: Maps::default(),
+            timers: Timers::default(),
+            timers_set: 0,
+            left: None,
+            timed: Arc::new(|_| ()),
+            lanes_told: Rc::default(),
             dsq_iters: Vec::new(),
             events: Calendar::new(),
             scheduled: 0,

@@ -47,6 +47,7 @@ pub mod step;
 mod sync;
 pub mod task;
 pub mod timeline;
+mod timers;
 mod topology;
 pub mod trace;
 mod trap;

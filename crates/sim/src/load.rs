@@ -10,9 +10,9 @@ use crate::idle::Idle;
 use crate::image::Image;
 use crate::kernel::{Act, Event, Kernel, May};
 use crate::kfuncs::Host;
-use crate::maps::Maps;
 use crate::scenario::Setup;
 use crate::task::TaskId;
+use crate::timers::Left;
 use crate::topology;
 use crate::trace::{Observed, What};
 use metasched_base::{Error, Kind, Result};
@@ -51,8 +51,10 @@ pub struct Program {
     pub ops: String,
     /// Writes its constants before it starts.
     pub setup: Setup,
-    /// What its user space does once it is loaded: sets its timers.
+    /// What its user space does once it is loaded.
     pub started: Act,
+    /// What is done after each of its timers.
+    pub timed: Act,
     /// It is level 1, whose invariants are checked from when it is loaded.
     pub level1: bool,
 }
@@ -65,6 +67,7 @@ impl Program {
             ops: ops.into(),
             setup: Arc::new(|_| Ok(())),
             started: Arc::new(|_| ()),
+            timed: Arc::new(|_| ()),
             level1: false,
         }
     }
@@ -157,6 +160,9 @@ impl Kernel {
         self.host = Host::connect(&image)?;
         self.ops = unsafe { std::ptr::read(image.ops(&program.ops)?) };
         self.image = Some(image);
+        // By now the user space of the one before is gone.
+        self.left = None;
+        self.timed = program.timed.clone();
         refuse_what_is_not_modelled(&self.ops)?;
         self.class = Class::Ext;
         self.loads += 1;
@@ -278,9 +284,12 @@ impl Kernel {
         self.say_goodbye(&exit);
         self.exit = Some(exit);
         self.ops = Ops::none();
-        self.host = std::ptr::null_mut();
-        self.image = None;
-        self.maps = Maps::default();
+        self.left = Some(Left {
+            image: self.image.take(),
+            host: std::mem::replace(&mut self.host, std::ptr::null_mut()),
+            maps: std::mem::take(&mut self.maps),
+            timers: std::mem::take(&mut self.timers),
+        });
         for id in std::mem::take(&mut self.user).ids() {
             self.observe(0, None, What::DestroyQueue(id));
         }

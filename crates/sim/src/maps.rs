@@ -172,6 +172,17 @@ impl Maps {
         }
     }
 
+    /// The index of an array's value, by its address.
+    pub fn index_of(&self, map: *mut c_void, value: *mut c_void) -> Option<u32> {
+        let Values::Array(values) = self.maps.get(&(map as usize))? else { return None };
+        let is_it = |words: &Option<Box<[u64]>>| {
+            words
+                .as_ref()
+                .is_some_and(|words| words.as_ptr().cast::<c_void>() == value.cast_const())
+        };
+        values.iter().position(is_it).map(|at| at as u32)
+    }
+
     /// The map of whose deleted values that address is part, by its definition's address.
     pub fn deleted_of(&self, address: u64) -> Option<usize> {
         self.memory.deleted_of(address as usize)

@@ -11,10 +11,10 @@ use crate::trace::What;
 use metasched_abi::{
     ACCOUNTS_MAX, Account, AppArgs, AssignArgs, FAULTY_POLICIES, FromBytes, IntoBytes,
     LANE_OPTIONS_MAX, LANES_MAX, LaneArgs, MetaLane, OPTION_DEFAULT, ReapArgs, ReplaceArgs,
-    SWEEP_NS,
 };
 use metasched_base::{Error, Kind, Result};
 use metasched_stats::WaitHistogram;
+use std::rc::Rc;
 use std::sync::Arc;
 
 pub use metasched_abi::{LaneState, POLICY_NAMES as POLICIES};
@@ -118,10 +118,8 @@ pub(crate) fn program_of_image(image: &'static [u8], policy: &str) -> Program {
     let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
     Program {
         setup: Arc::new(move |image| unsafe { image.set("initial_policy", number) }),
-        started: Arc::new(|kernel| {
-            tell_lanes(kernel);
-            sweep_later(kernel);
-        }),
+        started: Arc::new(tell_lanes),
+        timed: Arc::new(tell_lanes_if_changed),
         level1: true,
         ..Program::of(image, "metasched_ops")
     }
@@ -338,8 +336,18 @@ fn tell_assigned(kernel: &mut Kernel, said: i32, cgroup: u64, app: u32) {
 /// Tells the checkers how lanes stand.
 pub fn tell_lanes(kernel: &mut Kernel) {
     if kernel.stays() {
-        let seen = lanes(kernel).iter().map(LaneInfo::seen).collect();
+        let seen: Rc<[LaneSeen]> = lanes(kernel).iter().map(LaneInfo::seen).collect();
+        kernel.lanes_told = seen.clone();
         kernel.observe(0, None, What::Lanes(seen));
+    }
+}
+
+/// The same, where they stand otherwise than they did: after a timer, which may have begun a
+/// turn or put a lane in quarantine.
+fn tell_lanes_if_changed(kernel: &mut Kernel) {
+    let now = lanes(kernel);
+    if !now.iter().map(LaneInfo::seen).eq(kernel.lanes_told.iter().copied()) {
+        tell_lanes(kernel);
     }
 }
 
@@ -349,28 +357,6 @@ fn succeeded(kernel: &mut Kernel, program: &str, result: Result<i32>) {
         Ok(error) => kernel.fail(program, format!("the program returned {error}")),
         Err(error) => kernel.fail(program, error.to_string()),
     }
-}
-
-/// The timer of the sweep expires, and is set again.
-fn sweep(kernel: &mut Kernel) {
-    let before = quarantined(kernel);
-    let result = kernel.timer("sim_sweep");
-    succeeded(kernel, "sim_sweep", result);
-    if quarantined(kernel) != before {
-        tell_lanes(kernel);
-    }
-    sweep_later(kernel);
-}
-
-fn sweep_later(kernel: &mut Kernel) {
-    let load = kernel.loaded();
-    let act = move |kernel: &mut Kernel| {
-        // A timer goes with its program.
-        if kernel.loaded() == load {
-            sweep(kernel);
-        }
-    };
-    kernel.act_at(kernel.now() + SWEEP_NS, Arc::new(act));
 }
 
 /// Moves lanes on in their life, as the loader does from time to time; gives how

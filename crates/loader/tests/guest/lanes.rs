@@ -290,6 +290,44 @@ fn throttling_is_counted_for_each_limited_cgroup() {
     assert_alive(&program);
 }
 
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn the_least_quotas_beside_many_hogs_end_nobody() {
+    /// What the watchdog waits, and half of it until it looks.
+    const LONG_ENOUGH: Duration = Duration::from_secs(48);
+    /// Times what is due: 3.0 for the least quota, where each of 16 hogs that finds nothing left
+    /// takes some 0.3 ms of an emulated CPU to stop.
+    const AT_MOST: f64 = 4.0;
+    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
+    let program = load("fifo");
+    let groups = ["metasched-least", "metasched-small", "metasched-short"].map(Group::new);
+    let hogs: Vec<Vec<Hog>> = groups
+        .iter()
+        .zip([16, 4, 2])
+        .map(|(group, n)| {
+            let hogs: Vec<Hog> = (0..n).map(|_| Hog::start(&[], 0)).collect();
+            hogs.iter().for_each(|hog| group.take(hog));
+            hogs
+        })
+        .collect();
+    let quotas = [("1000 1000000", 0.001), ("1000 100000", 0.01), ("1000 4000", 0.25)];
+    for (group, (max, _)) in groups.iter().zip(quotas) {
+        fs::write(group.file("cpu.max"), max).unwrap();
+    }
+    let ran = |hogs: &Vec<Hog>| hogs.iter().map(|hog| hog.ran().as_secs_f64()).sum::<f64>();
+    std::thread::sleep(Duration::from_secs(2));
+    let (start, before): (Instant, Vec<f64>) = (Instant::now(), hogs.iter().map(ran).collect());
+    std::thread::sleep(LONG_ENOUGH);
+    let took = start.elapsed().as_secs_f64();
+    assert_alive(&program);
+    program.limits().enforced.iter().for_each(|limit| println!("{limit:?}"));
+    for ((hogs, before), (max, due)) in hogs.iter().zip(before).zip(quotas) {
+        let share = (ran(hogs) - before) / took;
+        println!("{max}: {share:.5} of a CPU, {due} granted");
+        assert!(share < AT_MOST * due, "{max}: {share:.5} of a CPU");
+    }
+}
+
 /// How long lanes are churned; METASCHED_SOAK_S gives another time in seconds.
 const CHURN: Duration = Duration::from_secs(60);
 

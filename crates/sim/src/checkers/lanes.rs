@@ -1,11 +1,11 @@
-use super::picture::{Picture, generation_of};
+use super::picture::{PARKED, Picture, generation_of};
 use super::served::{URGENT_NS, choice_ns, other_lane_ns};
 use super::{Checker, ms};
 use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
 use crate::metasched::LaneState;
 use crate::trace::{Observed, What};
-use metasched_abi::{KTHREADS_DSQ, PARKED_DSQ};
+use metasched_abi::KTHREADS_DSQ;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A task is queued in its lane's queues only: those of the lane that was in force for its
@@ -24,7 +24,7 @@ impl OneLanePerTask {
         let Some(task) = event.task else { return Ok(()) };
         let Some(generation) = generation_of(queue) else {
             return match queue {
-                PARKED_DSQ => Ok(()),
+                _ if PARKED.contains(&queue) => Ok(()),
                 KTHREADS_DSQ if self.picture.is_kthread(task) => Ok(()),
                 _ => Err(format!("task {} is put into queue {queue:#x}, no lane's", task.0)),
             };

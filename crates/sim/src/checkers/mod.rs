@@ -6,6 +6,7 @@ mod affinity;
 mod lane_shares;
 mod lanes;
 mod order;
+mod parked;
 mod picture;
 mod quota;
 mod served;
@@ -17,6 +18,8 @@ pub use affinity::AffinityKept;
 pub use lane_shares::LaneShares;
 pub use lanes::{DeadLanesEmpty, LanesDrained, OneLanePerTask};
 pub use order::CallbacksInOrder;
+pub use parked::ParkedBounded;
+pub use picture::PARKED;
 pub use quota::QuotaKept;
 pub use served::{AccountsServed, Quarantined};
 pub use shares::{Shares, SharesNearWeights};
@@ -72,6 +75,7 @@ pub fn of_level1(cpus: usize, tick_ns: u64, lane_shares: Option<f64>) -> Vec<Box
         Box::<Quarantined>::default(),
         Box::new(QuotaKept::new(tick_ns)),
         Box::new(LaneShares::new(cpus, lane_shares.unwrap_or(LANE_SHARES))),
+        Box::<ParkedBounded>::default(),
     ]
 }
 

@@ -8,9 +8,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Over so many periods a cgroup gets what they grant, and what it had saved up.
 const PERIODS: u64 = 10;
-/// Beyond what was granted, each task that has been in the cgroup may run for so long:
-/// for a tick before its CPU knows of the limit, and for one before it is stopped.
+/// Beyond what was granted, a task that runs when the limit is set, or comes as it runs, may do
+/// so for a tick before its CPU knows of the limit, and in the fair class each one for a tick
+/// before it is stopped.
 const OVERRUN_TICKS: u64 = 2;
+/// Under level 1 each task of the cgroup may run for so long, ns, until its CPU's timer has
+/// expired, or it has come to a CPU and found nothing left, and the CPU has chosen anew.
+const LATE_NS: u64 = 200_000;
+/// And it grants shorter periods together, as often as it sweeps: ten of them may have in them
+/// what was due before.
+const SWEEP_NS: u64 = 4_000_000;
 
 /// All limits are looked at once in so long, and those of a task when it stops: a period is a
 /// millisecond at least.
@@ -18,7 +25,7 @@ const LOOK_NS: u64 = 1_000_000;
 
 /// `cpu.max` is kept: the tasks of a cgroup and of those below it run no more than granted.
 pub struct QuotaKept {
-    overrun_ns: u64,
+    tick_ns: u64,
     picture: Picture,
     /// What runs, by its CPU.
     running: Dense<Option<TaskId>>,
@@ -42,8 +49,11 @@ struct Limited {
     used_ns: u64,
     counted: u64,
     running: u64,
-    /// How many tasks have been in it, or came.
+    /// How many tasks have been in it, or came; and how many ran then.
     members: u64,
+    ran_already: u64,
+    /// Level 1 keeps it, and not the fair class.
+    by_level1: bool,
     /// What was used when each of the latest periods began, and that period's number.
     starts: VecDeque<(u64, u64)>,
 }
@@ -55,7 +65,16 @@ impl Limited {
         self.counted = now;
     }
 
-    fn judge(&mut self, cgroup: u64, now: u64, overrun_ns: u64) -> Result<(), String> {
+    /// Beyond what was granted, what may be used.
+    fn overrun(&self, tick_ns: u64) -> u64 {
+        let ticks_ns = OVERRUN_TICKS * tick_ns;
+        match self.by_level1 {
+            true => self.ran_already * ticks_ns + self.members * LATE_NS,
+            false => self.members * ticks_ns,
+        }
+    }
+
+    fn judge(&mut self, cgroup: u64, now: u64, tick_ns: u64) -> Result<(), String> {
         let Quota { quota_ns, period_ns, burst_ns } = self.quota;
         let period = (now - self.since) / period_ns;
         if self.starts.back().is_none_or(|(last, _)| *last < period) {
@@ -64,11 +83,12 @@ impl Limited {
         while self.starts.front().is_some_and(|(first, _)| first + PERIODS < period) {
             self.starts.pop_front();
         }
-        let overrun = self.members * overrun_ns;
+        let overrun = self.overrun(tick_ns);
         let (first, before) = self.starts[0];
         let recent = self.used_ns - before;
         let more = u64::from(self.under_way);
-        let granted = (period - first + 1 + more) * quota_ns + burst_ns;
+        let late = if self.by_level1 { SWEEP_NS / (period_ns + 1) } else { 0 };
+        let granted = (period - first + 1 + more + late) * quota_ns + burst_ns;
         if recent > granted + overrun {
             return Err(format!(
                 "cgroup {cgroup} ran for {} in {} periods, which grant {}",
@@ -94,7 +114,7 @@ impl QuotaKept {
     /// For a machine with so long between ticks.
     pub fn new(tick_ns: u64) -> Self {
         QuotaKept {
-            overrun_ns: OVERRUN_TICKS * tick_ns,
+            tick_ns,
             picture: Picture::default(),
             running: Dense::default(),
             limits: BTreeMap::new(),
@@ -115,14 +135,17 @@ impl QuotaKept {
             of.is_some_and(|of| self.picture.line(of).any(|id| id == cgroup))
         };
         let running = self.running.iter().filter_map(|(_, on)| *on);
+        let running = running.filter(|task| below(*task)).count() as u64;
         let limited = Limited {
             quota,
             since: now,
             under_way,
             used_ns: 0,
             counted: now,
-            running: running.filter(|task| below(*task)).count() as u64,
+            running,
             members: self.picture.members_below(cgroup),
+            ran_already: running,
+            by_level1: !self.picture.lanes.is_empty(),
             starts: VecDeque::new(),
         };
         self.limits.insert(cgroup, limited);
@@ -134,7 +157,7 @@ impl QuotaKept {
         let mut said = Ok(());
         for (id, limited) in &mut self.limits {
             limited.count(now);
-            said = said.and(limited.judge(*id, now, self.overrun_ns));
+            said = said.and(limited.judge(*id, now, self.tick_ns));
         }
         said
     }
@@ -154,7 +177,7 @@ impl QuotaKept {
     /// A task starts to run, or stops; what is wrong with the limits that it is under.
     fn runs(&mut self, task: TaskId, runs: bool, now: u64) -> Result<(), String> {
         let Some(cgroup) = self.picture.cgroup_of(task) else { return Ok(()) };
-        let (mut said, overrun_ns) = (Ok(()), self.overrun_ns);
+        let (mut said, tick_ns) = (Ok(()), self.tick_ns);
         self.limits_of(cgroup, |id, limited| {
             limited.count(now);
             if runs {
@@ -162,7 +185,7 @@ impl QuotaKept {
                 return;
             }
             limited.running -= 1;
-            let judged = limited.judge(id, now, overrun_ns);
+            let judged = limited.judge(id, now, tick_ns);
             if said.is_ok() {
                 said = judged;
             }
@@ -207,6 +230,7 @@ impl Checker for QuotaKept {
                 self.limits_of(*cgroup, |_, limited| {
                     limited.count(event.at);
                     limited.members += 1;
+                    limited.ran_already += u64::from(runs);
                     limited.running += u64::from(runs);
                 });
             }
@@ -302,6 +326,8 @@ mod tests {
             counted: 0,
             running: 0,
             members: 0,
+            ran_already: 0,
+            by_level1: true,
             starts: VecDeque::new(),
         };
         for period in 0..30 {

@@ -1,3 +1,4 @@
+use super::picture::PARKED;
 use super::{Checker, ms};
 use crate::abi::CpuMask;
 use crate::dense::Dense;
@@ -5,7 +6,6 @@ use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
-use metasched_abi::PARKED_DSQ;
 use std::rc::Rc;
 
 /// No runnable task waits longer than a bound.
@@ -92,7 +92,7 @@ pub struct WorkConserved {
     offline: CpuMask,
     allowed: Dense<Rc<CpuMask>>,
     looked_at: u64,
-    /// Level 1 is there: tasks in its queue [`PARKED_DSQ`] wait for something else.
+    /// Level 1 is there: tasks in its queues [`PARKED`] wait for something else.
     level1: bool,
     bypass: bool,
 }
@@ -130,7 +130,7 @@ impl WorkConserved {
     }
 
     fn sets_aside(&self, queue: DsqRef) -> bool {
-        queue == DsqRef::Throttled || self.level1 && queue == DsqRef::User(PARKED_DSQ)
+        queue == DsqRef::Throttled || self.level1 && queue.throttles()
     }
 
     fn idle_beside_work(&self, now: u64) -> Result<(), String> {
@@ -229,7 +229,7 @@ impl Checker for WorkConserved {
             }
             (What::Lanes(lanes), _) => self.level1 = !lanes.is_empty(),
             // Nobody parks any more; what is parked is queued anew after this.
-            (What::DestroyQueue(PARKED_DSQ), _) => self.level1 = false,
+            (What::DestroyQueue(id), _) if PARKED.contains(id) => self.level1 = false,
             _ => {}
         }
         said

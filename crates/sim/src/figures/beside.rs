@@ -120,8 +120,8 @@ impl IdleBesideWork {
 mod tests {
     use super::super::testing::{allowed, event};
     use super::*;
+    use crate::checkers::PARKED;
     use crate::dsq::DsqRef;
-    use metasched_abi::PARKED_DSQ;
 
     fn usable(events: impl IntoIterator<Item = (u64, usize, usize, What)>) -> Vec<usize> {
         let mut beside = IdleBesideWork::default();
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn who_is_throttled_waits_for_no_cpu() {
-        for queue in [DsqRef::Throttled, DsqRef::User(PARKED_DSQ)] {
+        for queue in [DsqRef::Throttled, DsqRef::User(*PARKED.start())] {
             let begin = [
                 (0, 0, 0, What::Idle),
                 (0, 0, 0, allowed(&[0])),

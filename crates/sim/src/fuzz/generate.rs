@@ -40,11 +40,14 @@ pub enum Theme {
     Hotplug,
     /// Programs are detached and come anew.
     Programs,
+    /// The least quotas that `cpu.max` takes, for many hogs on many CPUs, for longer than anybody
+    /// may be parked.
+    Quotas,
 }
 
 impl Theme {
     /// Each with what it is called on a command line.
-    pub const ALL: [(&'static str, Theme); 8] = [
+    pub const ALL: [(&'static str, Theme); 9] = [
         ("anything", Theme::Anything),
         ("root", Theme::Root),
         ("lanes", Theme::Lanes),
@@ -53,6 +56,7 @@ impl Theme {
         ("moves", Theme::Moves),
         ("hotplug", Theme::Hotplug),
         ("programs", Theme::Programs),
+        ("quotas", Theme::Quotas),
     ];
 }
 
@@ -88,13 +92,19 @@ pub fn generate_about(theme: Theme, seed: u64) -> Case {
 }
 
 fn generate_from(seed: u64, theme: Theme, mut random: Random) -> Case {
-    let machine = machine(&mut random);
+    let machine = match theme {
+        Theme::Quotas => Machine::cpus(random.within(2, 16) as usize),
+        _ => machine(&mut random),
+    };
     let mut generator = Generator {
         cpus: machine.cpus,
         machine,
         cgroups: vec![String::new()],
         theme,
-        calm_ns: log_within(&mut random, ms(5), ms(1_500)),
+        calm_ns: match theme {
+            Theme::Quotas => random.within(ms(10_500), ms(16_000)),
+            _ => log_within(&mut random, ms(5), ms(1_500)),
+        },
         latest: When::At(0),
         weights: if random.once_in(6) { (50, 300) } else { (80, 160) },
         longest_slice_ns: if random.once_in(12) { u64::MAX } else { ms(40) },
@@ -257,6 +267,7 @@ impl Generator {
         let random = &mut self.random;
         match random.within(0, 9) {
             // Always busy.
+            0..=6 if self.theme == Theme::Quotas => task.does.push(Does::Run(ms(1_000), ms(1_000))),
             0..=2 => task.does.push(Does::Run(ms(1_000), ms(1_000))),
             // A service.
             3 | 4 => task.does.extend([
@@ -312,7 +323,9 @@ impl Generator {
     /// Any time, one when ticks and sweeps come, the time of another act, or a gap between
     /// two events.
     fn moment(&mut self) -> When {
-        let (calm_ns, tick_ns) = (self.calm_ns, Modelled::cpus(self.cpus).tick_ns());
+        // What is set then has to hold for long.
+        let most_ns = if self.theme == Theme::Quotas { ms(500) } else { u64::MAX };
+        let (calm_ns, tick_ns) = (self.calm_ns.min(most_ns), Modelled::cpus(self.cpus).tick_ns());
         let random = &mut self.random;
         let when = match random.within(0, 9) {
             0..=3 => When::At(random.within(0, calm_ns)),
@@ -358,8 +371,12 @@ impl Generator {
     fn limit(&mut self) -> Act {
         let cgroup = self.cgroup();
         let random = &mut self.random;
-        let period_us = log_within(random, 1_000, 100_000);
-        let quota_us = log_within(random, (period_us / 50).max(1_000), 2 * period_us.max(1_000));
+        let least = self.theme == Theme::Quotas;
+        let period_us = log_within(random, 1_000, if least { 1_000_000 } else { 100_000 });
+        let quota_us = match least {
+            true => log_within(random, 1_000, (period_us / 100).max(1_000)),
+            false => log_within(random, (period_us / 50).max(1_000), 2 * period_us),
+        };
         let burst_us = if random.once_in(3) { random.within(0, quota_us) } else { 0 };
         let quota_us = (!random.once_in(5)).then_some(quota_us);
         Act::CgroupMax { cgroup, period_us, quota_us, burst_us }
@@ -388,6 +405,7 @@ impl Generator {
             Theme::Root => *pick(&mut self.random, &[9, 9, 9, 13, 14, 21, 22]),
             Theme::Lanes if of_theme => self.random.within(0, 9),
             Theme::Turns if of_theme => self.random.within(9, 12),
+            Theme::Quotas if of_theme => *pick(&mut self.random, &[4, 15, 18, 19, 19, 19]),
             Theme::Limits if of_theme => *pick(&mut self.random, &[16, 18, 19, 19, 19, 20]),
             Theme::Moves if of_theme => *pick(&mut self.random, &[5, 7, 13, 15, 15]),
             Theme::Hotplug if of_theme => *pick(&mut self.random, &[13, 21, 21, 22]),

@@ -15,6 +15,9 @@ const REAP_NS: u64 = ms(20);
 /// [`Case::longest_wait_ns`]. A task that only one CPU may run, in a lane that has its share
 /// elsewhere, is served once in 128 ms for each lane there is.
 const LEAST_BOUND_NS: u64 = ms(2_000);
+/// Level 1 keeps a task parked for so long, until it was calm and the limits were gone.
+const PARKED_NS: u64 = ms(10_000);
+const LONG_PERIOD_US: u64 = 100_000;
 /// A policy that does not dispatch leaves a CPU idle beside its tasks until level 1 tries
 /// itself, which takes one task in eight sweeps, or until it puts the lane in quarantine.
 const LAZY_IDLE_NS: u64 = ms(1_100);
@@ -26,6 +29,14 @@ impl Case {
     fn has_lazy(&self) -> bool {
         self.acts.iter().any(|timed| match &timed.act {
             Act::SetApp { policy, .. } => policy == LAZY,
+            _ => false,
+        })
+    }
+
+    /// Whether a task may be parked for longer than it waits for anything else.
+    fn has_long_periods(&self) -> bool {
+        self.acts.iter().any(|timed| match timed.act {
+            Act::CgroupMax { period_us, .. } => period_us > LONG_PERIOD_US,
             _ => false,
         })
     }
@@ -82,7 +93,8 @@ impl Case {
             return bound_ns;
         }
         let tasks: u64 = self.tasks.iter().map(Task::count).sum();
-        LEAST_BOUND_NS + tasks * self.longest_slice_ns() * self.weight_ratio()
+        let parked_ns = if self.has_long_periods() { PARKED_NS } else { 0 };
+        LEAST_BOUND_NS + parked_ns + tasks * self.longest_slice_ns() * self.weight_ratio()
     }
 
     /// When the run is over.

@@ -23,6 +23,8 @@ pub(crate) enum May {
     Unlocked,
     /// init, init_task and system-call programs: make queues as well.
     Sleep,
+    /// A timer that outlives its program: queues and CPUs are another scheduler's.
+    Nothing,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -107,17 +109,6 @@ impl Kernel {
         let program = self.image().required(name)?;
         let cpu = self.first_active();
         Ok(self.call(program, Callback::Program, cpu, May::Sleep, [a, b, 0]) as i32)
-    }
-
-    /// Runs a function of the image as the callback of a timer, which may not sleep, and
-    /// gives what it returns.
-    ///
-    /// # Errors
-    /// When the image has no such function.
-    pub fn timer(&mut self, name: &str) -> Result<i32> {
-        let callback = self.image().required(name)?;
-        let cpu = self.first_active();
-        Ok(self.call(callback, Callback::Timer, cpu, May::Unlocked, [0; 3]) as i32)
     }
 
     /// The image, to look at the program's globals.

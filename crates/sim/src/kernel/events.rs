@@ -21,6 +21,7 @@ pub(crate) enum Event {
     RunEnd { cpu: u32, epoch: u64 },
     Tick(usize),
     Kick { cpu: u32, flags: u64 },
+    Timer { place: u32, armed: u64 },
     Push(usize),
     Dying(usize),
     Watchdog { load: u64 },
@@ -186,6 +187,7 @@ impl Kernel {
             }
             Event::Tick(cpu) => self.tick(cpu),
             Event::Kick { cpu, flags } => self.kicked(cpu as usize, flags),
+            Event::Timer { place, armed } => self.timer_expires(place as usize, armed),
             Event::IoDone(done) => self.io_done(&done.0, done.1),
             Event::Request(queue) => self.request_arrives(&queue),
             Event::Act(act) => act(self),

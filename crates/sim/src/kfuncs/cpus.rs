@@ -110,7 +110,7 @@ pub(super) extern "C" fn test_and_clear_cpu_idle(k: K, cpu: i32) -> bool {
 pub(super) extern "C" fn pick_cpu(k: K, allowed: *const CpuMask, flags: u64, or_any: bool) -> i32 {
     let kernel = kernel(k);
     let call = if or_any { "scx_bpf_pick_any_cpu" } else { "scx_bpf_pick_idle_cpu" };
-    if !kernel.pick_flags(call, flags) {
+    if kernel.has_left(call) || !kernel.pick_flags(call, flags) {
         return -EBUSY;
     }
     let here = kernel.context.cpu;
@@ -127,6 +127,9 @@ pub(super) extern "C" fn pick_cpu(k: K, allowed: *const CpuMask, flags: u64, or_
 
 pub(super) extern "C" fn kick_cpu(k: K, cpu: i32, flags: u64) {
     let kernel = kernel(k);
+    if kernel.has_left("scx_bpf_kick_cpu") {
+        return;
+    }
     let idle = flags & scx::KICK_IDLE != 0;
     if flags & !(scx::KICK_IDLE | scx::KICK_PREEMPT | scx::KICK_WAIT) != 0 {
         kernel.fail("refused", format!("scx_bpf_kick_cpu: flags {flags:#x} are not modelled"));

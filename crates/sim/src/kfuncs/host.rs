@@ -1,13 +1,13 @@
 //! The table of calls, as C has it: `struct seam_host` of `seam.c`.
 
-use super::{K, P, cpus, maps, queues, tasks};
+use super::{K, P, cpus, maps, queues, tasks, timers};
 use crate::abi::CpuMask;
 use crate::dsq_iter::{dsq_move, iter_destroy, iter_new, iter_next, iter_set};
 use crate::image::Image;
 use crate::kernel::Kernel;
 use crate::trap::trapped;
 use metasched_base::{Error, Kind, Result};
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::ptr;
 
 /// `struct seam_host`, member by member.
@@ -47,6 +47,10 @@ pub struct Host {
     map_delete: extern "C" fn(K, K, u32, u32, *const u8) -> i64,
     task_storage: extern "C" fn(K, K, u32, P, u64) -> K,
     task_storage_delete: extern "C" fn(K, K, P) -> i64,
+    timer_init: extern "C" fn(K, K, K, u64) -> i64,
+    timer_set_callback: extern "C" fn(K, K, *const c_void) -> i64,
+    timer_start: extern "C" fn(K, K, u64, u64) -> i64,
+    timer_cancel: extern "C" fn(K, K) -> i64,
     trapped: extern "C" fn(K, u64, u64),
 }
 
@@ -113,5 +117,9 @@ const TABLE: Host = Host {
     map_delete: maps::map_delete,
     task_storage: tasks::task_storage,
     task_storage_delete: tasks::task_storage_delete,
+    timer_init: timers::timer_init,
+    timer_set_callback: timers::timer_set_callback,
+    timer_start: timers::timer_start,
+    timer_cancel: timers::timer_cancel,
     trapped,
 };

@@ -7,11 +7,12 @@ mod host;
 mod maps;
 mod queues;
 mod tasks;
+mod timers;
 
 pub use host::Host;
 
 use crate::abi::{TaskStruct, scx};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, May};
 use crate::task::TaskId;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
@@ -19,7 +20,7 @@ use std::ptr;
 pub(crate) const EINVAL: i32 = 22;
 pub(crate) const ENOENT: i32 = 2;
 const EEXIST: i32 = 17;
-const EBUSY: i32 = 16;
+pub(crate) const EBUSY: i32 = 16;
 
 /// The kernel, as C carries it back to us.
 pub(crate) type K = *mut c_void;
@@ -35,6 +36,15 @@ impl Kernel {
     pub(crate) fn refuse(&mut self, call: &str, rule: &str) {
         let callback = self.context.callback;
         self.fail("context", format!("{call} called from {callback}; {rule}"));
+    }
+
+    /// Fails the run where the program has left: what it calls for is not its own any more.
+    pub(crate) fn has_left(&mut self, call: &str) -> bool {
+        let left = self.context.may == May::Nothing;
+        if left {
+            self.refuse(call, "the program has left, and its timers were not stopped");
+        }
+        left
     }
 
     /// The task behind a pointer of the policy's.

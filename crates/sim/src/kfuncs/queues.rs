@@ -22,7 +22,7 @@ pub(super) extern "C" fn insert(
     let call = if by_vtime { "scx_bpf_dsq_insert_vtime" } else { "scx_bpf_dsq_insert" };
     let Some(id) = kernel.task_at(call, p) else { return false };
     let may = kernel.context.may;
-    if matches!(may, May::Look | May::Unlocked | May::Sleep) {
+    if matches!(may, May::Look | May::Unlocked | May::Sleep | May::Nothing) {
         kernel.refuse(call, "it is allowed in select_cpu, enqueue and dispatch");
         return false;
     }
@@ -93,6 +93,9 @@ pub(super) extern "C" fn move_to_local(k: K, dsq_id: u64) -> bool {
 
 pub(super) extern "C" fn nr_queued(k: K, dsq_id: u64) -> i32 {
     let kernel = kernel(k);
+    if kernel.has_left("scx_bpf_dsq_nr_queued") {
+        return -ENOENT;
+    }
     let dsq = match dsq_id {
         scx::DSQ_LOCAL => Some(&kernel.cpus[kernel.context.cpu].local),
         scx::DSQ_GLOBAL => Some(&kernel.global),
@@ -124,6 +127,9 @@ pub(super) extern "C" fn create_dsq(k: K, dsq_id: u64, _node: i32) -> i32 {
 
 pub(super) extern "C" fn destroy_dsq(k: K, dsq_id: u64) {
     let kernel = kernel(k);
+    if kernel.has_left("scx_bpf_destroy_dsq") {
+        return;
+    }
     let Some(dsq) = kernel.user.get(dsq_id) else { return };
     if !dsq.is_empty() {
         let nr = dsq.len();
@@ -136,6 +142,9 @@ pub(super) extern "C" fn destroy_dsq(k: K, dsq_id: u64) {
 
 pub(super) extern "C" fn peek(k: K, dsq_id: u64) -> P {
     let kernel = kernel(k);
+    if kernel.has_left("scx_bpf_dsq_peek") {
+        return ptr::null_mut();
+    }
     let Some(dsq) = kernel.user.get(dsq_id) else {
         kernel.scx_error(format!("peek disallowed on DSQ {dsq_id:#x}"));
         return ptr::null_mut();
@@ -146,6 +155,9 @@ pub(super) extern "C" fn peek(k: K, dsq_id: u64) -> P {
 /// Put off until the callback is over, as in the kernel.
 pub(super) extern "C" fn reenq(k: K, dsq_id: u64, flags: u64) {
     let kernel = kernel(k);
+    if kernel.has_left("scx_bpf_dsq_reenq") {
+        return;
+    }
     if flags != 0 {
         kernel.fail("refused", format!("scx_bpf_dsq_reenq: flags {flags:#x} are not modelled"));
         return;

@@ -1,12 +1,9 @@
-//! Turns in the simulator: the timer that ends them, late by chance as a real one.
+//! Turns in the simulator.
 
-use super::{attempt, global, number_of, succeeded, tell_lanes};
+use super::{attempt, global, number_of, succeeded};
 use crate::kernel::Kernel;
 use metasched_abi::{Cycle, CycleArgs, TurnArgs};
-use std::sync::Arc;
 
-/// The timer expires so much too late at most, ns: what interrupts take natively.
-const LATEST_NS: u64 = 50_000;
 /// Has the root's share go through those policies, each for so many ns at a time; fails
 /// the run if the program refuses.
 ///
@@ -28,11 +25,7 @@ pub fn try_start_turns(kernel: &mut Kernel, turns: &[(&str, u64)]) -> i32 {
         let policy = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
         *arg = TurnArgs { policy, length_ns: *length_ns, ..Default::default() };
     }
-    let said = attempt(kernel, "start_turns", args);
-    if said == 0 {
-        turn_later(kernel);
-    }
-    said
+    attempt(kernel, "start_turns", args)
 }
 
 /// No turns any more; the lane in force stays.
@@ -50,30 +43,4 @@ pub fn try_stop_turns(kernel: &mut Kernel) -> i32 {
 /// What has become of the turns.
 pub fn cycle(kernel: &mut Kernel) -> Cycle {
     global(kernel, "cycle")
-}
-
-/// When the program's timer expires next.
-fn due(kernel: &mut Kernel) -> u64 {
-    global(kernel, "sim_turn_due_ns")
-}
-
-/// The timer expires, unless it was set anew meanwhile.
-fn turn_later(kernel: &mut Kernel) {
-    let set = due(kernel);
-    let late = kernel.random().within(0, LATEST_NS);
-    let load = kernel.loaded();
-    kernel.act_at(
-        set + late,
-        Arc::new(move |kernel| {
-            if kernel.loaded() != load || due(kernel) != set {
-                return;
-            }
-            let result = kernel.timer("sim_turn");
-            succeeded(kernel, "sim_turn", result);
-            tell_lanes(kernel);
-            if due(kernel) != set {
-                turn_later(kernel);
-            }
-        }),
-    );
 }

@@ -53,6 +53,11 @@ fn about(theme: Theme) {
 }
 
 #[test]
+fn the_least_quotas_hold_and_park_nobody_for_long() {
+    about(Theme::Quotas);
+}
+
+#[test]
 fn the_root_lane_may_be_replaced_at_any_moment() {
     about(Theme::Root);
 }

@@ -2,8 +2,15 @@
 
 use crate::level1::expect;
 use metasched_sim::abi::NO_QUOTA;
+use metasched_sim::image::{self, Image};
 use metasched_sim::metasched::{POLICIES, assign, scenario, set_app};
+use metasched_sim::observer::Observer;
+use metasched_sim::task::TaskId;
+use metasched_sim::trace::{Observed, What};
 use metasched_sim::{Outcome, Scenario, TaskSpec, between, ms, us};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 const PERIOD_US: u64 = 100_000;
 /// The moment before the eleventh begins.
@@ -78,7 +85,8 @@ fn on_lanes_a_quota_holds_as_without() {
 
 #[test]
 fn the_tightest_of_nested_limits_counts() {
-    let outcome = limited("nested limits", "fifo", &[("a/x", 2), ("a/y", 2)])
+    // By vtime, so that who had less comes first while the outer one has something left.
+    let outcome = limited("nested limits", "vtime", &[("a/x", 2), ("a/y", 2)])
         .at(0, |kernel| {
             kernel.set_cgroup_max("a", PERIOD_US, 50_000, 0);
             kernel.set_cgroup_max("a/x", PERIOD_US, 10_000, 0);
@@ -111,7 +119,7 @@ fn a_limit_that_is_taken_away_lets_everybody_run() {
     let outcome = limited("a limit goes", "fifo", &[("a", 2)])
         .at(0, |kernel| kernel.set_cgroup_max("a", PERIOD_US, 5_000, 0))
         .at(ms(1_000), |kernel| kernel.set_cgroup_max("a", PERIOD_US, NO_QUOTA, 0))
-        .at(ms(1_100), |kernel| {
+        .at(ms(1_200), |kernel| {
             let word = unsafe { *kernel.image().required("root_word").unwrap().cast::<u32>() };
             expect(kernel, word & (1 << 10) == 0, &format!("limits are still on: {word:#x}"));
         })
@@ -135,4 +143,118 @@ fn a_sleeper_within_its_quota_is_never_throttled() {
         .pass();
     // It waits for slices of the others, not for a period.
     assert!(outcome.task("a 0").longest_wait_ns < ms(80));
+}
+
+/// The longest that level 1 keeps a task parked, and what it may take until it runs.
+const PARKED_AT_MOST: u64 = ms(10_000);
+const UNTIL_IT_RUNS: u64 = ms(500);
+
+/// Quotas and periods at both ends of what cpu.max takes, us.
+const EXTREMES: [(u64, u64); 4] =
+    [(1_000_000, 1_000), (100_000, 1_000), (1_000, 1_000), (4_000, 1_000)];
+
+#[test]
+fn the_least_quotas_on_many_cpus_are_kept_and_stall_nobody() {
+    for (period_us, quota_us) in EXTREMES {
+        let seconds = 40;
+        let outcome = limited(&format!("{quota_us} in {period_us}"), "vtime", &[("a", 16)])
+            .cpus(8)
+            .waits_at_most(PARKED_AT_MOST + UNTIL_IT_RUNS)
+            .idle_at_most(PARKED_AT_MOST)
+            .at(0, move |kernel| kernel.set_cgroup_max("a", period_us, quota_us, 0))
+            .run_for(ms(seconds * 1_000 - 1))
+            .pass();
+        let due = seconds as f64 * 1e3 * quota_us as f64 / period_us as f64;
+        let (got, apart) = (ran(&outcome, "a"), ran(&outcome, "a") / due - 1.0);
+        assert!(apart.abs() < 0.05, "{quota_us} in {period_us}: {got:.1} ms, not {due} ms");
+    }
+}
+
+#[test]
+fn nobody_is_parked_for_long_by_limits_that_are_nested() {
+    let outcome = limited("tiny and nested", "fifo", &[("a/b/c", 12), ("a/b", 3), ("a", 3)])
+        .cpus(8)
+        .waits_at_most(PARKED_AT_MOST + UNTIL_IT_RUNS)
+        .idle_at_most(PARKED_AT_MOST)
+        .at(0, |kernel| {
+            kernel.set_cgroup_max("a", 990_000, 1_000, 0);
+            kernel.set_cgroup_max("a/b", 1_000_000, 1_000, 0);
+            kernel.set_cgroup_max("a/b/c", 970_000, 1_000, 0);
+        })
+        .run_for(ms(60_000))
+        .pass();
+    assert!(ran(&outcome, "a/b") + ran(&outcome, "a") + ran(&outcome, "a/b/c") < 75.0);
+}
+
+/// Counts how often tasks are put into any queue.
+#[derive(Default)]
+struct Inserts {
+    names: BTreeMap<TaskId, String>,
+    of: BTreeMap<String, u64>,
+}
+
+impl Observer for Inserts {
+    fn born(&mut self, task: TaskId, _name: &str, cgroup: &str) {
+        self.names.insert(task, cgroup.to_owned());
+    }
+
+    fn observe(&mut self, event: &Observed) {
+        if let (What::Insert(_), Some(task)) = (&event.what, event.task) {
+            *self.of.entry(self.names[&task].clone()).or_default() += 1;
+        }
+    }
+}
+
+#[test]
+fn a_refill_leaves_the_tasks_of_other_cgroups_parked() {
+    let inserts = Rc::new(RefCell::new(Inserts::default()));
+    limited("a refill", "fifo", &[("often", 2), ("seldom", 200)])
+        .waits_at_most(ms(3_000))
+        .at(0, |kernel| {
+            kernel.set_cgroup_max("often", 4_000, 1_000, 0);
+            kernel.set_cgroup_max("seldom", 1_000_000, 10_000, 0);
+        })
+        .read_by(&inserts)
+        .run_for(ms(1_990))
+        .pass();
+    // At its start, once for each refill of its own, and not with each of the other's 500.
+    let (seldom, often) = (inserts.borrow().of["seldom"], inserts.borrow().of["often"]);
+    assert!(often > 300, "the other one had {often} inserts");
+    assert!(seldom < 200 * 10, "200 tasks were queued {seldom} times in 2 s");
+}
+
+/// `LIMITS_MAX` of `meta/types.h`.
+const PLACES: u32 = 4096;
+
+/// cpu.max is written on several CPUs at once, which no run shows: a callback is one instant. Here
+/// threads call the function itself, which calls nothing.
+#[test]
+fn no_place_is_claimed_twice_and_all_of_them_can_be() {
+    let image = Image::open(image::metasched()).unwrap();
+    let claim: extern "C" fn() -> u32 =
+        unsafe { std::mem::transmute(image.required("limit_claim_free").unwrap()) };
+    unsafe { *image.required("parked_dsqs").unwrap().cast::<u32>() = PLACES };
+    let claims = || (0..PLACES / 4).map(|_| claim()).collect::<Vec<u32>>();
+    let mut claimed: Vec<u32> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(claims)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    claimed.sort_unstable();
+    assert!(claimed.into_iter().eq(1..=PLACES));
+    assert_eq!(unsafe { *image.required("limits_used").unwrap().cast::<u32>() }, PLACES);
+    assert_eq!(claim(), 0, "there is none left");
+}
+
+#[test]
+fn each_of_4096_limits_has_a_place_of_its_own_and_one_more_has_none() {
+    let run = limited("limits", "fifo", &[("0", 1)]).at(0, |kernel| {
+        for cgroup in 0..=PLACES {
+            kernel.set_cgroup_max(&cgroup.to_string(), PERIOD_US, 40_000, 0);
+        }
+        let read = |name| unsafe { *kernel.image().required(name).unwrap().cast::<u64>() };
+        let (live, refused) = (read("limits_live") as u32, read("limits_refused"));
+        let said = format!("{live} live, {refused} refused");
+        expect(kernel, (live, refused) == (PLACES, 1), &said);
+    });
+    near(&run.run_for(ms(TEN_PERIODS)).pass(), "0", 400.0);
 }

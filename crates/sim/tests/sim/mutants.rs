@@ -131,6 +131,28 @@ fn limited(image: &'static [u8]) -> Scenario {
         .run_for(ms(3_000))
 }
 
+/// Many hogs on many CPUs, with the least quotas that cpu.max takes, above one another.
+fn tiny_quotas(image: &'static [u8]) -> Scenario {
+    let run = scenario_of(image, "tiny quotas", "fifo").cpus(8);
+    hogs(hogs(run, 12, "a/b"), 30, "c")
+        // All CPUs run hogs by then, each until its next tick: a debt of many periods.
+        .at(ms(53), |kernel| {
+            kernel.set_cgroup_max("a", 990_000, 1_000, 0);
+            kernel.set_cgroup_max("a/b", 1_000_000, 1_000, 0);
+            kernel.set_cgroup_max("c", 1_000_000, 1_000, 0);
+        })
+        .waits_at_most(ms(20_000))
+        .idle_at_most(ms(20_000))
+        .run_for(ms(25_000))
+}
+
+/// The program leaves beside lanes and limits, and another one comes some time later.
+fn it_comes_and_goes(image: &'static [u8]) -> Scenario {
+    three_lanes(image)
+        .at(0, |kernel| kernel.set_cgroup_max("a", 100_000, 20_000, 0))
+        .at(ms(100), |kernel| kernel.unload())
+}
+
 /// A policy that does not dispatch has a lane beside others.
 fn lazy(image: &'static [u8]) -> Scenario {
     let run = scenario_of(image, "lazy", "fifo").cpus(2);
@@ -246,13 +268,22 @@ plants! {
         "l->granted_ns += periods * l->quota_ns;" => "l->granted_ns += 2 * periods * l->quota_ns;";
     a_limit_that_is_not_charged_from_below_is_caught: "quota_kept", limited,
         "meta/limits.bpf.h",
-        "1);\n		}\n		number = l->parent;" => "1);\n		}\n		number = 0;";
+        "			limit_throttle(l);\n		number = l->parent;" => "			limit_throttle(l);\n		number = 0;";
     a_task_alone_that_is_never_stopped_is_caught: "quota_kept", limited,
         "meta/metasched.bpf.c",
         "		prev = NULL;" => "		;";
     parked_tasks_that_nobody_takes_out_are_caught: "waiting_bounded", limited,
         "meta/limits.bpf.h",
-        "	if (unpark)\n		requeue_all(PARKED_DSQ);" => "";
+        "	l->look_at_ns = now;\n	limit_unpark(number);" => "	l->look_at_ns = now + PARKED_LOOK_NS;";
+    quotas_that_end_at_ticks_are_caught: "quota_kept", tiny_quotas,
+        "meta/parking.bpf.h",
+        "		slice_timer_set(here, cpu->limited_since_ns + cpu->taken_ns);" => "		;";
+    a_task_that_runs_with_nothing_left_is_caught: "quota_kept", tiny_quotas,
+        "meta/parking.bpf.h",
+        "		scx_bpf_kick_cpu(here, SCX_KICK_PREEMPT);" => "		;";
+    timers_that_outlive_the_program_are_caught: "context", it_comes_and_goes,
+        "meta/metasched.bpf.c",
+        "	__sync_fetch_and_or(&exit_record.kind, info->kind);\n	timers_stop();" => "";
     a_quarantine_that_never_comes_is_caught: "quarantined_in_time", lazy,
         "meta/sweep.bpf.h",
         "		quarantine_lane(l, a, now);" => "		;";

@@ -52,6 +52,7 @@ impl LimitsView {
                 "PERIODS",
                 "THROTTLED",
                 "FOR",
+                "FORGIVEN",
             ]);
             for Limited { path, limit } in &self.limited {
                 let time = |ns: u64| brief_time(ns as f64);
@@ -61,6 +62,7 @@ impl LimitsView {
                     limit.nr_periods.to_string(),
                     limit.nr_throttled.to_string(),
                     time(limit.throttled_ns),
+                    time(limit.forgiven_ns),
                 ]);
             }
             lines.push(String::new());
@@ -91,6 +93,7 @@ mod tests {
             nr_periods: 50,
             nr_throttled: 49,
             throttled_ns: 2_400_000_000,
+            forgiven_ns: 7_000_000,
             throttled: false,
         }
     }
@@ -103,7 +106,7 @@ mod tests {
         let id = fs::metadata(&folder).unwrap().ino();
         let limits = Limits { enforced: vec![limit(id), limit(1)], refused: 2 };
         let text = LimitsView::new(root.path(), &limits).text().join("\n");
-        for words in ["a/b", "40 ms in 100 ms", "49", "2.40 s", "(cgroup 1)", "2 limits"] {
+        for words in ["a/b", "40 ms in 100 ms", "49", "2.40 s", "7 ms", "(cgroup 1)", "2 limits"] {
             assert!(text.contains(words), "{words}: {text}");
         }
     }

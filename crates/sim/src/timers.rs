@@ -1,0 +1,124 @@
+//! BPF timers, in values of the program's maps. They live as long as their maps, which user
+//! space may hold beyond the program's end: a timer that nobody stopped expires then too, and
+//! what its callback calls there fails the run.
+
+use crate::callbacks::Callback;
+use crate::image::Image;
+use crate::kernel::{Event, Kernel, May};
+use crate::kfuncs::{EBUSY, EINVAL, Host};
+use crate::maps::Maps;
+use std::ffi::c_void;
+
+/// A timer expires so much too late at most, ns: what interrupts take natively.
+const LATEST_NS: u64 = 50_000;
+
+/// One that was initialised.
+struct Timer {
+    map: *mut c_void,
+    /// The value of the map that it is, and that one's key.
+    value: *mut c_void,
+    key: Box<u32>,
+    callback: *const c_void,
+    /// Tells the time that it is set to from earlier ones; 0 where it is not set.
+    armed: u64,
+    /// On which it was set.
+    cpu: usize,
+}
+
+/// Those of one program.
+#[derive(Default)]
+pub(crate) struct Timers(Vec<Timer>);
+
+impl Timers {
+    fn find(&mut self, value: *mut c_void) -> Option<usize> {
+        self.0.iter().position(|timer| timer.value == value)
+    }
+}
+
+impl Kernel {
+    /// 0, or an error as the helper gives it.
+    pub(crate) fn timer_init(&mut self, map: *mut c_void, value: *mut c_void) -> Result<(), i32> {
+        if self.timers.find(value).is_some() {
+            return Err(EBUSY);
+        }
+        let key = self.maps.index_of(map, value).ok_or(EINVAL)?;
+        let (key, callback) = (Box::new(key), std::ptr::null());
+        self.timers.0.push(Timer { map, value, key, callback, armed: 0, cpu: 0 });
+        Ok(())
+    }
+
+    pub(crate) fn timer_set_callback(
+        &mut self,
+        value: *mut c_void,
+        callback: *const c_void,
+    ) -> Result<(), i32> {
+        let at = self.timers.find(value).ok_or(EINVAL)?;
+        self.timers.0[at].callback = callback;
+        Ok(())
+    }
+
+    /// Sets a timer, instead of what it was set to before.
+    pub(crate) fn timer_start(&mut self, value: *mut c_void, at: u64) -> Result<(), i32> {
+        let place = self.timers.find(value).ok_or(EINVAL)?;
+        self.timers_set += 1;
+        let (armed, cpu) = (self.timers_set, self.context.cpu);
+        let timer = &mut self.timers.0[place];
+        if timer.callback.is_null() {
+            return Err(EINVAL);
+        }
+        (timer.armed, timer.cpu) = (armed, cpu);
+        let late_ns = self.random.within(0, LATEST_NS);
+        let at = at.max(self.now) + late_ns;
+        self.schedule_at(at, Event::Timer { place: place as u32, armed });
+        Ok(())
+    }
+
+    /// Whether it was set.
+    pub(crate) fn timer_cancel(&mut self, value: *mut c_void) -> Result<bool, i32> {
+        let at = self.timers.find(value).ok_or(EINVAL)?;
+        Ok(std::mem::take(&mut self.timers.0[at].armed) != 0)
+    }
+
+    /// A timer expires, unless it was set anew or stopped meanwhile.
+    pub(crate) fn timer_expires(&mut self, place: usize, armed: u64) {
+        if self.timers.0.get(place).is_some_and(|timer| timer.armed == armed) {
+            self.timer_calls(place, May::Unlocked);
+            if self.stays() {
+                (self.timed.clone())(self);
+            }
+            return;
+        }
+        let Some(mut left) = self.left.take() else { return };
+        if left.timers.0.get(place).is_some_and(|timer| timer.armed == armed) {
+            self.swap_with(&mut left);
+            self.timer_calls(place, May::Nothing);
+            self.swap_with(&mut left);
+        }
+        self.left = Some(left);
+    }
+
+    fn swap_with(&mut self, left: &mut Left) {
+        std::mem::swap(&mut self.image, &mut left.image);
+        std::mem::swap(&mut self.host, &mut left.host);
+        std::mem::swap(&mut self.maps, &mut left.maps);
+        std::mem::swap(&mut self.timers, &mut left.timers);
+    }
+
+    fn timer_calls(&mut self, place: usize, may: May) {
+        let timer = &mut self.timers.0[place];
+        timer.armed = 0;
+        let args =
+            [timer.map as u64, std::ptr::from_mut(&mut *timer.key) as u64, timer.value as u64];
+        let (callback, cpu) = (timer.callback, timer.cpu);
+        let cpu = if self.active.has(cpu) { cpu } else { self.first_active() };
+        self.call(callback, Callback::Timer, cpu, may, args);
+    }
+}
+
+/// What is left of a program that the kernel has let go of, as long as its user space lives.
+pub(crate) struct Left {
+    pub image: Option<Image>,
+    pub host: *mut Host,
+    pub maps: Maps,
+    pub timers: Timers,
+}

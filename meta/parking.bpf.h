@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * cpu.max, the side of the tasks: which of them are parked, and for how long others run.
+ *
+ * A run under a limit takes a piece of it, see limits.bpf.h, and has a timer of its CPU
+ * expire when the piece is over: it goes on with another, or the CPU chooses anew and the
+ * task is parked. A tick alone would let each CPU run up to 4 ms too much, thirty times a
+ * quota of 1 ms on eight CPUs.
+ */
+#ifndef METASCHED_PARKING_BPF_H
+#define METASCHED_PARKING_BPF_H
+
+#include <apps.bpf.h>
+#include <timer.bpf.h>
+
+/*
+ * A run has used up what it took: it goes on with another piece, or its CPU chooses anew. It
+ * ends when all pieces together are over: what the timer was late each time does not add up.
+ */
+static void slice_over(s32 cpu)
+{
+	struct cpu_ctx *here = cpu_ctx_here();
+	u64 piece;
+
+	if (!here || !here->limited_task)
+		return;
+	piece = limit_take((u32)here->limit);
+	if (!piece) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		return;
+	}
+	here->taken_ns += piece;
+	slice_timer_set(cpu, here->limited_since_ns + here->taken_ns);
+}
+
+/* Charges what the task on this CPU ran otherwise than it has taken, if it has a limit. */
+static __always_inline void limited_ends(struct cpu_ctx *cpu, struct task_struct *p)
+{
+	if (cpu->limited_task != (u64)(unsigned long)p)
+		return;
+	cpu->limited_task = 0;
+	limit_charge((u32)cpu->limit, p->se.sum_exec_runtime - cpu->limited_from_ns - cpu->taken_ns);
+}
+
+/*
+ * The task runs on this CPU from now on. If nothing is left of its limit, since it was queued
+ * before that was used up or was let through, the CPU chooses anew at once.
+ */
+static __noinline void running_limited(struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_make(p);
+	struct cpu_ctx *cpu = cpu_ctx_here();
+	s32 here = bpf_get_smp_processor_id();
+
+	if (!cpu)
+		return;
+	cpu->limited_task = 0;
+	if (!t)
+		return;
+	t->parked_from_ns = 0;
+	task_placed(p, t);
+	if (!t->limit)
+		return;
+	cpu->limit = t->limit;
+	cpu->limited_from_ns = p->se.sum_exec_runtime;
+	cpu->limited_since_ns = bpf_ktime_get_ns();
+	cpu->taken_ns = limit_take(t->limit);
+	cpu->limited_task = (u64)(unsigned long)p;
+	if (cpu->taken_ns)
+		slice_timer_set(here, cpu->limited_since_ns + cpu->taken_ns);
+	else if (!(p->flags & (PF_KTHREAD | PF_EXITING)))
+		scx_bpf_kick_cpu(here, SCX_KICK_PREEMPT);
+}
+
+static __noinline void stopping_limited(struct task_struct *p)
+{
+	struct cpu_ctx *cpu = cpu_ctx_here();
+
+	if (cpu)
+		limited_ends(cpu, p);
+}
+
+/* The books are brought up to date, and the task's limit, which may be new or another one. */
+static __noinline void tick_limited(struct task_struct *p)
+{
+	stopping_limited(p);
+	running_limited(p);
+}
+
+/*
+ * The limit that the task has to wait for; 0 if it may run. One that has been parked for
+ * PARKED_LOOK_NS since it ran last may, for the moment that it takes until running_limited()
+ * ends it: else the kernel's watchdog would end us, beside a quota of 1 ms in a second and
+ * as many tasks, or with limits above one another that have something left at different times.
+ */
+static __noinline u32 task_waits_for(struct task_struct *p)
+{
+	struct task_ctx *t;
+	u32 number;
+
+	if (p->flags & (PF_KTHREAD | PF_EXITING))
+		return 0;
+	t = task_ctx_make(p);
+	if (!t)
+		return 0;
+	task_placed(p, t);
+	number = t->limit ? limit_exhausted(t->limit) : 0;
+	if (number && t->parked_from_ns && bpf_ktime_get_ns() - t->parked_from_ns >= PARKED_LOOK_NS)
+		return 0;
+	return number;
+}
+
+/* A task wants a CPU: parks it if it has to wait for a limit. */
+static __noinline bool park_exhausted(struct task_struct *p, u64 enq_flags)
+{
+	u32 number = task_waits_for(p);
+	struct task_ctx *t;
+
+	if (!number)
+		return false;
+	t = task_ctx_find(p);
+	if (t && !t->parked_from_ns)
+		t->parked_from_ns = bpf_ktime_get_ns();
+	scx_bpf_dsq_insert(p, PARKED_BASE_DSQ + number, SCX_SLICE_DFL, enq_flags);
+	return true;
+}
+
+#endif
