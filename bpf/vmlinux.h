@@ -56,6 +56,7 @@ enum {
 	BPF_F_NO_PREALLOC = 1 << 0,
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1 << 0,
 	BPF_F_TIMER_ABS = 1 << 0,
+	BPF_F_TIMER_CPU_PIN = 1 << 1,
 };
 
 /* kernel/sched/ext: enum scx_public_consts */

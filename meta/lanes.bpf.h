@@ -149,6 +149,24 @@ static __always_inline u64 slot_bit(u32 slot)
 	return 1ULL << (slot & ROOT_SLOT);
 }
 
+/* Where the lowest bit of a u64 is, by the product of that bit with LOWEST_BIT_KEY. */
+#define LOWEST_BIT_KEY 0x0218a392cd3d5dbfULL
+const u8 lowest_bit_at[64] = {
+	0,  1,	2,  7,	3,  13, 8,  19, 4,  25, 14, 28, 9,  34, 20, 40, 5,  17, 26, 38, 15, 46,
+	29, 48, 10, 31, 35, 54, 21, 50, 41, 57, 63, 6,	12, 18, 24, 27, 33, 39, 16, 37, 45, 47,
+	30, 53, 49, 56, 62, 11, 23, 32, 36, 44, 52, 55, 61, 22, 43, 51, 60, 42, 59, 58,
+};
+
+/* The lowest slot in a set that is not empty. */
+static __always_inline u32 lowest_slot(u64 slots)
+{
+	u32 slot = lowest_bit_at[((slots & -slots) * LOWEST_BIT_KEY) >> 58];
+
+	/* The compiler knows what the table holds and drops masks; the verifier needs them. */
+	barrier_var(slot);
+	return slot;
+}
+
 /* The lane of that slot if it is still the one of that generation, or NULL. */
 static __always_inline struct meta_lane *lane_if_current(u32 slot, u64 generation)
 {

@@ -71,9 +71,18 @@ static __always_inline void announce_first(struct meta_lane *l, struct task_stru
 #define PREEMPT_LOOKS 8
 
 /*
+ * What the task that runs on a CPU has run in all up to now, more or less: the kernel's own
+ * books are up to a tick behind, and leave out what interrupts took.
+ */
+static __always_inline u64 running_until(struct cpu_ctx *there, u64 now)
+{
+	return there->ran_from_ns + (now - there->since_ns);
+}
+
+/*
  * Whether a CPU runs for a lane that @l lags behind by enough. What that CPU's task runs
- * at this moment is counted as well: it is charged only when it stops or at a choice,
- * up to a slice later. A lane that drains was there first and is not disturbed.
+ * at this moment is counted as well: it is charged only when it stops, at a choice, or when
+ * the CPU looks. A lane that drains was there first and is not disturbed.
  */
 static __always_inline bool lags_behind(struct meta_lane *l, struct cpu_ctx *there, u64 now,
 					u32 root)
@@ -87,9 +96,9 @@ static __always_inline bool lags_behind(struct meta_lane *l, struct cpu_ctx *the
 	if (!other || other->state == LANE_DRAINING)
 		return false;
 	/* Clocks of two CPUs may differ a little, and it may have stopped since. */
-	runs_for = now - there->since_ns;
+	runs_for = running_until(there, now) - there->charged_from_ns;
 	if (runs_for > SHARED_SLICE_NS)
-		runs_for = vtime_before(now, there->since_ns) ? 0 : SHARED_SLICE_NS;
+		runs_for = (s64)runs_for < 0 ? 0 : SHARED_SLICE_NS;
 	other = lane_payer(other, root);
 	return vtime_before(l->vtime + WAKE_LAG_NS,
 			    other->vtime + weighted_ns(runs_for, other->weight));
@@ -203,12 +212,15 @@ static __always_inline void cap_slice(struct meta_lane *l, struct task_struct *p
  */
 #define CHARGE_NS (100ULL * 1000)
 
-/* Charges the lane whose tasks this CPU ran last with what is not charged yet. */
+/*
+ * Charges the lane whose tasks this CPU ran last with what is not charged yet; if that is
+ * less than nothing, what was charged too much is forgotten.
+ */
 static __always_inline void charge_rest(struct cpu_ctx *cpu)
 {
 	struct meta_lane *l = lane_if_current((u32)cpu->slot, cpu->generation);
 
-	if (l)
+	if (l && (s64)cpu->uncharged_ns > 0)
 		lane_charge(l, cpu->uncharged_ns);
 	cpu->uncharged_ns = 0;
 }
@@ -232,35 +244,6 @@ static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
 		cpu->placed_seq = READ_ONCE(assign_seq);
 	}
 	cpu->wait_from_ns = NO_WAIT;
-}
-
-static __noinline void running_watched(struct task_struct *p, u32 root)
-{
-	struct task_ctx *t = task_ctx_find(p);
-	struct meta_lane *l = lane_of(t, root);
-	struct cpu_ctx *cpu = cpu_ctx_here();
-
-	if (!cpu)
-		return;
-	cpu->task = 0;
-	if (!l)
-		return;
-	if (root & ROOT_SHARED) {
-		stamp_first_run(l, t);
-		cap_slice(l, p, root);
-	}
-	if (policy_keeps_tasks(l->lane.policy)) {
-		/* Dispatched directly, or queued before tasks were watched. */
-		if (!t)
-			t = task_ctx_make(p);
-		if (t) {
-			lane_join(l, p, t);
-			policy_running(&l->lane, p, &t->policy);
-		}
-	}
-	cpu_runs(cpu, p, l, root);
-	if (root & ROOT_SHARED && t && t->generation == l->lane.generation)
-		wait_ends(cpu, p, t);
 }
 
 /*
@@ -291,17 +274,107 @@ static __noinline struct meta_lane *change_lane(struct meta_lane *l, struct cpu_
 	return l;
 }
 
+/* Charges what the task of this CPU has run up to there; less if slice_look() charged more. */
+static __always_inline void charge_until(struct cpu_ctx *cpu, u64 ran_until_ns)
+{
+	cpu->uncharged_ns += ran_until_ns - cpu->charged_from_ns;
+	cpu->charged_from_ns = ran_until_ns;
+	if ((s64)cpu->uncharged_ns >= (s64)CHARGE_NS)
+		charge_rest(cpu);
+}
+
 /* Charges what @p, whose lane lane_running() found, has run on this CPU since the last time. */
 static __always_inline void charge_running(struct meta_lane *l, struct cpu_ctx *cpu,
 					   struct task_struct *p)
 {
-	u64 ran_until_ns = p->se.sum_exec_runtime;
-
-	cpu->uncharged_ns += ran_until_ns - cpu->charged_from_ns;
-	cpu->charged_from_ns = ran_until_ns;
-	if (cpu->uncharged_ns >= CHARGE_NS)
-		charge_rest(cpu);
+	charge_until(cpu, p->se.sum_exec_runtime);
 	wait_count(l, cpu, p);
+}
+
+/*
+ * So often a CPU charges what it runs, and looks whether a lane with queued tasks lags behind
+ * that one, while several have work. Without it a lane's vtime is behind by a whole run on each
+ * CPU: a choice elsewhere meanwhile gives it too much, which others get back in one piece, on all
+ * CPUs at once. And a lane whose tasks are all queued has none that wakes and could ask for a
+ * CPU: it would wait for the end of a slice, which comes with a tick, up to 4 ms later.
+ */
+#define SLICE_LOOK_NS (500ULL * 1000)
+
+#include <slice_timer.bpf.h>
+
+/* What a CPU does when its timer expires; whether it is to look again. */
+static __noinline bool slice_look(s32 cpu)
+{
+	u32 i, root = READ_ONCE(root_word);
+	struct cpu_ctx *here = cpu_ctx_of(cpu);
+	struct meta_lane *l, *other;
+	u64 left, now = scx_bpf_now();
+
+	if (!here)
+		return false;
+	here->looks = 0;
+	if (!(root & ROOT_LANES) || !here->task || here->episode != watch_episode)
+		return false;
+	l = lane_if_current((u32)here->slot, here->generation);
+	if (!l || !others_have_work(l, root))
+		return false;
+	here->looks = 1;
+	charge_until(here, running_until(here, now));
+	/* Who was served out of its turn lags behind nobody, and has its slice. */
+	if (now - here->rotated_ns < SHARED_SLICE_NS)
+		return true;
+	left = candidate_lanes(root) & ~slot_bit(l->lane.slot);
+	bpf_for(i, 0, LANES_MAX) {
+		if (!left)
+			break;
+		other = lane_at(lowest_slot(left));
+		left &= left - 1;
+		if (lags_behind(other, here, now, root) && lane_has_queued(other)) {
+			other->kicks++;
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+			break;
+		}
+	}
+	return true;
+}
+
+/* Has this CPU look from now on, if it does not, while several lanes have work. */
+static __always_inline void slice_watch(struct cpu_ctx *here, struct meta_lane *l, u32 root)
+{
+	if (here->looks || !(root & ROOT_LANES) || !others_have_work(l, root))
+		return;
+	here->looks = 1;
+	slice_timer_start();
+}
+
+static __noinline void running_watched(struct task_struct *p, u32 root)
+{
+	struct task_ctx *t = task_ctx_find(p);
+	struct meta_lane *l = lane_of(t, root);
+	struct cpu_ctx *cpu = cpu_ctx_here();
+
+	if (!cpu)
+		return;
+	cpu->task = 0;
+	if (!l)
+		return;
+	if (root & ROOT_SHARED) {
+		stamp_first_run(l, t);
+		cap_slice(l, p, root);
+	}
+	if (policy_keeps_tasks(l->lane.policy)) {
+		/* Dispatched directly, or queued before tasks were watched. */
+		if (!t)
+			t = task_ctx_make(p);
+		if (t) {
+			lane_join(l, p, t);
+			policy_running(&l->lane, p, &t->policy);
+		}
+	}
+	cpu_runs(cpu, p, l, root);
+	slice_watch(cpu, l, root);
+	if (root & ROOT_SHARED && t && t->generation == l->lane.generation)
+		wait_ends(cpu, p, t);
 }
 
 /* Whether kernel threads wait, for any CPU or for this one. */
@@ -319,6 +392,8 @@ static __noinline void tick_shared(struct task_struct *p, u32 root)
 	struct cpu_ctx *cpu = cpu_ctx_here();
 	struct meta_lane *l = cpu ? lane_running(cpu, p) : NULL;
 
+	if (l)
+		slice_watch(cpu, l, root);
 	if (p->scx.slice <= SHARED_SLICE_NS)
 		return;
 	if ((l && others_have_work(l, root)) || kthreads_wait())

@@ -272,6 +272,9 @@ s32 BPF_PROG(metasched_init)
 	err = turn_timer_make();
 	if (err)
 		return err;
+	err = slice_timers_make();
+	if (err)
+		return err;
 	return lifecycle_start(initial_policy);
 }
 

@@ -49,6 +49,7 @@ struct seam_host {
 	s32 (*pick_cpu)(void *k, const struct cpumask *allowed, u64 flags, bool or_any);
 	void (*kick_cpu)(void *k, s32 cpu, u64 flags);
 	u32 (*nr_cpu_ids)(void *k);
+	void (*start_timer)(void *k, u64 ns, int (*expired)(u64 cpu));
 	struct task_struct *(*cpu_curr)(void *k, s32 cpu);
 	u32 (*this_cpu)(void *k);
 	s32 (*task_cpu)(void *k, const struct task_struct *p);
@@ -311,6 +312,11 @@ void scx_bpf_kick_cpu(s32 cpu, u64 flags)
 u32 scx_bpf_nr_cpu_ids(void)
 {
 	return HOST(nr_cpu_ids);
+}
+
+void seam_start_timer(u64 ns, int (*expired)(u64 cpu))
+{
+	HOST(start_timer, ns, expired);
 }
 
 struct task_struct *scx_bpf_cpu_curr(s32 cpu)

@@ -44,6 +44,8 @@ s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags);
 s32 scx_bpf_pick_any_cpu(const struct cpumask *cpus_allowed, u64 flags);
 void scx_bpf_kick_cpu(s32 cpu, u64 flags);
 u32 scx_bpf_nr_cpu_ids(void);
+/* Has @expired called on this CPU, with its number, in so many ns. */
+void seam_start_timer(u64 ns, int (*expired)(u64 cpu));
 struct task_struct *scx_bpf_cpu_curr(s32 cpu);
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask);
 u32 bpf_get_smp_processor_id(void);

@@ -8,7 +8,7 @@ mod cgroup_files;
 mod events;
 mod lives;
 
-pub(crate) use calls::{Context, May};
+pub(crate) use calls::{Context, May, TIMER_LATEST_NS};
 pub(crate) use events::Event;
 
 use crate::abi::{CpuMask, Ops, scx};

@@ -9,6 +9,10 @@ use crate::task::TaskId;
 use crate::trace::What;
 use metasched_base::Result;
 use std::ffi::c_void;
+use std::sync::Arc;
+
+/// A timer expires so much too late at most, ns: what interrupts take natively.
+pub(crate) const TIMER_LATEST_NS: u64 = 50_000;
 
 /// In which callback the policy is, and so what it may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +122,23 @@ impl Kernel {
         let callback = self.image().required(name)?;
         let cpu = self.first_active();
         Ok(self.call(callback, Callback::Timer, cpu, May::Unlocked, [0; 3]) as i32)
+    }
+
+    /// Has a function of the image called as the callback of a timer of that CPU, with the
+    /// CPU's number. It expires late by chance, as a real one, on another CPU where that one has
+    /// gone off line, and not at all once its program has gone.
+    pub(crate) fn start_timer(&mut self, cpu: usize, ns: u64, expired: usize) {
+        let load = self.loaded();
+        let late = self.random.within(0, TIMER_LATEST_NS);
+        let act = move |kernel: &mut Kernel| {
+            if kernel.loaded() != load {
+                return;
+            }
+            let on = if kernel.active.has(cpu) { cpu } else { kernel.first_active() };
+            let code = expired as *const c_void;
+            kernel.call(code, Callback::Timer, on, May::Unlocked, [cpu as u64]);
+        };
+        self.act_at(self.now + ns + late, Arc::new(act));
     }
 
     /// The image, to look at the program's globals.

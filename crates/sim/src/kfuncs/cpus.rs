@@ -3,6 +3,7 @@
 use super::{EBUSY, EINVAL, K, P, kernel};
 use crate::abi::{CpuMask, scx};
 use crate::kernel::{Kernel, May};
+use std::ffi::c_void;
 use std::ptr;
 
 impl Kernel {
@@ -139,6 +140,12 @@ pub(super) extern "C" fn kick_cpu(k: K, cpu: i32, flags: u64) {
 
 pub(super) extern "C" fn nr_cpu_ids(k: K) -> u32 {
     kernel(k).cpus.len() as u32
+}
+
+pub(super) extern "C" fn start_timer(k: K, ns: u64, expired: *const c_void) {
+    let kernel = kernel(k);
+    let cpu = kernel.context.cpu;
+    kernel.start_timer(cpu, ns, expired as usize);
 }
 
 pub(super) extern "C" fn cpu_curr(k: K, cpu: i32) -> P {

@@ -7,7 +7,7 @@ use crate::image::Image;
 use crate::kernel::Kernel;
 use crate::trap::trapped;
 use metasched_base::{Error, Kind, Result};
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::ptr;
 
 /// `struct seam_host`, member by member.
@@ -35,6 +35,7 @@ pub struct Host {
     pick_cpu: extern "C" fn(K, *const CpuMask, u64, bool) -> i32,
     kick_cpu: extern "C" fn(K, i32, u64),
     nr_cpu_ids: extern "C" fn(K) -> u32,
+    start_timer: extern "C" fn(K, u64, *const c_void),
     cpu_curr: extern "C" fn(K, i32) -> P,
     this_cpu: extern "C" fn(K) -> u32,
     task_cpu: extern "C" fn(K, P) -> i32,
@@ -101,6 +102,7 @@ const TABLE: Host = Host {
     pick_cpu: cpus::pick_cpu,
     kick_cpu: cpus::kick_cpu,
     nr_cpu_ids: cpus::nr_cpu_ids,
+    start_timer: cpus::start_timer,
     cpu_curr: cpus::cpu_curr,
     this_cpu: cpus::this_cpu,
     task_cpu: tasks::task_cpu,

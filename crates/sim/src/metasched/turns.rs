@@ -1,11 +1,9 @@
 //! Turns in the simulator: the timer that ends them, late by chance as a real one.
 
 use super::{attempt, number_of, succeeded, tell_lanes};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, TIMER_LATEST_NS};
 use std::sync::Arc;
 
-/// The timer expires so much too late at most, ns: what interrupts take natively.
-const LATEST_NS: u64 = 50_000;
 /// `TURNS_MAX` of `meta/types.h`.
 const TURNS_MAX: usize = 16;
 
@@ -89,7 +87,7 @@ fn due(kernel: &mut Kernel) -> Option<u64> {
 /// The timer expires, unless it was set anew meanwhile.
 fn turn_later(kernel: &mut Kernel) {
     let Some(set) = due(kernel) else { return };
-    let late = kernel.random().within(0, LATEST_NS);
+    let late = kernel.random().within(0, TIMER_LATEST_NS);
     let load = kernel.loaded();
     kernel.act_at(
         set + late,
