@@ -89,9 +89,18 @@ static __always_inline void announce_first(struct meta_lane *l, struct task_stru
 #define PREEMPT_LOOKS 8
 
 /*
+ * What the task that runs on a CPU has run in all up to now, more or less: the kernel's own
+ * books are up to a tick behind, and leave out what interrupts took.
+ */
+static __always_inline u64 running_until(struct cpu_ctx *there, u64 now)
+{
+	return there->ran_from_ns + (now - there->since_ns);
+}
+
+/*
  * Whether a CPU runs for an account that @a lags behind by enough. What that CPU's task runs
- * at this moment is counted as well: it is charged only when it stops or at a choice,
- * up to a slice later. A lane that drains was there first and is not disturbed.
+ * at this moment is counted as well: it is charged only when it stops, at a choice, or when
+ * the CPU looks. A lane that drains was there first and is not disturbed.
  */
 static __always_inline bool lags_behind(struct account *a, struct cpu_ctx *there, u64 now)
 {
@@ -108,9 +117,9 @@ static __always_inline bool lags_behind(struct account *a, struct cpu_ctx *there
 	if (other == a)
 		return false;
 	/* Clocks of two CPUs may differ a little, and it may have stopped since. */
-	runs_for = now - there->since_ns;
+	runs_for = running_until(there, now) - there->charged_from_ns;
 	if (runs_for > SHARED_SLICE_NS)
-		runs_for = vtime_before(now, there->since_ns) ? 0 : SHARED_SLICE_NS;
+		runs_for = (s64)runs_for < 0 ? 0 : SHARED_SLICE_NS;
 	return vtime_before(a->vtime + WAKE_LAG_NS,
 			    other->vtime + weighted_ns(runs_for, other->weight));
 }
@@ -212,12 +221,15 @@ static __always_inline void cap_slice(struct meta_lane *l, struct task_struct *p
  */
 #define CHARGE_NS (100ULL * 1000)
 
-/* Charges the lane whose tasks this CPU ran last with what is not charged yet. */
+/*
+ * Charges the lane whose tasks this CPU ran last with what is not charged yet; if that is
+ * less than nothing, what was charged too much is forgotten.
+ */
 static __always_inline void charge_rest(struct cpu_ctx *cpu)
 {
 	struct meta_lane *l = lane_if_current((u32)cpu->slot, cpu->generation);
 
-	if (l)
+	if (l && (s64)cpu->uncharged_ns > 0)
 		lane_charge(l, cpu->uncharged_ns);
 	cpu->uncharged_ns = 0;
 }
@@ -242,6 +254,15 @@ static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
 		cpu->placed_seq = READ_ONCE(assign_seq);
 	}
 	cpu->wait_from_ns = NO_WAIT;
+}
+
+/* Has this CPU look from now on, if it does not, while several accounts have work. */
+static __always_inline void look_from_now_on(struct cpu_ctx *here, struct meta_lane *l, u32 root)
+{
+	if (here->looks || !(root & ROOT_LANES) || likely(!others_have_work(l, root)))
+		return;
+	here->looks = 1;
+	look_timer_start(bpf_get_smp_processor_id());
 }
 
 static __noinline void running_watched(struct task_struct *p, u32 root)
@@ -269,6 +290,7 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 		}
 	}
 	cpu_runs(cpu, p, l, root);
+	look_from_now_on(cpu, l, root);
 	if (root & ROOT_SHARED && t && t->generation == l->lane.generation)
 		wait_ends(cpu, p, t);
 }
@@ -312,16 +334,20 @@ static __always_inline struct lane_run run_of(struct cpu_ctx *here, struct task_
 	};
 }
 
+/* Charges what the task of this CPU has run up to there; less if the CPU's look charged more. */
+static __always_inline void charge_until(struct cpu_ctx *cpu, u64 ran_until_ns)
+{
+	cpu->uncharged_ns += ran_until_ns - cpu->charged_from_ns;
+	cpu->charged_from_ns = ran_until_ns;
+	if ((s64)cpu->uncharged_ns >= (s64)CHARGE_NS)
+		charge_rest(cpu);
+}
+
 /* Charges what @p, whose lane lane_running() found, has run on this CPU since the last time. */
 static __always_inline void charge_running(struct meta_lane *l, struct cpu_ctx *cpu,
 					   struct task_struct *p)
 {
-	u64 ran_until_ns = p->se.sum_exec_runtime;
-
-	cpu->uncharged_ns += ran_until_ns - cpu->charged_from_ns;
-	cpu->charged_from_ns = ran_until_ns;
-	if (cpu->uncharged_ns >= CHARGE_NS)
-		charge_rest(cpu);
+	charge_until(cpu, p->se.sum_exec_runtime);
 	wait_count(l, cpu, p);
 }
 
@@ -336,8 +362,10 @@ static __noinline void tick_shared(struct task_struct *p, u32 root)
 
 	if (!cpu)
 		return;
-	if (l)
+	if (l) {
 		account_arrival(l->account);
+		look_from_now_on(cpu, l, root);
+	}
 	if (p->scx.slice <= SHARED_SLICE_NS)
 		return;
 	/* In the local queue is a kernel thread that is bound to this CPU. */

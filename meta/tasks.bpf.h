@@ -63,6 +63,7 @@ struct cpu_ctx {
 	u64 rotated_ns; /* when an account was last served out of its turn */
 	u64 preempted; /* a task that woke has had this CPU choose anew; written by any CPU */
 	u64 turn; /* the account that was served last out of its turn */
+	u64 looks; /* its timer is set, see look.bpf.h */
 	u64 kthread_chosen; /* the last choice was a kernel thread of KTHREADS_DSQ */
 	/* Of the task, until its wait is counted. */
 	u64 wait_arrivals;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The timers: that of the sweep, that of turns, and one for each CPU, which ends a run that
- * has to end between two ticks.
+ * The timers: that of the sweep, that of turns, and two for each CPU: one ends a run that has to
+ * end between two ticks, by the other it looks between them.
  *
  * They live as long as their map, which user space may hold for some time after the
  * kernel has let go of us; the queues of the next scheduler may have our numbers by then.
@@ -18,15 +18,19 @@
 enum timer_number {
 	TIMER_SWEEP,
 	TIMER_TURN,
-	TIMER_CPUS, /* and the CPU's number */
+	TIMER_SLICES, /* and the CPU's number */
+	TIMER_LOOKS = TIMER_SLICES + CPUS_MAX, /* and the CPU's number */
+	TIMERS_MAX = TIMER_LOOKS + CPUS_MAX,
 };
 
-#define TIMERS_MAX (TIMER_CPUS + CPUS_MAX)
+/* So often a CPU looks, see look.bpf.h. */
+#define LOOK_NS (500ULL * 1000)
 
-/* What is done when they expire: sweep.bpf.h, turns.bpf.h, parking.bpf.h. */
+/* What is done when they expire: sweep.bpf.h, turns.bpf.h, parking.bpf.h, look.bpf.h. */
 static void sweep(void);
 static void turn_over(void);
 static void slice_over(s32 cpu);
+static bool look(s32 cpu);
 
 /* Why the kernel ended us; user space maps and polls it. */
 struct exit_record exit_record;
@@ -58,7 +62,10 @@ static int timer_expires(void *map, u32 *key, struct timer *t)
 		turn_over();
 		break;
 	default:
-		slice_over(number - TIMER_CPUS);
+		if (number < TIMER_LOOKS)
+			slice_over(number - TIMER_SLICES);
+		else if (look(number - TIMER_LOOKS))
+			bpf_timer_start(&t->timer, LOOK_NS, BPF_F_TIMER_CPU_PIN);
 	}
 	return 0;
 }
@@ -85,11 +92,17 @@ static __noinline void timer_stop(u32 number)
 /* Makes all of them; 0 or an error. */
 static int timers_make(void)
 {
-	int err = 0;
-	u32 i;
+	int err;
+	u32 cpu;
 
-	bpf_for(i, 0, TIMER_CPUS + nr_cpus()) {
-		err = timer_make(i);
+	err = timer_make(TIMER_SWEEP);
+	if (!err)
+		err = timer_make(TIMER_TURN);
+	bpf_for(cpu, 0, nr_cpus()) {
+		if (!err)
+			err = timer_make(TIMER_SLICES + cpu);
+		if (!err)
+			err = timer_make(TIMER_LOOKS + cpu);
 		if (err)
 			break;
 	}
@@ -99,10 +112,13 @@ static int timers_make(void)
 /* Stops all of them, and waits for what they do at this moment. */
 static void timers_stop(void)
 {
-	u32 i;
+	u32 cpu;
 
-	bpf_for(i, 0, TIMER_CPUS + nr_cpus()) {
-		timer_stop(i);
+	timer_stop(TIMER_SWEEP);
+	timer_stop(TIMER_TURN);
+	bpf_for(cpu, 0, nr_cpus()) {
+		timer_stop(TIMER_SLICES + cpu);
+		timer_stop(TIMER_LOOKS + cpu);
 	}
 }
 
@@ -130,7 +146,16 @@ static void turn_timer_set(u64 at_ns)
 /* What runs on this CPU, which is @cpu, is asked for its end at that time. */
 static void slice_timer_set(s32 cpu, u64 at_ns)
 {
-	timer_set(TIMER_CPUS + cpu, at_ns, BPF_F_TIMER_ABS | BPF_F_TIMER_CPU_PIN);
+	timer_set(TIMER_SLICES + cpu, at_ns, BPF_F_TIMER_ABS | BPF_F_TIMER_CPU_PIN);
+}
+
+/*
+ * This CPU looks from now on. Where run queues are locked the kernel has to put the start of a
+ * timer off to an interrupt, which costs more than the rest; so it starts itself again.
+ */
+static void look_timer_start(s32 cpu)
+{
+	timer_set(TIMER_LOOKS + cpu, LOOK_NS, BPF_F_TIMER_CPU_PIN);
 }
 
 #endif

@@ -4,6 +4,7 @@ use crate::dense::Dense;
 use crate::kinds::Kinds;
 use crate::task::TaskId;
 use crate::trace::{Observed, Quota, What};
+use metasched_abi::SWEEP_NS;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Over so many periods a cgroup gets what they grant, and what it had saved up.
@@ -15,9 +16,6 @@ const OVERRUN_TICKS: u64 = 2;
 /// Under level 1 each task of the cgroup may run for so long, ns, until its CPU's timer has
 /// expired, or it has come to a CPU and found nothing left, and the CPU has chosen anew.
 const LATE_NS: u64 = 200_000;
-/// And it grants shorter periods together, as often as it sweeps: ten of them may have in them
-/// what was due before.
-const SWEEP_NS: u64 = 4_000_000;
 
 /// All limits are looked at once in so long, and those of a task when it stops: a period is a
 /// millisecond at least.
@@ -87,8 +85,14 @@ impl Limited {
         let (first, before) = self.starts[0];
         let recent = self.used_ns - before;
         let more = u64::from(self.under_way);
-        let late = if self.by_level1 { SWEEP_NS / (period_ns + 1) } else { 0 };
-        let granted = (period - first + 1 + more + late) * quota_ns + burst_ns;
+        // Level 1 grants short periods together, as often as it sweeps: ten of them may have in
+        // them what was due before. And what it granted late for the period before may be left
+        // when these begin: as much as all can run until it fills up again.
+        let (late, left_ns) = match self.by_level1 {
+            true => (SWEEP_NS / (period_ns + 1), quota_ns.min(self.members * SWEEP_NS)),
+            false => (0, 0),
+        };
+        let granted = (period - first + 1 + more + late) * quota_ns + left_ns + burst_ns;
         if recent > granted + overrun {
             return Err(format!(
                 "cgroup {cgroup} ran for {} in {} periods, which grant {}",

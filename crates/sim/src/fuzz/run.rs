@@ -6,7 +6,7 @@ use crate::image;
 use crate::kernel::Kernel;
 use crate::metasched::{self, LAZY, LaneState};
 use crate::{Scenario, ms};
-use metasched_abi::POLICIES;
+use metasched_abi::{POLICIES, SWEEP_NS};
 use std::collections::BTreeSet;
 
 /// How often user space looks after lanes, once it is calm.
@@ -15,8 +15,9 @@ const REAP_NS: u64 = ms(20);
 /// [`Case::longest_wait_ns`]. A task that only one CPU may run, in a lane that has its share
 /// elsewhere, is served once in 128 ms for each lane there is.
 const LEAST_BOUND_NS: u64 = ms(2_000);
-/// Level 1 keeps a task parked for so long, until it was calm and the limits were gone.
-const PARKED_NS: u64 = ms(10_000);
+/// Level 1 keeps a task parked for so long, until it was calm and the limits were gone; a sweep
+/// later it finds that.
+const PARKED_NS: u64 = ms(10_000) + SWEEP_NS;
 const LONG_PERIOD_US: u64 = 100_000;
 /// A policy that does not dispatch leaves a CPU idle beside its tasks until level 1 tries
 /// itself, which takes one task in eight sweeps, or until it puts the lane in quarantine.

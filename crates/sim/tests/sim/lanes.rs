@@ -327,12 +327,12 @@ fn a_lane_to_which_a_task_came_since_the_last_sweep_is_not_taken_for_idle() {
                 assign(kernel, cgroup, app);
             }
         })
-        // It came at 102 ms and was gone soon; sweeps are at 104, 108 and 112 ms.
-        .at(ms(111), |kernel| {
+        // It came at 102 ms and was gone soon; there is a sweep each 4 ms.
+        .at(ms(109), |kernel| {
             let busy = busy_accounts(kernel);
             expect(kernel, busy == 2, &format!("{busy} accounts are busy after two sweeps"));
         })
-        .at(ms(113), |kernel| {
+        .at(ms(116), |kernel| {
             let busy = busy_accounts(kernel);
             expect(kernel, busy == 1, &format!("{busy} accounts are busy after three"));
         })
