@@ -42,6 +42,24 @@ impl Case {
         })
     }
 
+    /// The fair class, which is left when the program is detached, finds at a tick that a quota
+    /// is used up, so each CPU may run for two ticks too much, and a debt is paid in full: so long
+    /// does it keep a task aside.
+    fn fair_debt_ns(&self) -> u64 {
+        if !self.acts.iter().any(|timed| matches!(timed.act, Act::Detach)) {
+            return 0;
+        }
+        let machine = self.machine.modelled();
+        let overrun_us = machine.nr_cpus() as u64 * 2 * machine.tick_ns() / 1_000;
+        let debts = self.acts.iter().filter_map(|timed| match timed.act {
+            Act::CgroupMax { period_us, quota_us: Some(quota_us), .. } => {
+                Some(overrun_us.div_ceil(quota_us) * period_us * 1_000)
+            }
+            _ => None,
+        });
+        debts.max().unwrap_or(0)
+    }
+
     /// As in the kernel, a CPU that has gone may still be marked as idle. Who is sent there, once
     /// for each time that one went, ends up in the local queue of another, behind what runs there
     /// and others who were sent.
@@ -95,6 +113,7 @@ impl Case {
         }
         let tasks: u64 = self.tasks.iter().map(Task::count).sum();
         let parked_ns = if self.has_long_periods() { PARKED_NS } else { 0 };
+        let parked_ns = parked_ns.max(self.fair_debt_ns());
         LEAST_BOUND_NS + parked_ns + tasks * self.longest_slice_ns() * self.weight_ratio()
     }
 

@@ -2,8 +2,8 @@
 //! what is not theirs. Each of these was broken once.
 
 use crate::lanes::{hogs, near};
-use metasched_sim::metasched::{assign, drop_app, replace_root, scenario, scenario_of, set_app};
-use metasched_sim::{Machine, Scenario, TaskSpec, exactly, image, ms, us};
+use metasched_sim::metasched::{assign, drop_app, replace_root, scenario, set_app};
+use metasched_sim::{Machine, Scenario, TaskSpec, exactly, ms, us};
 
 /// Two applications of equal weights, and nobody else.
 fn two_applications(run: Scenario, policy: &'static str) -> Scenario {
@@ -34,17 +34,13 @@ fn who_wakes_all_the_time_saves_no_more_than_20_ms() {
 }
 
 /// A policy that lets its task go on does not know that others have work.
-pub(crate) fn kept_beside_others(image: &'static [u8]) -> Scenario {
-    let run = scenario_of(image, "a task that is kept", "fifo")
+#[test]
+fn a_task_that_its_policy_keeps_has_a_shared_slice_beside_others() {
+    let run = scenario("a task that is kept", "fifo")
         .task(TaskSpec::hog("a").in_cgroup("a"))
         .task(TaskSpec::hog("b").in_cgroup("b"));
     // A slice of 2 ms ends at the next tick; of 20 ms, at the one after.
-    two_applications(run, "vtime").waits_at_most(ms(6)).run_for(ms(2_000))
-}
-
-#[test]
-fn a_task_that_its_policy_keeps_has_a_shared_slice_beside_others() {
-    let outcome = kept_beside_others(image::metasched()).pass();
+    let outcome = two_applications(run, "vtime").waits_at_most(ms(6)).run_for(ms(2_000)).pass();
     near(&outcome, "a", 0.5, 0.02);
 }
 

@@ -2,7 +2,6 @@
 //! an exact replacement in one of its files, made in a copy when the test runs, so that one
 //! whose line has changed fails loudly; and the same scenario passes without it.
 
-use crate::accounts::kept_beside_others;
 use crate::lanes::{hogs, share_from_elsewhere};
 use metasched_sim::metasched::{
     LAZY, assign, drop_app, reap, replace_root, scenario_of, set_app, unassign,
@@ -236,9 +235,6 @@ plants! {
     a_charge_to_the_wrong_account_is_caught: "lane_shares", three_lanes,
         "meta/accounts.bpf.h",
         "__sync_fetch_and_add(&a->vtime, vtime_ns);" => "__sync_fetch_and_add(&accounts[0].vtime, vtime_ns);";
-    a_kept_slice_that_is_not_cut_is_caught: "waiting_bounded", kept_beside_others,
-        "meta/dispatch.bpf.h",
-        "prev->scx.slice > SHARED_SLICE_NS)" => "0)";
     ignored_weights_of_lanes_are_caught: "lane_shares", three_lanes,
         "bpf/sched.bpf.h",
         "return ran_ns * WEIGHT_DFL / (weight ? weight : 1);" => "return ran_ns;";
