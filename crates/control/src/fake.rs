@@ -357,6 +357,9 @@ impl LaneProgram for Loaded {
     fn root_policy(&self) -> String {
         self.policy.clone()
     }
+    fn policies(&self) -> Vec<String> {
+        vec!["fifo".to_owned(), "vtime".to_owned()]
+    }
     fn exited(&self) -> Option<ExitRecord> {
         self.program.lock().unwrap().exit.clone()
     }

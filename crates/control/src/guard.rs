@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_host::cgroup::Cgroup;
-use metasched_host::process::ProcessId;
+use metasched_host::process::{ProcessId, run_first};
 use metasched_host::sched_ext::SchedExt;
 use nix::sys::signal::{SigHandler, Signal, signal};
 use serde::{Deserialize, Serialize};
@@ -71,6 +71,15 @@ impl Guard {
         if program == OWN_PROGRAM {
             command.arg0("metasched");
         }
+        // SAFETY: between fork and exec it makes one system call and allocates nothing.
+        unsafe {
+            command.pre_exec(|| {
+                // What it does is little, and under load it would be waited for at each start.
+                // Without the privilege it is slower, and nothing else.
+                let _ = run_first(1);
+                Ok(())
+            })
+        };
         let mut child = command
             .args(arguments)
             // Out of the terminal's group: Ctrl-C is for metasched.

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
+use metasched_host::process::Prompt;
 use metasched_loader::{LaneInfo, LaneSpec, Limits, Quarantine};
 use nix::poll::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,6 @@ use crate::quarantine::{describe, say};
 use crate::rules::{RuleApp, Why};
 use crate::switch::{Mechanism, SwitchRecord};
 use crate::switcher::Switcher;
-use crate::turns::priority::Prompt;
 
 /// The socket's name in the run folder.
 const SOCKET: &str = "control.sock";
@@ -108,6 +108,8 @@ pub struct KeeperStatus {
     pub quarantines: Vec<Quarantine>,
     /// Cgroups with a limit in `cpu.max`, while our program enforces them.
     pub limits: Limits,
+    /// The policies that our program was loaded with, where that is what is in force.
+    pub policies: Vec<String>,
 }
 
 /// The keeper's answer.
@@ -240,9 +242,9 @@ impl Keeper {
     /// Holds the scheduler and serves orders until it is told to stop, a signal
     /// comes, or the time is over; an error when the scheduler left the kernel on its own account.
     pub fn run(mut self, interrupt: &Interrupt, until: Option<Instant>) -> Result<()> {
-        // What an order takes: some calls of BPF programs and a line of JSON. In the load's
-        // own queues it would wait for the load at each of them.
-        let mut prompt = Some(Prompt::new());
+        // In the load's own queues it would wait for the load at each call of a BPF program, and
+        // at each of the verifier's turns.
+        let _prompt = Prompt::new();
         let over = || until.is_some_and(|until| Instant::now() >= until);
         while !interrupt.is_raised() && !over() {
             self.switcher.check_alive()?;
@@ -264,12 +266,11 @@ impl Keeper {
             }
             if client
                 && let Ok((stream, _)) = self.listener.accept()
-                && self.serve(&stream, &mut prompt)
+                && self.serve(&stream)
             {
                 return Ok(());
             }
         }
-        drop(prompt);
         self.switcher.restore()
     }
 
@@ -321,7 +322,7 @@ impl Keeper {
     }
 
     /// Serves one client; true when it was told to stop.
-    fn serve(&mut self, stream: &UnixStream, prompt: &mut Option<Prompt>) -> bool {
+    fn serve(&mut self, stream: &UnixStream) -> bool {
         let mut line = String::new();
         let read = stream
             .set_read_timeout(Some(CLIENT_PATIENCE))
@@ -344,13 +345,7 @@ impl Keeper {
                 (self.status().map(|status| Answer::Status(Box::new(status))), false)
             }
             Ok(Order::Switch { candidate, mechanism }) => {
-                if !self.replaces_a_lane(&candidate, mechanism) {
-                    // Loading is real work, which is not to come before everybody's.
-                    *prompt = None;
-                }
-                let said = self.switch(&candidate, mechanism);
-                prompt.get_or_insert_with(Prompt::new);
-                (said, false)
+                (self.switch(&candidate, mechanism), false)
             }
             Ok(Order::Assign { cgroup, lane, brief }) => {
                 let Self { switcher, assignments, .. } = self;
@@ -372,7 +367,6 @@ impl Keeper {
                 (said.map(Answer::Assigned), false)
             }
             Ok(Order::Stop) => {
-                *prompt = None;
                 let back = self.switcher.earlier().map(str::to_owned);
                 (self.switcher.restore().map(|()| Answer::Stopped { back }), true)
             }
@@ -384,13 +378,6 @@ impl Keeper {
             let _ = (&*stream).write_all(text.as_bytes());
         }
         stop
-    }
-
-    /// Whether a switch leaves our program in the kernel.
-    fn replaces_a_lane(&mut self, to: &Candidate, by: Option<Mechanism>) -> bool {
-        to.kind == CandidateKind::Policy
-            && by != Some(Mechanism::Swap)
-            && self.switcher.program().is_some()
     }
 
     fn switch(&mut self, candidate: &Candidate, by: Option<Mechanism>) -> Result<Answer> {
@@ -421,8 +408,10 @@ impl Keeper {
     /// # Errors
     /// If the kernel does not tell of our program.
     pub fn status(&mut self) -> Result<KeeperStatus> {
-        let (lanes, quarantines, limits) = match self.switcher.program() {
-            Some(program) => (program.lanes()?, program.quarantines(), program.limits()),
+        let (lanes, quarantines, limits, policies) = match self.switcher.program() {
+            Some(program) => {
+                (program.lanes()?, program.quarantines(), program.limits(), program.policies())
+            }
             None => Default::default(),
         };
         let has_lane = |name: &str| {
@@ -440,6 +429,7 @@ impl Keeper {
             without_lane: given.iter().filter(|app| !has_lane(&app.name)).cloned().collect(),
             quarantines,
             limits,
+            policies,
         })
     }
 }

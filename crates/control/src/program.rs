@@ -45,6 +45,8 @@ pub trait LaneProgram: Send {
     fn lanes(&self) -> Result<Vec<LaneInfo>>;
     /// The policy of the root cgroup's lane.
     fn root_policy(&self) -> String;
+    /// The policies that it was loaded with.
+    fn policies(&self) -> Vec<String>;
     /// How it left the kernel, if it has.
     fn exited(&self) -> Option<ExitRecord>;
     /// Its counters.
@@ -63,19 +65,25 @@ pub struct KernelLoader {
     /// After how many milliseconds the kernel takes a task that does not get to run
     /// for a stall of the scheduler.
     pub timeout_ms: u32,
+    /// The policies that lanes may have, beside that of the first lane; all if none is given.
+    pub policies: Vec<String>,
 }
 
 impl Default for KernelLoader {
     /// The kernel's longest, because a machine that is emulated or overcommitted
     /// stops for seconds on its own.
     fn default() -> Self {
-        Self { timeout_ms: 30_000 }
+        Self { timeout_ms: 30_000, policies: Vec::new() }
     }
 }
 
 impl ProgramLoader for KernelLoader {
     fn load(&self, policy: &str) -> Result<Box<dyn LaneProgram>> {
-        let options = LoadOptions { policy: policy.to_owned(), timeout_ms: self.timeout_ms };
+        let options = LoadOptions {
+            policy: policy.to_owned(),
+            timeout_ms: self.timeout_ms,
+            policies: self.policies.clone(),
+        };
         Ok(Box::new(Program::load(&options)?))
     }
 }
@@ -139,6 +147,10 @@ impl LaneProgram for Program {
 
     fn root_policy(&self) -> String {
         self.root_policy()
+    }
+
+    fn policies(&self) -> Vec<String> {
+        self.policies()
     }
 
     fn exited(&self) -> Option<ExitRecord> {

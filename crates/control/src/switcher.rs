@@ -57,6 +57,14 @@ impl SwitcherOptions {
         }
     }
 
+    /// Load our program with these policies only, and the one that is wanted first; with all if
+    /// none is given.
+    pub fn policies(mut self, policies: &[String]) -> Self {
+        let policies = policies.to_vec();
+        self.loader = Box::new(KernelLoader { policies, ..KernelLoader::default() });
+        self
+    }
+
     /// Stop what is found in force, and put it back at the end.
     pub fn take_over(mut self, yes: bool) -> Self {
         self.take_over = yes;

@@ -1,7 +1,6 @@
 //! The metascheduler: schedulers that take turns.
 
 mod lanes;
-pub(crate) mod priority;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

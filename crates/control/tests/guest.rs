@@ -6,6 +6,8 @@
 mod machine;
 #[path = "guest/rules.rs"]
 mod rules;
+#[path = "guest/start.rs"]
+mod start;
 #[path = "guest/support.rs"]
 mod support;
 

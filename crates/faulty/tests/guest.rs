@@ -40,7 +40,7 @@ fn ran(cgroup: &Cgroup) -> Duration {
 fn a_policy_that_does_not_dispatch_loses_its_cgroups_before_the_watchdog_notices() {
     let timeout_ms = WATCHDOG.as_millis() as u32;
     let mut program =
-        Program::load(&LoadOptions { policy: "fifo".to_owned(), timeout_ms }).unwrap();
+        Program::load(&LoadOptions { timeout_ms, ..LoadOptions::policy("fifo") }).unwrap();
     let victim = Cgroup::create("metasched-test/victim").unwrap();
     let other = Cgroup::create("metasched-test/other").unwrap();
     let _hogs = (hogs(&victim, HOGS), hogs(&other, 2));

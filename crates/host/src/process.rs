@@ -10,7 +10,7 @@ mod threads;
 
 pub use affinity::allowed_cpus;
 pub use identity::{ProcessId, peak_memory_kib};
-pub use priority::run_first;
+pub use priority::{Prompt, run_first};
 pub use running::cgroups_of_commands;
 pub use spawn::{Child, Output, Spawn, StopPlan, Stopped};
 pub use threads::{Thread, own_threads, threads};

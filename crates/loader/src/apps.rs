@@ -146,14 +146,15 @@ impl Program {
         spec.check()?;
         let weight = spec.weight.unwrap_or(weight);
         check_weight(weight)?;
+        let attempt = || format!("give application {app} a lane of '{}'", spec.policy);
+        let number = self.held.number_of(&spec.policy, attempt)?;
         let mut args = Vec::with_capacity(56);
-        for word in [app, policy::number_of(&spec.policy)?, weight, spec.weight.is_some().into()] {
+        for word in [app, number, weight, spec.weight.is_some().into()] {
             args.extend(word.to_ne_bytes());
         }
         for value in spec.options()? {
             args.extend(value.to_ne_bytes());
         }
-        let attempt = || format!("give application {app} a lane of '{}'", spec.policy);
         self.put_in_force(self.apps.set_app.as_fd(), &mut args, attempt)
     }
 

@@ -8,6 +8,7 @@ mod apps;
 mod callbacks;
 mod capture;
 mod exit;
+mod held;
 mod lanes;
 mod limits;
 mod policy;

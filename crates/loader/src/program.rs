@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_host::process::Prompt;
 
 use crate::apps::{AppPrograms, DEFAULT_WEIGHT};
 use crate::capture::Capture;
 use crate::exit::{ExitRecord, c_text, kind_name};
+use crate::held::Held;
 use crate::lanes::{LaneInfo, LaneState};
 use crate::policy;
 use crate::reaper::{Lanes, Reaper, Slots};
@@ -41,12 +43,15 @@ pub struct LoadOptions {
     /// How long a runnable task may wait before the kernel ejects the program;
     /// 10,000 to 30,000 ms.
     pub timeout_ms: u32,
+    /// The policies that lanes may have, beside that of the first lane; all if none is given.
+    /// Others are not there for the verifier either.
+    pub policies: Vec<String>,
 }
 
 impl LoadOptions {
     /// That policy, with the longest time that the kernel's watchdog grants.
     pub fn policy(name: &str) -> Self {
-        Self { policy: name.to_string(), timeout_ms: MOST_TIMEOUT_MS }
+        Self { policy: name.to_string(), timeout_ms: MOST_TIMEOUT_MS, policies: Vec::new() }
     }
 }
 
@@ -94,6 +99,7 @@ pub struct Program {
     count_queued: OwnedFd,
     pub(crate) apps: AppPrograms,
     pub(crate) turns: TurnPrograms,
+    pub(crate) held: Held,
     /// How many quarantines were told of.
     pub(crate) quarantines_told: u64,
 }
@@ -187,6 +193,7 @@ impl Program {
     pub fn load(options: &LoadOptions) -> Result<Program> {
         let attempt = || format!("load '{}'", options.policy);
         let policy = policy::number_of(&options.policy)?;
+        let held = Held::of(&options.policy, &options.policies)?;
         if !(LEAST_TIMEOUT_MS..=MOST_TIMEOUT_MS).contains(&options.timeout_ms) {
             return Err(Error::new(
                 Kind::BadInput,
@@ -195,6 +202,8 @@ impl Program {
             )
             .remedy(format!("choose {LEAST_TIMEOUT_MS} to {MOST_TIMEOUT_MS} ms")));
         }
+        // Beside forty hogs the verifier alone took half a minute of waiting for its turns.
+        let _prompt = Prompt::new();
         let capture = Capture::start();
         let refused = |stage: Stage, error: &libbpf_rs::Error, record: Option<ExitRecord>| {
             refusal::explain(attempt(), stage, error, &capture.text(), record)
@@ -210,6 +219,7 @@ impl Program {
             .map_err(|e| refused(Stage::Open, &e, None))?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.initial_policy = policy;
+            rodata.enabled_policies = held.bits();
         }
         // SAFETY: the skeleton points it at the map's initial value, which is ours
         // to change until the object is loaded.
@@ -220,10 +230,10 @@ impl Program {
         let link = skel.maps.metasched_ops.attach_struct_ops();
         let link = link.map_err(|e| refused(Stage::Attach, &e, exit_record(loaded.get())))?;
         drop(capture);
-        Self::start(loaded, link).map_err(|e| Error { attempt: attempt(), ..e })
+        Self::start(loaded, link, held).map_err(|e| Error { attempt: attempt(), ..e })
     }
 
-    fn start(loaded: Loaded, link: Link) -> Result<Program> {
+    fn start(loaded: Loaded, link: Link, held: Held) -> Result<Program> {
         let failed = |e: std::io::Error| Error::new(Kind::Failed, "start", e);
         let own = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().map_err(failed);
         let progs = &loaded.get().progs;
@@ -287,6 +297,7 @@ impl Program {
             count_queued,
             apps,
             turns,
+            held,
             quarantines_told: 0,
         })
     }
@@ -298,8 +309,8 @@ impl Program {
     /// `BadInput` for an unknown policy; `Busy` while all slots are taken by lanes
     /// that drain; `SchedulerExit` if the program has left the kernel.
     pub fn replace_root(&mut self, policy: &str) -> Result<Replacement> {
-        let number = policy::number_of(policy)?;
         let attempt = || format!("replace the lane in force by one of '{policy}'");
+        let number = self.held.number_of(policy, attempt)?;
         let mut args = [0u8; 8];
         args[..4].copy_from_slice(&number.to_ne_bytes());
         args[4..].copy_from_slice(&DEFAULT_WEIGHT.to_ne_bytes());
@@ -426,6 +437,11 @@ impl Program {
         let variables = variables(self.skel.get());
         let number = variable!(variables, lanes[variables.root()].lane.policy);
         policy::by_number(number).map_or("unknown", |p| p.name).to_string()
+    }
+
+    /// The policies that lanes may have.
+    pub fn policies(&self) -> Vec<String> {
+        self.held.names().map(str::to_owned).collect()
     }
 
     /// Why the kernel ended the program, if it has.

@@ -92,6 +92,9 @@ impl Program {
     pub fn start_turns(&mut self, turns: &[LaneTurn]) -> Result<()> {
         let mut args = arguments(turns)?;
         let attempt = || "take turns".to_owned();
+        for turn in turns {
+            self.held.number_of(&turn.policy, attempt)?;
+        }
         self.turn_call(&self.turns.start, &mut args, attempt)
     }
 

@@ -14,6 +14,8 @@ pub struct Args {
     /// Stop a scheduler that is in force already, and put it back at the end
     #[arg(long)]
     take_over: bool,
+    #[command(flatten)]
+    load: super::load::Load,
 }
 
 /// Carries the command out; the value is the process's exit status.
@@ -29,7 +31,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
 
 fn resolve_and_hold(args: &Args, context: &Context, said: &mut bool) -> Result<()> {
     let candidate = resolve(&candidates(&CandidateEnv::system())?, &args.scheduler)?;
-    hold(&candidate, args.take_over, context, || {
+    hold(&candidate, args.take_over, &args.load, context, || {
         *said = true;
         say(&FirstWord::InForce(candidate.clone()))
     })

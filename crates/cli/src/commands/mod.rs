@@ -10,6 +10,7 @@ pub mod keeper;
 pub mod lane;
 pub mod lanes;
 pub mod list;
+pub mod load;
 pub mod man;
 pub mod percent;
 pub mod plan;

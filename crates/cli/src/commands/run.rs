@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
 use metasched_control::{
-    CandidateEnv, CandidateKind, EEVDF, Mechanism, Switcher, SwitcherOptions, Turn, TurnsSummary,
-    candidates, take_turns,
+    CandidateEnv, CandidateKind, EEVDF, Mechanism, Switcher, Turn, TurnsSummary, candidates,
+    take_turns,
 };
 use metasched_host::process::peak_memory_kib;
 use metasched_strategy::{Strategy, timeslices};
@@ -85,6 +85,8 @@ pub struct Args {
     /// Stop a scheduler that is in force already, and put it back at the end
     #[arg(long)]
     take_over: bool,
+    #[command(flatten)]
+    load: super::load::Load,
     #[command(flatten)]
     scope: scope::Args,
 }
@@ -195,7 +197,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     }
     let plan = || Plan::read(args.plan.as_deref(), &args.source, &args.turns, args.strategy());
     let table = candidates(&CandidateEnv::system())?;
-    let options = SwitcherOptions::new("metasched run").take_over(args.take_over);
+    let options = args.load.options("metasched run")?.take_over(args.take_over);
     if args.mode() == Mode::Lanes {
         if args.mechanism.is_some() {
             return Err(Error::new(Kind::Usage, "use lanes", "'--mechanism' is about turns")

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_control::keeper::{Answer, Failure, Order, ask};
 use metasched_control::{
-    Candidate, CandidateEnv, CandidateKind, RUN_DIR, Switcher, SwitcherOptions, candidates,
-    make_run_dir, resolve,
+    Candidate, CandidateEnv, CandidateKind, RUN_DIR, Switcher, candidates, make_run_dir, resolve,
 };
-use metasched_host::process::{Output, Spawn};
+use metasched_host::process::{Output, Prompt, Spawn};
 use serde::{Deserialize, Serialize};
 
+use super::load::Load;
 use crate::context::Context;
 
 /// How long the keeper may take: the longest start of a scheduler and then some.
@@ -29,6 +29,8 @@ pub struct Args {
     /// Stop a scheduler that is in force already, and put it back at the end
     #[arg(long)]
     pub take_over: bool,
+    #[command(flatten)]
+    pub load: Load,
 }
 
 /// What the keeper says on its standard output, once, when it has begun or failed.
@@ -43,10 +45,14 @@ pub(super) enum FirstWord {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let _prompt = Prompt::new();
     let candidate = wanted(&args.scheduler)?;
+    args.load.check()?;
     if args.foreground {
         let text = format!("'{}' is in force; Ctrl-C ends it", candidate.name);
-        hold(&candidate, args.take_over, context, || context.print(&candidate, |_| text))?;
+        hold(&candidate, args.take_over, &args.load, context, || {
+            context.print(&candidate, |_| text)
+        })?;
         return Ok(0);
     }
     // Told here, where the remedy is at hand, rather than by the lock.
@@ -81,10 +87,13 @@ fn wanted(spec: &str) -> Result<Candidate> {
 pub(super) fn hold(
     candidate: &Candidate,
     take_over: bool,
+    load: &Load,
     context: &Context,
     in_force: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    let options = SwitcherOptions::new("metasched start").take_over(take_over);
+    // From here on: beside hogs each of the many short waits of a start would be one for a turn.
+    let _prompt = Prompt::new();
+    let options = load.options("metasched start")?.take_over(take_over);
     let run_dir = options.run_dir.clone();
     let keeper =
         metasched_control::keeper::Keeper::start(Switcher::new(options)?, candidate, &run_dir)?;
@@ -101,11 +110,14 @@ fn start_keeper(args: &Args) -> Result<()> {
             .remedy("changing the scheduler takes root: run it with sudo")
     })?;
     let log = run_dir.join("keeper.log");
-    let mut command = vec!["/proc/self/exe", "keep", &args.scheduler];
+    let mut command = ["/proc/self/exe", "keep", &args.scheduler].map(str::to_owned).to_vec();
     if args.take_over {
-        command.push("--take-over");
+        command.push("--take-over".to_owned());
     }
+    command.extend(args.load.words());
     let mut child = Spawn::new(command)
+        .called("metasched")
+        .first()
         .stdout(Output::Tail(64 * 1024))
         .stderr(Output::Append(log.clone()))
         .detached()

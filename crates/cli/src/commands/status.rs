@@ -109,6 +109,9 @@ fn text(view: &View) -> String {
         if let Some(earlier) = &keeper.earlier {
             line("will put", &format!("'{earlier}' back at the end"));
         }
+        if !keeper.policies.is_empty() {
+            line("policies", &format!("{} are loaded", keeper.policies.join(", ")));
+        }
         let assigned: usize = keeper.apps.iter().map(|app| app.cgroups.len()).sum();
         let live = keeper.lanes.iter().filter(|lane| lane.state != LaneState::Retired).count();
         if live > 0 {
@@ -176,6 +179,7 @@ mod tests {
             without_lane: Vec::new(),
             quarantines: Vec::new(),
             limits: Default::default(),
+            policies: Vec::new(),
         }
     }
 

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Interrupt, Kind, Result};
+use metasched_host::process::Prompt;
 use metasched_loader::{LONG_TURN, LaneTurn, TurnFigures};
 
-use super::priority::Prompt;
 use super::{LOOK, Lateness, Turn, TurnEvent, TurnsSummary, monotonic_ns, nanoseconds};
 use crate::program::LaneProgram;
 use crate::switch::{Mechanism, SwitchRecord};
@@ -32,7 +32,7 @@ pub(super) fn take_turns(
     let end = until.map(|duration| began + duration);
     let first = switcher.switch_by(&turns[0].candidate, Mechanism::Lane)?;
     // Turns are in time without us, but what tells of them and ends them would wait for the
-    // load in its own queue. Not before the program is loaded, which is real work.
+    // load in its own queue.
     let _prompt = Prompt::new();
     program(switcher)?.start_turns(&of(turns))?;
     let mut told = Told { turns, first: first.clone(), began_ns, next: 0 };

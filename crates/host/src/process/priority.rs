@@ -1,4 +1,5 @@
 use std::io;
+use std::marker::PhantomData;
 
 use nix::libc;
 
@@ -11,4 +12,114 @@ pub fn run_first(priority: i32) -> io::Result<()> {
     // SAFETY: the call reads the parameter and nothing else; 0 is this thread.
     let status = unsafe { libc::sched_setscheduler(0, policy, &raw const param) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// While it lives, this thread runs before all ordinary tasks, and outside of any
+/// sched_ext scheduler: at the lowest real-time priority.
+///
+/// Where the kernel refuses that, as it does in a cgroup without real-time budget, the thread
+/// gets the least niceness. Where that is refused too it stays what it was: what it does is
+/// late under load then, but it is done.
+#[derive(Debug)]
+pub struct Prompt {
+    before: Before,
+    /// The priority is the thread's, so this must not leave it.
+    _not_send: PhantomData<*const ()>,
+}
+
+/// What the thread had.
+#[derive(Debug)]
+enum Before {
+    Same,
+    Class(libc::c_int, libc::sched_param),
+    Nice(libc::c_int),
+}
+
+/// The least niceness.
+const LEAST_NICE: libc::c_int = -20;
+
+impl Prompt {
+    /// Makes the calling thread a prompt one.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self {
+            before: Self::class().or_else(Self::nice).unwrap_or(Before::Same),
+            _not_send: PhantomData,
+        }
+    }
+
+    fn class() -> Option<Before> {
+        let mut parameters = libc::sched_param { sched_priority: 0 };
+        // SAFETY: pid 0 is this thread; the parameters are ours.
+        let policy = unsafe { libc::sched_getscheduler(0) };
+        // SAFETY: as before.
+        let known = policy >= 0 && unsafe { libc::sched_getparam(0, &raw mut parameters) } == 0;
+        (known && run_first(1).is_ok()).then_some(Before::Class(policy, parameters))
+    }
+
+    fn nice() -> Option<Before> {
+        // SAFETY: 0 is this thread; neither call touches memory of ours.
+        unsafe {
+            let before = libc::getpriority(libc::PRIO_PROCESS, 0);
+            (libc::setpriority(libc::PRIO_PROCESS, 0, LEAST_NICE) == 0)
+                .then_some(Before::Nice(before))
+        }
+    }
+}
+
+impl Drop for Prompt {
+    fn drop(&mut self) {
+        match &self.before {
+            Before::Same => {}
+            // SAFETY: pid 0 is this thread; the values are what it had.
+            Before::Class(policy, parameters) => unsafe {
+                libc::sched_setscheduler(0, *policy, &raw const *parameters);
+            },
+            // SAFETY: as before.
+            Before::Nice(before) => unsafe {
+                libc::setpriority(libc::PRIO_PROCESS, 0, *before);
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_afterwards_what_it_was() {
+        // SAFETY: reads this thread's own policy and niceness.
+        let now =
+            || unsafe { (libc::sched_getscheduler(0), libc::getpriority(libc::PRIO_PROCESS, 0)) };
+        let before = now();
+        let prompt = Prompt::new();
+        match prompt.before {
+            Before::Class(..) => assert_eq!(now().0 & 0xff, libc::SCHED_FIFO),
+            Before::Nice(_) => assert_eq!(now().1, LEAST_NICE),
+            Before::Same => assert_eq!(now(), before),
+        }
+        {
+            // One within another, as a load is in the keeper.
+            let inner = Prompt::new();
+            drop(inner);
+        }
+        assert_ne!(matches!(prompt.before, Before::Class(..)), now().0 & 0xff == libc::SCHED_OTHER);
+        drop(prompt);
+        assert_eq!(now(), before);
+    }
+
+    #[test]
+    fn without_real_time_a_thread_is_less_nice_meanwhile() {
+        // SAFETY: reads this thread's own niceness.
+        let nice = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        let before = nice();
+        let prompt =
+            Prompt { before: Prompt::nice().unwrap_or(Before::Same), _not_send: PhantomData };
+        if matches!(prompt.before, Before::Nice(_)) {
+            assert_eq!(nice(), LEAST_NICE);
+        }
+        drop(prompt);
+        assert_eq!(nice(), before);
+    }
 }

@@ -11,6 +11,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use super::identity::ProcessId;
+use super::priority::run_first;
 use super::tail::Tail;
 use crate::cgroup::Cgroup;
 
@@ -40,6 +41,7 @@ pub enum Output {
 pub struct Spawn {
     command: Vec<String>,
     called: Option<String>,
+    first: bool,
     folder: Option<PathBuf>,
     env: Vec<(String, String)>,
     cgroup: Option<PathBuf>,
@@ -98,6 +100,7 @@ impl Spawn {
         Self {
             command: command.into_iter().map(Into::into).collect(),
             called: None,
+            first: false,
             folder: None,
             env: Vec::new(),
             cgroup: None,
@@ -110,6 +113,13 @@ impl Spawn {
     /// Called so in lists of processes, whatever the path of its program says.
     pub fn called(mut self, name: impl Into<String>) -> Self {
         self.called = Some(name.into());
+        self
+    }
+
+    /// Before all ordinary tasks from its first instruction on, where that is allowed: see
+    /// [`run_first`]. What it starts itself does not inherit that.
+    pub fn first(mut self) -> Self {
+        self.first = true;
         self
     }
 
@@ -190,7 +200,7 @@ impl Spawn {
                     })?,
             ),
         };
-        before_exec(&mut command, procs, self.detached);
+        before_exec(&mut command, procs, self.detached, self.first);
         let mut inner = command.spawn().map_err(|e| {
             let kind = match e.kind() {
                 std::io::ErrorKind::NotFound => Kind::BadInput,
@@ -366,11 +376,15 @@ fn stdio(output: &Output) -> Result<Stdio> {
 }
 
 /// Sets what the child does to itself between fork and exec.
-fn before_exec(command: &mut Command, procs: Option<File>, detached: bool) {
+fn before_exec(command: &mut Command, procs: Option<File>, detached: bool, first: bool) {
     let parent = nix::unistd::getpid();
     let prepare = move || -> std::io::Result<()> {
         if let Some(procs) = &procs {
             nix::unistd::write(procs, b"0")?;
+        }
+        if first {
+            // Without the privilege it is slower under load, and nothing else.
+            let _ = run_first(1);
         }
         // We may have blocked or ignored signals; the child starts with a clean slate,
         // or it could not be stopped in an orderly way. SIGINT is the one that shells
