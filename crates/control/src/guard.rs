@@ -8,17 +8,18 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{ProcessId, run_first};
 use metasched_host::sched_ext::SchedExt;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,9 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 /// How long the kernel may take to put the default scheduler in force after the
 /// process that held another one was killed.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long the guard may take to go when it is dismissed.
+const DISMISSAL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One line of the pipe.
 #[derive(Debug, Serialize, Deserialize)]
@@ -90,6 +94,10 @@ impl Guard {
             .spawn()
             .attempt(Kind::Failed, attempt)?;
         let pipe = child.stdin.take();
+        if let Some(pipe) = &pipe {
+            // It reads all along, so a pipe that is full is one of a guard that is stopped.
+            fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).attempt(Kind::Failed, attempt)?;
+        }
         let mut said = String::new();
         if let Some(stderr) = child.stderr.take() {
             BufReader::new(stderr).read_line(&mut said).attempt(Kind::Failed, attempt)?;
@@ -163,10 +171,20 @@ impl Guard {
 
     /// Sends the guard away: all has been put right already.
     pub fn dismiss(&self) -> Result<()> {
+        let attempt = || "dismiss the guard".to_owned();
         let said = self.say(&Message::Dismiss);
         let mut post = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         post.pipe = None;
-        post.child.wait().attempt(Kind::Failed, || "dismiss the guard".to_owned())?;
+        // It has nothing left to do. One that is stopped would be waited for for ever.
+        let end = Instant::now() + DISMISSAL_PATIENCE;
+        while post.child.try_wait().attempt(Kind::Failed, attempt)?.is_none() {
+            if Instant::now() >= end {
+                post.child.kill().attempt(Kind::Failed, attempt)?;
+                post.child.wait().attempt(Kind::Failed, attempt)?;
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
         said
     }
 
@@ -177,8 +195,11 @@ impl Guard {
         let mut post = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut post.pipe {
             Some(pipe) => pipe.write_all(line.as_bytes()).map_err(|e| {
-                Error::new(Kind::Failed, "speak to the guard", e)
-                    .remedy("it was killed; without it a crash could leave processes behind")
+                let remedy = match e.kind() {
+                    ErrorKind::WouldBlock => "it is stopped: have it go on with kill -CONT",
+                    _ => "it was killed; without it a crash could leave processes behind",
+                };
+                Error::new(Kind::Failed, "speak to the guard", e).remedy(remedy)
             }),
             None => Ok(()),
         }

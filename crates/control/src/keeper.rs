@@ -4,14 +4,16 @@
 //! One line of JSON asks, one line answers, then the connection ends. Orders are
 //! served one after the other, as there is one state machine.
 
+mod client;
+mod door;
+mod stop;
+
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
+use metasched_base::{Error, Interrupt, Kind, Result};
 use metasched_host::process::Prompt;
 use metasched_loader::{LaneInfo, LaneSpec, Limits, Quarantine};
 use nix::poll::{PollFd, PollFlags, poll};
@@ -26,6 +28,10 @@ use crate::quarantine::{describe, say};
 use crate::rules::{RuleApp, Why};
 use crate::switch::{Mechanism, SwitchRecord};
 use crate::switcher::Switcher;
+use door::{Call, Door};
+
+pub use client::ask;
+pub use stop::stop;
 
 /// The socket's name in the run folder.
 const SOCKET: &str = "control.sock";
@@ -37,14 +43,15 @@ const LOOK: Duration = Duration::from_secs(1);
 /// together: who makes cgroups without end must not keep a CPU busy here.
 const BURST: Duration = Duration::from_millis(10);
 
-/// How long a connected client may keep the others waiting.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(2);
+/// How long work may take that brings a scheduler into the kernel or out: a failed start with
+/// everything that follows.
+const LONG_WORK: Duration = Duration::from_secs(400);
 
-/// How long an answer may take: a failed start with everything that follows.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(400);
+/// How long other work may take: many times what a place for a lane is waited for.
+const SHORT_WORK: Duration = Duration::from_secs(30);
 
-/// No order is longer; more is not from us.
-const LINE_BYTES: u64 = 64 * 1024;
+/// What the keeper is at when cgroups came or went that rules may match.
+const FOLLOWING: &str = "put on lanes what the rules match";
 
 /// An order to the keeper.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -84,6 +91,28 @@ pub enum Order {
     },
     /// Put back what was found, and end.
     Stop,
+}
+
+impl Order {
+    /// What it is to do, to be read after "cannot".
+    fn describe(&self) -> String {
+        match self {
+            Order::Status => "ask the keeper what is in force".to_owned(),
+            Order::Switch { candidate, .. } => format!("switch to '{}'", candidate.name),
+            Order::Assign { cgroup, .. } => format!("assign '{cgroup}'"),
+            Order::Unassign { cgroup } => format!("unassign '{cgroup}'"),
+            Order::Adjust { cgroup, .. } => format!("change the lane of '{cgroup}'"),
+            Order::Stop => "stop the keeper".to_owned(),
+        }
+    }
+
+    /// How long it may take.
+    fn bound(&self) -> Duration {
+        match self {
+            Order::Switch { .. } | Order::Stop => LONG_WORK,
+            _ => SHORT_WORK,
+        }
+    }
 }
 
 /// What the keeper holds.
@@ -131,6 +160,13 @@ pub enum Answer {
     },
     /// To any of them.
     Failed(Failure),
+    /// Before any of them, again and again, while the keeper is at work.
+    Working {
+        /// What it is at, which may be another client's order.
+        on: String,
+        /// For how long, in milliseconds.
+        for_ms: u64,
+    },
 }
 
 /// An [`Error`] on its way through the socket.
@@ -158,47 +194,15 @@ impl From<Failure> for Error {
     }
 }
 
-/// Asks the keeper of this run folder; `None` when there is no keeper.
-pub fn ask(run_dir: &Path, order: &Order) -> Result<Option<Answer>> {
-    let path = run_dir.join(SOCKET);
-    let attempt = || format!("speak to the keeper at '{}'", path.display());
-    let mut stream = match UnixStream::connect(&path) {
-        Ok(stream) => stream,
-        // A socket that nobody listens to was left by a keeper that was killed.
-        Err(e)
-            if matches!(
-                e.kind(),
-                std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused
-            ) =>
-        {
-            return Ok(None);
-        }
-        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-            return Err(Error::new(Kind::Denied, attempt(), e).remedy("run it with sudo"));
-        }
-        Err(e) => return Err(e).attempt(Kind::Failed, attempt),
-    };
-    let mut line = serde_json::to_string(order).attempt(Kind::Failed, attempt)?;
-    line.push('\n');
-    let mut said = String::new();
-    stream
-        .set_read_timeout(Some(ANSWER_PATIENCE))
-        .and_then(|()| stream.write_all(line.as_bytes()))
-        .and_then(|()| BufReader::new(&stream).read_line(&mut said))
-        .attempt(Kind::Timeout, attempt)?;
-    match serde_json::from_str(&said).attempt(Kind::Failed, attempt)? {
-        Answer::Failed(failure) => Err(failure.into()),
-        answer => Ok(Some(answer)),
-    }
-}
-
 /// The keeper itself.
 #[derive(Debug)]
 pub struct Keeper {
+    /// First, so that it is closed before the lock is released: the next keeper's is at the same
+    /// place.
+    door: Door,
     switcher: Switcher,
     assignments: Assignments,
     follower: Option<Follower>,
-    listener: UnixListener,
     since_unix_s: u64,
     /// When to look next at what nobody tells of.
     next_look: Instant,
@@ -211,18 +215,12 @@ impl Keeper {
     pub fn start(mut switcher: Switcher, candidate: &Candidate, run_dir: &Path) -> Result<Self> {
         switcher.switch_to(candidate)?;
         let assignments = Assignments::new(switcher.root());
-        let path = run_dir.join(SOCKET);
-        // Only the holder of the lock comes here, so what is there is a dead keeper's.
-        let _ = std::fs::remove_file(&path);
-        let listener = UnixListener::bind(&path)
-            .attempt(Kind::Failed, || format!("listen at '{}'", path.display()))?;
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
-            .attempt(Kind::Failed, || format!("protect '{}'", path.display()))?;
+        let door = Door::open(&run_dir.join(SOCKET))?;
         Ok(Self {
             switcher,
             assignments,
             follower: None,
-            listener,
+            door,
             since_unix_s: unix_now_s(),
             next_look: Instant::now(),
             gather_until: Instant::now(),
@@ -234,6 +232,7 @@ impl Keeper {
     /// # Errors
     /// What keeps one of them from its lane now; later that is told.
     pub fn follow(&mut self, mut follower: Follower) -> Result<()> {
+        let _at_work = self.door.at_work(FOLLOWING, SHORT_WORK);
         let failed = follower.begin(ours(&mut self.switcher)?, &mut self.assignments)?;
         self.follower = Some(follower);
         failed.into_iter().next().map_or(Ok(()), Err)
@@ -253,6 +252,7 @@ impl Keeper {
                 self.next_look = Instant::now() + LOOK;
             }
             if let (Some(follower), Some(program)) = (&mut self.follower, self.switcher.program()) {
+                let _at_work = self.door.at_work(FOLLOWING, SHORT_WORK);
                 follower.apply(program, &mut self.assignments)?;
             }
             let wake = until.map_or(self.next_look, |until| until.min(self.next_look));
@@ -265,12 +265,13 @@ impl Keeper {
                 self.gather_until = Instant::now() + BURST;
             }
             if client
-                && let Ok((stream, _)) = self.listener.accept()
-                && self.serve(&stream)
+                && let Some(call) = self.door.next()
+                && self.serve(call)
             {
                 return Ok(());
             }
         }
+        let _at_work = self.door.at_work("put back what was found", LONG_WORK);
         self.switcher.restore()
     }
 
@@ -280,7 +281,7 @@ impl Keeper {
         let gathers = Instant::now() < self.gather_until;
         let until = if gathers { until.min(self.gather_until) } else { until };
         let change = self.follower.as_ref().and_then(Follower::fd).filter(|_| !gathers);
-        let fds = [Some(self.listener.as_fd()), Some(interrupt.as_fd()), change];
+        let fds = [Some(self.door.as_fd()), Some(interrupt.as_fd()), change];
         let mut ready: Vec<PollFd> =
             fds.into_iter().flatten().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         // A millisecond more, so that it has come when this returns.
@@ -322,16 +323,9 @@ impl Keeper {
     }
 
     /// Serves one client; true when it was told to stop.
-    fn serve(&mut self, stream: &UnixStream) -> bool {
-        let mut line = String::new();
-        let read = stream
-            .set_read_timeout(Some(CLIENT_PATIENCE))
-            .and_then(|()| stream.set_write_timeout(Some(CLIENT_PATIENCE)))
-            .and_then(|()| BufReader::new(stream.take(LINE_BYTES)).read_line(&mut line));
-        if read.is_err() {
-            return false;
-        }
-        let order = serde_json::from_str(&line);
+    fn serve(&mut self, call: Call) -> bool {
+        let order = serde_json::from_str::<Order>(&call.line);
+        let _at_work = order.as_ref().ok().map(|o| self.door.at_work(&o.describe(), o.bound()));
         if let (Some(follower), false) = (&mut self.follower, matches!(order, Ok(Order::Status))) {
             follower.reconsider();
         }
@@ -371,12 +365,7 @@ impl Keeper {
                 (self.switcher.restore().map(|()| Answer::Stopped { back }), true)
             }
         };
-        let answer = answer.unwrap_or_else(|error| Answer::Failed(error.into()));
-        if let Ok(mut text) = serde_json::to_string(&answer) {
-            text.push('\n');
-            // A client that did not wait does not need to know.
-            let _ = (&*stream).write_all(text.as_bytes());
-        }
+        call.answer(&answer.unwrap_or_else(|error| Answer::Failed(error.into())));
         stop
     }
 
@@ -445,16 +434,6 @@ fn ours(switcher: &mut Switcher) -> Result<&mut dyn LaneProgram> {
         )
         .remedy("put a policy of ours in force first: metasched switch vtime")
     })
-}
-
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        if let Ok(address) = self.listener.local_addr()
-            && let Some(path) = address.as_pathname()
-        {
-            let _ = std::fs::remove_file(path);
-        }
-    }
 }
 
 #[cfg(test)]

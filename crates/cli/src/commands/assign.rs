@@ -41,7 +41,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     lane.check()?;
     let order = Order::Assign { cgroup: args.cgroup.clone(), lane, brief: false };
     let attempt = format!("assign '{}'", args.cgroup);
-    match ask_keeper(&attempt, &order, START_ONE_WITH_LANES)? {
+    match ask_keeper(context, &attempt, &order, START_ONE_WITH_LANES)? {
         Answer::Assigned(assigned) => context.print(&assigned, describe)?,
         other => return Err(no_answer(&other)),
     }

@@ -46,7 +46,7 @@ struct Explained {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
-    let mut view = View::of(&kept_status("explain the lanes")?);
+    let mut view = View::of(&kept_status(context, "explain the lanes")?);
     if let Some(wanted) = &args.app {
         view.narrow(Path::new("/"), wanted)?;
     }

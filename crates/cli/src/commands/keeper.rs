@@ -6,13 +6,15 @@ use metasched_base::{Error, Kind, Result};
 use metasched_control::keeper::{Answer, KeeperStatus, Order, ask};
 use metasched_control::{RUN_DIR, lock_holder};
 
+use crate::context::Context;
+
 /// What to do where no scheduler is kept that lanes could be in.
 pub const START_ONE_WITH_LANES: &str = "start one that lanes can be in: metasched start vtime";
 
 /// Asks the keeper, which must be there; `start` is what to do where none is.
-pub fn ask_keeper(attempt: &str, order: &Order, start: &str) -> Result<Answer> {
+pub fn ask_keeper(context: &Context, attempt: &str, order: &Order, start: &str) -> Result<Answer> {
     let run_dir = Path::new(RUN_DIR);
-    if let Some(answer) = ask(run_dir, order)? {
+    if let Some(answer) = ask(run_dir, order, &context.interrupt)? {
         return Ok(answer);
     }
     Err(match lock_holder(run_dir) {
@@ -27,8 +29,8 @@ pub fn ask_keeper(attempt: &str, order: &Order, start: &str) -> Result<Answer> {
 }
 
 /// What the keeper holds.
-pub fn kept_status(attempt: &str) -> Result<KeeperStatus> {
-    match ask_keeper(attempt, &Order::Status, START_ONE_WITH_LANES)? {
+pub fn kept_status(context: &Context, attempt: &str) -> Result<KeeperStatus> {
+    match ask_keeper(context, attempt, &Order::Status, START_ONE_WITH_LANES)? {
         Answer::Status(status) => Ok(*status),
         other => Err(no_answer(&other)),
     }

@@ -75,10 +75,10 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let attempt = format!("change the lane of '{}'", set.cgroup);
     let options = match set.settings.as_slice() {
         [] => BTreeMap::new(),
-        given => settings(&policy_of(&attempt, &set.cgroup)?, given)?,
+        given => settings(&policy_of(context, &attempt, &set.cgroup)?, given)?,
     };
     let order = Order::Adjust { cgroup: set.cgroup.clone(), weight: set.weight, options };
-    match ask_keeper(&attempt, &order, START_ONE_WITH_LANES)? {
+    match ask_keeper(context, &attempt, &order, START_ONE_WITH_LANES)? {
         Answer::Assigned(assigned) => context.print(&assigned, describe)?,
         other => return Err(no_answer(&other)),
     }
@@ -86,8 +86,8 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
 }
 
 /// The policy of the lane that a cgroup has, by which its options are read.
-fn policy_of(attempt: &str, cgroup: &str) -> Result<String> {
-    let status = kept_status(attempt)?;
+fn policy_of(context: &Context, attempt: &str, cgroup: &str) -> Result<String> {
+    let status = kept_status(context, attempt)?;
     let wanted = metasched_host::cgroup::Cgroup::find(Path::new("/"), cgroup)?.name();
     let found = status.apps.into_iter().find(|app| app.cgroups.contains_key(&wanted));
     found.map(|app| app.lane.policy).ok_or_else(|| {

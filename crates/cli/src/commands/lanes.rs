@@ -66,10 +66,10 @@ struct Row {
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let attempt = "show the lanes";
-    let before = kept_status(attempt)?;
+    let before = kept_status(context, attempt)?;
     context.interrupt.sleep(args.duration);
     context.interrupt.check(attempt)?;
-    let view = compare(&before, &kept_status(attempt)?);
+    let view = compare(&before, &kept_status(context, attempt)?);
     context.print(&view, text)?;
     Ok(0)
 }

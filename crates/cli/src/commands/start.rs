@@ -9,6 +9,7 @@ use metasched_control::{
     Candidate, CandidateEnv, CandidateKind, RUN_DIR, Switcher, candidates, make_run_dir, resolve,
 };
 use metasched_host::process::{Output, Prompt, Spawn};
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::load::Load;
@@ -56,7 +57,9 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         return Ok(0);
     }
     // Told here, where the remedy is at hand, rather than by the lock.
-    if let Some(Answer::Status(status)) = ask(Path::new(RUN_DIR), &Order::Status)? {
+    if let Some(Answer::Status(status)) =
+        ask(Path::new(RUN_DIR), &Order::Status, &context.interrupt)?
+    {
         return Err(Error::new(
             Kind::Busy,
             format!("start '{}'", candidate.name),
@@ -64,7 +67,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         )
         .remedy(format!("change it with: metasched switch {}", args.scheduler)));
     }
-    start_keeper(args)?;
+    start_keeper(args, context)?;
     context.print(&candidate, |c| format!("'{}' is in force; 'metasched stop' ends it", c.name))?;
     Ok(0)
 }
@@ -102,7 +105,7 @@ pub(super) fn hold(
 }
 
 /// Starts the keeper's process and waits for its first word.
-fn start_keeper(args: &Args) -> Result<()> {
+fn start_keeper(args: &Args, context: &Context) -> Result<()> {
     let attempt = || "start the keeper in the background".to_owned();
     let run_dir = Path::new(RUN_DIR);
     make_run_dir(run_dir).map_err(|e| {
@@ -142,6 +145,11 @@ fn start_keeper(args: &Args) -> Result<()> {
                 Error::new(Kind::Failed, attempt(), cause).remedy(format!("see {}", log.display()))
             );
         }
-        std::thread::sleep(Duration::from_millis(10));
+        if !context.interrupt.sleep(Duration::from_millis(10)) {
+            // It undoes what it has done by then.
+            child.id().signal(Signal::SIGTERM);
+            return Err(Error::new(Kind::Interrupted, attempt(), "interrupted")
+                .remedy("the keeper ends as well, as soon as the kernel has done with it"));
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use metasched_base::{Result, format_duration};
+use metasched_base::{Error, Kind, Result, format_duration};
 use metasched_control::keeper::{Answer, KeeperStatus, Order, ask};
 use metasched_control::{
     EEVDF, Holder, LockHolder, OPS_NAME, RUN_DIR, SchedulerExit, holder, lock_holder,
@@ -30,6 +30,8 @@ struct View {
     /// The metasched that is in charge of changes.
     in_charge: Option<LockHolder>,
     keeper: Option<KeeperStatus>,
+    /// Why the keeper does not say what it holds, where it should.
+    keeper_error: Option<Error>,
     last_exit: Option<SchedulerExit>,
 }
 
@@ -37,10 +39,12 @@ struct View {
 pub fn run(_args: &Args, context: &Context) -> Result<u8> {
     let (root, run_dir) = (Path::new("/"), Path::new(RUN_DIR));
     let sched_ext = SchedExt::at(root).status()?;
-    let keeper = match ask(run_dir, &Order::Status) {
-        Ok(Some(Answer::Status(status))) => Some(*status),
+    let (keeper, keeper_error) = match ask(run_dir, &Order::Status, &context.interrupt) {
+        Ok(Some(Answer::Status(status))) => (Some(*status), None),
+        Err(error) if error.kind == Kind::Interrupted => return Err(error),
         // Without root the socket is closed to us; what sysfs says is still true.
-        _ => None,
+        Err(error) if error.kind != Kind::Denied => (None, Some(error)),
+        _ => (None, None),
     };
     let ops = sched_ext.ops.clone();
     let view = View {
@@ -48,6 +52,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<u8> {
         holder: ops.as_deref().and_then(|ops| holder(root, ops)),
         in_charge: lock_holder(run_dir),
         keeper,
+        keeper_error,
         last_exit: SchedulerExit::last(run_dir),
         sched_ext,
     };
@@ -103,6 +108,9 @@ fn text(view: &View) -> String {
                 since(owner.since_unix_s)
             ),
         );
+    }
+    if let Some(error) = &view.keeper_error {
+        line("keeper", &format!("{}; {}", error.cause, error.remedy));
     }
     if let Some(keeper) = &view.keeper {
         line("since", &format!("{} ago", since(keeper.since_unix_s)));
@@ -200,6 +208,7 @@ mod tests {
             holder: None,
             in_charge: None,
             keeper: None,
+            keeper_error: None,
             last_exit: None,
         };
         let text = text(&view);

@@ -1,10 +1,9 @@
 //! `metasched stop`.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result};
-use metasched_control::keeper::{Answer, Order, ask};
+use metasched_control::keeper::stop;
 use metasched_control::{EEVDF, RUN_DIR, holder, lock_holder};
 use metasched_host::sched_ext::SchedExt;
 use serde::Serialize;
@@ -12,6 +11,8 @@ use serde::Serialize;
 use crate::context::Context;
 
 /// Stops the running scheduler, so that EEVDF is back.
+///
+/// A keeper that does not answer for four seconds is ended: SIGTERM, then SIGKILL.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
@@ -25,13 +26,11 @@ struct Stopped {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(_args: &Args, context: &Context) -> Result<u8> {
-    let run_dir = Path::new(RUN_DIR);
-    let stopped = match ask(run_dir, &Order::Stop)? {
-        Some(Answer::Stopped { back }) => {
-            wait_for_the_lock(run_dir);
-            Stopped { stopped: true, in_force: back.unwrap_or_else(|| EEVDF.to_owned()) }
-        }
-        _ => nothing_kept(run_dir)?,
+    let (root, run_dir) = (Path::new("/"), Path::new(RUN_DIR));
+    let mut note = |text: &str| eprintln!("metasched: {text}");
+    let stopped = match stop(root, run_dir, &context.interrupt, &mut note)? {
+        Some(in_force) => Stopped { stopped: true, in_force },
+        None => nothing_kept(run_dir)?,
     };
     context.print(&stopped, |s| {
         if s.stopped {
@@ -41,14 +40,6 @@ pub fn run(_args: &Args, context: &Context) -> Result<u8> {
         }
     })?;
     Ok(0)
-}
-
-/// The keeper answers before it ends; whoever starts the next scheduler needs its lock.
-fn wait_for_the_lock(run_dir: &Path) {
-    let end = Instant::now() + Duration::from_secs(5);
-    while lock_holder(run_dir).is_some() && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Without a keeper there is nothing to stop, or it is not ours to stop.
@@ -66,6 +57,12 @@ fn nothing_kept(run_dir: &Path) -> Result<Stopped> {
         return Ok(Stopped { stopped: false, in_force: EEVDF.to_owned() });
     }
     let ops = status.ops.unwrap_or_default();
+    if !nix::unistd::geteuid().is_root() {
+        let cause = "only root sees who holds it";
+        return Err(
+            Error::new(Kind::Denied, format!("stop '{ops}'"), cause).remedy("run it with sudo")
+        );
+    }
     let (who, remedy) = match holder(Path::new("/"), &ops) {
         Some(h) => (
             format!("process {} ({}) holds it", h.id.pid, h.command.join(" ")),

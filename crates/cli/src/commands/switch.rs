@@ -25,7 +25,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let name = candidate.name.clone();
     let order = Order::Switch { candidate, mechanism: args.mechanism };
     let start = format!("start one: metasched start {}", args.scheduler);
-    match ask_keeper(&format!("switch to '{name}'"), &order, &start)? {
+    match ask_keeper(context, &format!("switch to '{name}'"), &order, &start)? {
         Answer::Switched(record) => context.print(&record, describe)?,
         other => return Err(no_answer(&other)),
     }

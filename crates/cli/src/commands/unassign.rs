@@ -24,7 +24,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let names = match &args.cgroup {
         Some(name) => vec![name.clone()],
         // An absolute name: one that is a single word is not to be searched for.
-        None => kept_status("unassign all cgroups")?
+        None => kept_status(context, "unassign all cgroups")?
             .apps
             .iter()
             .flat_map(|app| app.cgroups.keys().map(|name| format!("/{name}/")))
@@ -33,7 +33,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let mut done: Vec<App> = Vec::new();
     for cgroup in names {
         let attempt = format!("unassign '{cgroup}'");
-        match ask_keeper(&attempt, &Order::Unassign { cgroup }, START_ONE_WITH_LANES)? {
+        match ask_keeper(context, &attempt, &Order::Unassign { cgroup }, START_ONE_WITH_LANES)? {
             Answer::Unassigned(app) => done.push(app),
             other => return Err(no_answer(&other)),
         }

@@ -118,3 +118,24 @@ fn a_guard_that_is_not_one_is_found_out_at_once() {
     let e = Guard::start(&command, folder.path(), folder.path(), lock).unwrap_err();
     assert!(e.to_string().contains("it said 'usage'"), "{e}");
 }
+
+#[test]
+fn a_guard_that_is_stopped_is_not_waited_for() {
+    let machine = Machine::new();
+    let switcher = Switcher::new(machine.options()).unwrap();
+    let guard = switcher.guard();
+    let pid = guard.0.lock().unwrap().child.id().cast_signed();
+    assert!(ProcessId::of(Path::new("/"), pid).unwrap().signal(Signal::SIGSTOP));
+    let began = Instant::now();
+    drop(switcher);
+    assert!(began.elapsed() < crate::fake::PATIENCE, "{:?}", began.elapsed());
+    assert_eq!(ProcessId::of(Path::new("/"), pid), None);
+    // Nor does its pipe hold us up when it is full.
+    let switcher = Switcher::new(machine.options()).unwrap();
+    let guard = switcher.guard();
+    let pid = guard.0.lock().unwrap().child.id().cast_signed();
+    assert!(ProcessId::of(Path::new("/"), pid).unwrap().signal(Signal::SIGSTOP));
+    let said = (0..10_000).map(|_| guard.unwatch_cgroup(Path::new("/nowhere")));
+    let e = said.filter_map(Result::err).next().expect("a pipe gets full");
+    assert!(e.remedy.contains("kill -CONT"), "{e}");
+}

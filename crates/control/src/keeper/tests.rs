@@ -1,3 +1,6 @@
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
 use super::*;
 use crate::fake::{Machine, PATIENCE, eventually};
 
@@ -14,7 +17,7 @@ fn keeper(
 }
 
 fn status(machine: &Machine) -> KeeperStatus {
-    match ask(&machine.run_dir(), &Order::Status).unwrap() {
+    match ask(&machine.run_dir(), &Order::Status, &Interrupt::default()).unwrap() {
         Some(Answer::Status(status)) => *status,
         other => panic!("{other:?}"),
     }
@@ -26,16 +29,18 @@ fn a_keeper_tells_switches_and_stops_as_ordered() {
     let keeper = keeper(&machine, &Machine::policy("fifo"), &Interrupt::default());
     assert_eq!(status(&machine).scheduler.name, "fifo");
     let order = Order::Switch { candidate: machine.good("scx_a"), mechanism: None };
-    let Some(Answer::Switched(record)) = ask(&machine.run_dir(), &order).unwrap() else {
+    let Some(Answer::Switched(record)) =
+        ask(&machine.run_dir(), &order, &Interrupt::default()).unwrap()
+    else {
         panic!("no record of the switch");
     };
     assert_eq!((record.from.as_str(), record.to.as_str()), ("fifo", "scx_a"));
     assert_eq!(status(&machine).scheduler.name, "scx_a");
-    let answer = ask(&machine.run_dir(), &Order::Stop).unwrap();
+    let answer = ask(&machine.run_dir(), &Order::Stop, &Interrupt::default()).unwrap();
     assert!(matches!(answer, Some(Answer::Stopped { back: None })), "{answer:?}");
     keeper.join().unwrap().unwrap();
     assert_eq!(machine.state(), "disabled");
-    assert!(ask(&machine.run_dir(), &Order::Status).unwrap().is_none());
+    assert!(ask(&machine.run_dir(), &Order::Status, &Interrupt::default()).unwrap().is_none());
 }
 
 #[test]
@@ -44,11 +49,11 @@ fn a_failure_keeps_its_kind_and_remedy_through_the_socket() {
     let keeper = keeper(&machine, &Machine::policy("fifo"), &Interrupt::default());
     let bad = machine.scheduler("scx_bad", "", "echo sorry >&2; exit 1");
     let order = Order::Switch { candidate: bad, mechanism: None };
-    let e = ask(&machine.run_dir(), &order).unwrap_err();
+    let e = ask(&machine.run_dir(), &order, &Interrupt::default()).unwrap_err();
     assert_eq!(e.kind, Kind::SchedulerExit);
     assert!(e.cause.contains("sorry") && e.cause.contains("'fifo' is in force again"), "{e}");
     assert_eq!(status(&machine).scheduler.name, "fifo");
-    ask(&machine.run_dir(), &Order::Stop).unwrap();
+    ask(&machine.run_dir(), &Order::Stop, &Interrupt::default()).unwrap();
     keeper.join().unwrap().unwrap();
 }
 
@@ -65,7 +70,7 @@ fn a_client_that_talks_nonsense_or_nothing_does_no_harm() {
     assert!(said.contains("\"failed\""), "{said}");
     assert_eq!(status(&machine).scheduler.name, "fifo");
     drop(silent);
-    ask(&machine.run_dir(), &Order::Stop).unwrap();
+    ask(&machine.run_dir(), &Order::Stop, &Interrupt::default()).unwrap();
     keeper.join().unwrap().unwrap();
 }
 
@@ -105,7 +110,7 @@ fn a_keeper_that_follows_rules_is_told_of_a_cgroup_that_is_made() {
     eventually("it is on its lane", || !status(&machine).apps.is_empty());
     let status = status(&machine);
     assert!(status.apps[0].cgroups.contains_key("a/[b]") && status.without_lane.is_empty());
-    ask(&machine.run_dir(), &Order::Stop).unwrap();
+    ask(&machine.run_dir(), &Order::Stop, &Interrupt::default()).unwrap();
     keeper.join().unwrap().unwrap();
 }
 
@@ -129,7 +134,7 @@ fn a_quarantine_is_told_unasked_and_the_application_is_known_to_have_no_lane() {
     }
     let keeper = keeper(&machine, &Machine::policy("fifo"), &Interrupt::default());
     let order = Order::Assign { cgroup: "a".to_owned(), lane: LaneSpec::of("fifo"), brief: false };
-    ask(&machine.run_dir(), &order).unwrap();
+    ask(&machine.run_dir(), &order, &Interrupt::default()).unwrap();
     assert!(!status(&machine).apps[0].quarantined);
     machine.program.lock().unwrap().quarantines.push(Quarantine {
         app: 1,
@@ -144,6 +149,242 @@ fn a_quarantine_is_told_unasked_and_the_application_is_known_to_have_no_lane() {
     assert!(told().starts_with("<4>metasched: quarantine: the policy 'fifo'"), "{}", told());
     assert!(told().contains("for 'a', which is on the default lane"), "{}", told());
     assert!(status(&machine).apps[0].quarantined);
-    ask(&machine.run_dir(), &Order::Stop).unwrap();
+    ask(&machine.run_dir(), &Order::Stop, &Interrupt::default()).unwrap();
     keeper.join().unwrap().unwrap();
+}
+
+/// Within this every client has its answer or a clear error.
+const CLIENT_MOST: Duration = Duration::from_secs(5);
+
+/// A place where a keeper would be, that lets clients in and does not hear them.
+fn deaf(folder: &tempfile::TempDir) -> std::os::unix::net::UnixListener {
+    std::os::unix::net::UnixListener::bind(folder.path().join(SOCKET)).unwrap()
+}
+
+#[test]
+fn a_client_of_a_keeper_that_is_stopped_gets_an_error_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let _deaf = deaf(&folder);
+    let ask_it = || {
+        let asked = Instant::now();
+        let e = ask(folder.path(), &Order::Status, &Interrupt::default()).unwrap_err();
+        assert_eq!(e.kind, Kind::Timeout);
+        assert!(e.remedy.contains("metasched stop"), "{e}");
+        assert!(asked.elapsed() < CLIENT_MOST, "{:?}", asked.elapsed());
+    };
+    ask_it();
+    // The queue before it gets full, and who comes then is not even let in.
+    let mut queue = Vec::new();
+    loop {
+        use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+        let flags = SockFlag::SOCK_NONBLOCK;
+        let client = socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
+        let address = UnixAddr::new(&folder.path().join(SOCKET)).unwrap();
+        if connect(std::os::fd::AsRawFd::as_raw_fd(&client), &address).is_err() {
+            break;
+        }
+        queue.push(client);
+    }
+    ask_it();
+}
+
+#[test]
+fn a_signal_ends_a_client_that_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let _deaf = deaf(&folder);
+    let interrupt = Interrupt::default();
+    let raiser = interrupt.clone();
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        raiser.raise();
+    });
+    let asked = Instant::now();
+    let e = ask(folder.path(), &Order::Stop, &interrupt).unwrap_err();
+    assert_eq!(e.kind, Kind::Interrupted);
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_keeper_that_dies_in_mid_answer_is_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let dying = deaf(&folder);
+    let thread = std::thread::spawn(move || {
+        let (mut stream, _) = dying.accept().unwrap();
+        BufReader::new(stream.try_clone().unwrap()).read_line(&mut String::new()).unwrap();
+        stream.write_all(br#"{"answer":"sta"#).unwrap();
+    });
+    let e = ask(folder.path(), &Order::Status, &Interrupt::default()).unwrap_err();
+    assert!(e.cause.contains("ended without an answer") && e.remedy.contains("status"), "{e}");
+    thread.join().unwrap();
+}
+
+#[test]
+fn clients_that_say_nothing_or_half_an_order_hold_up_nobody() {
+    let machine = Machine::new();
+    let keeper = keeper(&machine, &Machine::policy("fifo"), &Interrupt::default());
+    let connect = || UnixStream::connect(machine.run_dir().join(SOCKET)).unwrap();
+    let silent: Vec<UnixStream> = (0..3).map(|_| connect()).collect();
+    let mut half = connect();
+    half.write_all(br#"{"order":"sta"#).unwrap();
+    // Each of them was waited for, two seconds long.
+    let asked = Instant::now();
+    status(&machine);
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    // What comes in two parts is one order.
+    half.write_all(b"tus\"}\n").unwrap();
+    let mut said = String::new();
+    half.set_read_timeout(Some(PATIENCE)).unwrap();
+    BufReader::new(&half).read_line(&mut said).unwrap();
+    assert!(said.contains(r#""answer":"status""#), "{said}");
+    drop(silent);
+    ask(&machine.run_dir(), &Order::Stop, &Interrupt::default()).unwrap();
+    keeper.join().unwrap().unwrap();
+}
+
+#[test]
+fn an_order_that_takes_long_is_no_hang() {
+    // Longer than a keeper may be silent.
+    const LONG: Duration = Duration::from_secs(6);
+    let machine = Machine::new();
+    let keeper = keeper(&machine, &Machine::policy("fifo"), &Interrupt::default());
+    let slow = machine.scheduler(
+        "scx_slow",
+        "trap 'off; exit 0' INT TERM",
+        &format!("sleep {}", LONG.as_secs()),
+    );
+    let run_dir = machine.run_dir();
+    let switch = std::thread::spawn(move || {
+        let order = Order::Switch { candidate: slow, mechanism: None };
+        ask(&run_dir, &order, &Interrupt::default())
+    });
+    std::thread::sleep(Duration::from_millis(500));
+    let asked = Instant::now();
+    let e = ask(&machine.run_dir(), &Order::Status, &Interrupt::default()).unwrap_err();
+    assert_eq!(e.kind, Kind::Busy);
+    assert!(e.cause.contains("switch to 'scx_slow'"), "{e}");
+    assert!(asked.elapsed() < CLIENT_MOST, "{:?}", asked.elapsed());
+    // Who wants the keeper to end waits for its turn, and does not kill it at its work.
+    let interrupt = Interrupt::default();
+    let mut notes = Vec::new();
+    let mut note = |text: &str| notes.push(text.to_owned());
+    let root = machine.root.path();
+    let back = stop(root, &machine.run_dir(), &interrupt, &mut note).unwrap();
+    assert_eq!((back.as_deref(), notes.len()), (Some("eevdf"), 0), "{notes:?}");
+    let answer = switch.join().unwrap().unwrap();
+    assert!(matches!(answer, Some(Answer::Switched(_))), "{answer:?}");
+    keeper.join().unwrap().unwrap();
+}
+
+/// What a keeper in a process of its own is to do, in its environment.
+const PART: &str = "METASCHED_TEST_KEEPER";
+
+/// The part of a keeper that is killed: `listens` is one that works, `hangs` serves nobody.
+fn be_a_keeper(part: &str) {
+    let (how, root) = part.split_once(' ').unwrap();
+    let machine = Machine::new();
+    let mut options = machine.options();
+    (options.root, options.run_dir) = (root.into(), Path::new(root).join("run"));
+    let mine = Path::new(root).join("scx_mine").display().to_string();
+    let kind = CandidateKind::External;
+    let mine = Candidate { kind, command: vec![mine], ..Machine::policy("scx_mine") };
+    let interrupt = Interrupt::listen().unwrap();
+    let run_dir = options.run_dir.clone();
+    let keeper = Keeper::start(Switcher::new(options).unwrap(), &mine, &run_dir).unwrap();
+    println!("in force");
+    match how {
+        "listens" => keeper.run(&interrupt, None).unwrap(),
+        _ => std::thread::sleep(PATIENCE * 10),
+    }
+    std::process::exit(0);
+}
+
+/// Has a keeper in a process of its own stopped, `with_guard` or without, and ended.
+fn ends_a_keeper(test: &str, how: &str, with_guard: bool) {
+    use metasched_host::process::{Output, Spawn};
+    use nix::sys::signal::Signal;
+    if let Ok(part) = std::env::var(PART) {
+        return be_a_keeper(&part);
+    }
+    let machine = Machine::new();
+    let root = machine.root.path();
+    machine.good("scx_mine");
+    let exe = std::env::current_exe().unwrap();
+    let test = format!("keeper::tests::{test}");
+    let mut process = Spawn::new([exe.to_str().unwrap(), "--exact", &test, "--nocapture"])
+        .env(PART, format!("{how} {}", root.display()))
+        .stdout(Output::Tail(4096))
+        .stderr(Output::Tail(4096))
+        .start()
+        .unwrap();
+    eventually("it is in force", || {
+        assert!(process.poll().unwrap().is_none(), "{}", process.last_lines(9));
+        process.stdout_tail().contains("in force")
+    });
+    if with_guard {
+        let children = process.id().children(Path::new("/"));
+        assert!(!children.is_empty());
+        children.iter().for_each(|child| assert!(child.signal(Signal::SIGSTOP)));
+    }
+    if how == "listens" {
+        assert!(process.id().signal(Signal::SIGSTOP));
+    }
+    // Its parent must reap it, or it would look alive: ours does at each look.
+    let id = process.id();
+    let reaper = std::thread::spawn(move || process.wait(PATIENCE).unwrap());
+    let mut notes = Vec::new();
+    let mut note = |text: &str| notes.push(text.to_owned());
+    let back = stop(root, &machine.run_dir(), &Interrupt::default(), &mut note).unwrap();
+    assert_eq!(back.as_deref(), Some("eevdf"));
+    assert_eq!(machine.state(), "disabled");
+    assert!(notes[0].contains(&format!("process {}", id.pid)), "{notes:?}");
+    assert!(!id.is_alive(Path::new("/")));
+    assert!(reaper.join().unwrap().is_some());
+}
+
+#[test]
+fn stop_ends_a_keeper_that_is_stopped() {
+    ends_a_keeper("stop_ends_a_keeper_that_is_stopped", "listens", false);
+}
+
+#[test]
+fn stop_ends_a_keeper_that_is_stopped_with_its_guard() {
+    ends_a_keeper("stop_ends_a_keeper_that_is_stopped_with_its_guard", "listens", true);
+}
+
+#[test]
+fn stop_ends_a_keeper_that_hangs() {
+    ends_a_keeper("stop_ends_a_keeper_that_hangs", "hangs", false);
+}
+
+#[test]
+fn the_socket_is_never_open_to_others() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(SOCKET);
+    let done = std::sync::Arc::new(AtomicBool::new(false));
+    let looker = std::thread::spawn({
+        let (path, done) = (path.clone(), std::sync::Arc::clone(&done));
+        move || {
+            let (mut seen, mut open) = (0_u32, 0_u32);
+            while !done.load(Ordering::SeqCst) {
+                if let Ok(found) = std::fs::metadata(&path) {
+                    seen += 1;
+                    open += u32::from(found.permissions().mode() & 0o077 != 0);
+                }
+            }
+            (seen, open)
+        }
+    });
+    for _ in 0..500 {
+        drop(Door::open(&path).unwrap());
+    }
+    let _door = Door::open(&path).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    done.store(true, Ordering::SeqCst);
+    let (seen, open) = looker.join().unwrap();
+    assert!(seen > 0 && open == 0, "seen {seen} times, open to others {open} times");
+    let entries = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(entries, 1, "nothing is left but the socket");
 }

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use metasched_base::Interrupt;
 use metasched_control::keeper::{Answer, KeeperStatus, Order, ask};
 use metasched_control::{ATTRIBUTE, App, RUN_DIR};
 use metasched_host::cgroup::{Cgroup, MOUNT};
@@ -76,7 +77,7 @@ fn make(name: &str) {
 }
 
 fn asked() -> Option<KeeperStatus> {
-    match ask(Path::new(RUN_DIR), &Order::Status).ok()?? {
+    match ask(Path::new(RUN_DIR), &Order::Status, &Interrupt::default()).ok()?? {
         Answer::Status(status) => Some(*status),
         other => panic!("{other:?}"),
     }

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use metasched_control::{Candidate, CandidateEnv, CandidateKind, candidates, find, holder};
-use metasched_host::process::{Child, Output, Spawn};
+use metasched_host::process::{Child, Output, ProcessId, Spawn};
 use metasched_host::sched_ext::State;
 use nix::sys::signal::Signal;
 
@@ -119,6 +119,11 @@ impl Run {
     pub fn kill(&mut self) {
         assert!(self.0.id().signal(Signal::SIGKILL), "it ended: {}", self.0.last_lines(9));
         self.0.wait(PATIENCE).unwrap().unwrap();
+    }
+
+    /// Its number and start time.
+    pub fn id(&self) -> ProcessId {
+        self.0.id()
     }
 
     /// Waits for its end; gives its exit status and all that it said.

@@ -18,6 +18,11 @@ pub struct ProcessId {
 impl ProcessId {
     /// The process that has this number now; `None` when there is none, or a zombie.
     pub fn of(root: &Path, pid: i32) -> Option<Self> {
+        Self::with_parent(root, pid).map(|(id, _)| id)
+    }
+
+    /// The same, with the number of its parent.
+    fn with_parent(root: &Path, pid: i32) -> Option<(Self, i32)> {
         let stat = std::fs::read_to_string(root.join(format!("proc/{pid}/stat"))).ok()?;
         // The name is in parentheses and may hold spaces and parentheses itself.
         let mut fields = stat.rsplit_once(") ")?.1.split_whitespace();
@@ -25,9 +30,20 @@ impl ProcessId {
         if matches!(state, "Z" | "X") {
             return None;
         }
-        // State is field 3, so the start time, field 22, is 18 further.
-        let start_ticks = fields.nth(18)?.parse().ok()?;
-        Some(Self { pid, start_ticks })
+        let parent = fields.next()?.parse().ok()?;
+        // The parent is field 4, so the start time, field 22, is 17 further.
+        let start_ticks = fields.nth(17)?.parse().ok()?;
+        Some((Self { pid, start_ticks }, parent))
+    }
+
+    /// Those that it has started and that still run.
+    pub fn children(&self, root: &Path) -> Vec<Self> {
+        let entries = std::fs::read_dir(root.join("proc")).into_iter().flatten().flatten();
+        entries
+            .filter_map(|entry| Self::with_parent(root, entry.file_name().to_str()?.parse().ok()?))
+            .filter(|(_, parent)| *parent == self.pid && self.is_alive(root))
+            .map(|(child, _)| child)
+            .collect()
     }
 
     /// Whether this very process still runs.
@@ -95,6 +111,16 @@ mod tests {
         let id = ProcessId::of(root.path(), 7).unwrap();
         assert_eq!(id, ProcessId { pid: 7, start_ticks: 4321 });
         assert!(id.is_alive(root.path()));
+    }
+
+    #[test]
+    fn a_process_knows_its_children() {
+        let root = tree(7, STAT);
+        std::fs::create_dir_all(root.path().join("proc/1")).unwrap();
+        std::fs::write(root.path().join("proc/1/stat"), STAT.replace(" S 1 ", " S 0 ")).unwrap();
+        let parent = ProcessId { pid: 1, start_ticks: 4321 };
+        assert_eq!(parent.children(root.path()), [ProcessId { pid: 7, start_ticks: 4321 }]);
+        assert!(ProcessId { start_ticks: 1, ..parent }.children(root.path()).is_empty());
     }
 
     #[test]

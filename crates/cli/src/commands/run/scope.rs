@@ -64,7 +64,7 @@ pub fn become_command(args: &Args, policy: &str, context: &Context) -> Result<u8
     let back = own_cgroup()?;
     let entered = cgroup.add(pid.cast_signed()).and_then(|()| {
         let order = Order::Assign { cgroup: cgroup.name(), lane, brief: true };
-        ask_keeper(&attempt, &order, START_ONE_WITH_LANES)
+        ask_keeper(context, &attempt, &order, START_ONE_WITH_LANES)
     });
     let failed = match entered {
         Ok(Answer::Assigned(assigned)) => {

@@ -1,0 +1,88 @@
+//! A keeper that does not answer, through the command itself.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use metasched_base::Kind;
+use metasched_control::{RUN_DIR, lock_holder};
+use metasched_host::process::ProcessId;
+use nix::sys::signal::Signal;
+
+use crate::machine::{Machine, processes, status};
+use crate::support::Run;
+
+/// A client gives up within 5 s; its process takes a moment to start in an emulated guest.
+const CLIENT_MOST: Duration = Duration::from_secs(8);
+
+/// A signal ends it at once.
+const SIGNAL_MOST: Duration = Duration::from_secs(2);
+
+/// Starts a keeper; gives its process.
+fn start(arguments: &[&str]) -> ProcessId {
+    let (code, said) = Run::start(arguments).finish();
+    assert_eq!(code, Some(0), "{said}");
+    lock_holder(Path::new(RUN_DIR)).unwrap().id
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: make test-guest"]
+fn every_client_of_a_stopped_keeper_says_so_and_stop_ends_it() {
+    let _machine = Machine::take();
+    let keeper = start(&["start", "vtime"]);
+    assert!(keeper.signal(Signal::SIGSTOP));
+    let timeout = i32::from(Kind::Timeout.exit_code());
+    let clients: [&[&str]; 8] = [
+        &["lanes", "--for", "10ms"],
+        &["explain"],
+        &["assign", "/", "fifo"],
+        &["unassign", "nobody"],
+        &["lane", "set", "nobody", "--weight", "50"],
+        &["switch", "fifo"],
+        &["start", "fifo"],
+        &["run", "--policy", "fifo", "--", "true"],
+    ];
+    for client in clients {
+        let asked = Instant::now();
+        let (code, said) = Run::start(client).finish();
+        assert_eq!(code, Some(timeout), "{client:?}: {said}");
+        assert!(said.contains("has not answered") && said.contains("metasched stop"), "{said}");
+        assert!(asked.elapsed() < CLIENT_MOST, "{client:?}: {:?}", asked.elapsed());
+    }
+    // What the kernel says is true all the same.
+    let (code, said) = Run::start(&["--json", "status"]).finish();
+    assert_eq!(code, Some(0), "{said}");
+    let view: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(view["scheduler"], "metasched", "{said}");
+    assert_eq!(view["keeper_error"]["kind"], "timeout", "{said}");
+
+    let waits = Run::start(&["lanes"]);
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(waits.id().signal(Signal::SIGTERM), "it waits");
+    let asked = Instant::now();
+    let (code, said) = waits.finish();
+    assert_eq!(code, Some(i32::from(Kind::Interrupted.exit_code())), "{said}");
+    assert!(asked.elapsed() < SIGNAL_MOST, "{:?}", asked.elapsed());
+
+    let (code, said) = Run::start(&["stop"]).finish();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("does not answer") && said.contains("'eevdf' is in force"), "{said}");
+    assert!(status().is_default() && !keeper.is_alive(Path::new("/")));
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: make test-guest"]
+fn stop_ends_a_keeper_that_is_stopped_with_its_guard() {
+    let _machine = Machine::take();
+    let keeper = start(&["start", "fifo"]);
+    for guard in processes(|command| command == "metasched guard ") {
+        assert!(ProcessId::of(Path::new("/"), guard.pid).unwrap().signal(Signal::SIGSTOP));
+    }
+    assert!(keeper.signal(Signal::SIGSTOP));
+    let (code, said) = Run::start(&["stop"]).finish();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(status().is_default());
+    assert!(processes(|command| command == "metasched guard ").is_empty());
+    start(&["start", "fifo"]);
+    let (code, said) = Run::start(&["stop"]).finish();
+    assert_eq!(code, Some(0), "{said}");
+}
