@@ -218,6 +218,7 @@ mod tests {
             }],
             without_lane: Vec::new(),
             quarantines: Vec::new(),
+            policies: Vec::new(),
             limits: Default::default(),
         }
     }
