@@ -9,6 +9,7 @@
 
 #include <vmlinux.h>
 #include <bpf/bpf_helpers.h>
+#include <cpus.h>
 
 /* Makes a dispatch queue on memory of @node (-1: any). */
 extern s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __weak __ksym;
@@ -24,15 +25,28 @@ extern u64 scx_bpf_now(void) __weak __ksym;
 /* The CPU on whose run queue @p is. */
 extern s32 scx_bpf_task_cpu(const struct task_struct *p) __weak __ksym;
 
-/* Has an idle CPU that may run @p choose anew; whether there is one. */
-static __always_inline bool tell_idle_cpu(struct task_struct *p)
-{
-	s32 cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+/* CPUs that are off line; the kernel may still hold them for idle ones. */
+struct cpus cpus_off;
 
-	if (cpu < 0)
-		return false;
-	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	return true;
+/* So many CPUs that have gone are passed over in the search for an idle one. */
+#define IDLE_LOOKS 8
+
+/* Has an idle CPU that may run @p choose anew; whether there is one. */
+static __noinline bool tell_idle_cpu(struct task_struct *p)
+{
+	s32 cpu;
+	u32 i;
+
+	bpf_for(i, 0, IDLE_LOOKS) {
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (cpu < 0)
+			break;
+		if (cpus_has(&cpus_off, cpu))
+			continue;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return true;
+	}
+	return false;
 }
 
 /*

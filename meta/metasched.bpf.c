@@ -203,6 +203,7 @@ void BPF_PROG(metasched_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 SEC("struct_ops/metasched_cpu_online")
 void BPF_PROG(metasched_cpu_online, s32 cpu)
 {
+	cpus_remove(&cpus_off, cpu);
 }
 
 SEC("struct_ops/metasched_cpu_offline")
@@ -211,6 +212,7 @@ void BPF_PROG(metasched_cpu_offline, s32 cpu)
 	struct meta_lane *l;
 	u32 i, queue;
 
+	cpus_add(&cpus_off, cpu);
 	leave_cpu(KTHREADS_DSQ, cpu);
 	bpf_for(i, 0, LANES_MAX) {
 		l = lane_at(i);

@@ -223,6 +223,8 @@ mod tests {
                 kernel.wake_up(it, 0, scx::WAKE_TTWU | flags);
                 seen.set(kernel.cpu_of(it));
             })
+            // Behind a waker that does not sleep it waits for the end of a slice of 20 ms.
+            .idle_at_most(ms(24))
             .run_for(ms(80))
             .pass();
         found.get()

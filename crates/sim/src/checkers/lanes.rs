@@ -269,12 +269,13 @@ impl Checker for LanesDrained {
 mod tests {
     use super::super::testing::{arrive, feed, lane};
     use super::*;
+    use metasched_abi::LANE_DSQ_BITS;
     const TICK_NS: u64 = 4_000_000;
 
     use LaneState::{Draining, InForce, Retired};
 
     fn queue_of(generation: u64) -> DsqRef {
-        DsqRef::User(generation << 16)
+        DsqRef::User(generation << LANE_DSQ_BITS)
     }
 
     /// Lanes 1 (root) and 2 (application 5), and task 0 in cgroup 7, below 6.
@@ -282,8 +283,8 @@ mod tests {
         vec![
             (0, 0, 0, What::Cgroup { id: 6, above: None }),
             (0, 0, 0, What::Cgroup { id: 7, above: Some(6) }),
-            (0, 0, 0, What::MakeQueue(1 << 16)),
-            (0, 0, 0, What::MakeQueue(2 << 16)),
+            (0, 0, 0, What::MakeQueue(1 << LANE_DSQ_BITS)),
+            (0, 0, 0, What::MakeQueue(2 << LANE_DSQ_BITS)),
             (0, 0, 0, What::Lanes([lane(1, InForce, 0), lane(2, InForce, 5)].into())),
             (0, 0, 0, arrive(&[0])),
             (0, 0, 0, What::Member(7)),
@@ -338,7 +339,7 @@ mod tests {
         let mut checker = DeadLanesEmpty::default();
         feed(&mut checker, machine()).unwrap();
         let after = What::Lanes([lane(1, InForce, 0)].into());
-        assert!(feed(&mut checker, [(2, 0, 0, after)]).unwrap_err().contains("0x20000 is there"));
+        assert!(feed(&mut checker, [(2, 0, 0, after)]).unwrap_err().contains("0x2000000 is there"));
     }
 
     #[test]

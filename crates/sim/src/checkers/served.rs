@@ -275,8 +275,9 @@ mod tests {
     use super::*;
     use crate::metasched::POLICIES;
     use LaneState::InForce;
+    use metasched_abi::LANE_DSQ_BITS;
 
-    const QUEUE: DsqRef = DsqRef::User(2 << 16);
+    const QUEUE: DsqRef = DsqRef::User(2 << LANE_DSQ_BITS);
     const TICK_NS: u64 = 4_000_000;
     const BOUND: u64 = URGENT_NS + (2 * TICK_NS + 2_000_000) + 2 * (TICK_NS + 2_000_000);
 
@@ -313,8 +314,11 @@ mod tests {
     #[test]
     fn an_account_is_served_while_a_task_of_it_runs_that_went_straight_to_an_idle_cpu() {
         let mut checker = AccountsServed::new(TICK_NS);
-        let straight =
-            [two_lanes(), (0, 0, 3, What::Start), (0, 0, 4, What::Insert(DsqRef::User(1 << 16)))];
+        let straight = [
+            two_lanes(),
+            (0, 0, 3, What::Start),
+            (0, 0, 4, What::Insert(DsqRef::User(1 << LANE_DSQ_BITS))),
+        ];
         feed(&mut checker, straight).unwrap();
         checker.finish(2 * BOUND).unwrap();
         feed(&mut checker, [(2 * BOUND, 0, 3, What::Stop { runnable: false })]).unwrap();
