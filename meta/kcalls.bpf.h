@@ -21,9 +21,5 @@ extern s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags) 
 extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __weak __ksym;
 /* One more than the highest CPU number. */
 extern u32 scx_bpf_nr_cpu_ids(void) __weak __ksym;
-/* The time by the run queue's clock, ns: cheaper than reading one. */
-extern u64 scx_bpf_now(void) __weak __ksym;
-/* The CPU on whose run queue @p is. */
-extern s32 scx_bpf_task_cpu(const struct task_struct *p) __weak __ksym;
 
 #endif

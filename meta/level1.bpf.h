@@ -18,7 +18,6 @@
 #include <kcalls.bpf.h>
 #include <lanes.bpf.h>
 #include <services.bpf.h>
-#include <table.bpf.h>
 #include <apps.bpf.h>
 #include <waits.bpf.h>
 
@@ -51,6 +50,17 @@ static __always_inline void lane_join(struct meta_lane *l, struct task_struct *p
 	if (policy_has_task_state(l->lane.policy) && t->policy_of != l->lane.policy + 1)
 		task_changes_policy(t, l->lane.policy);
 	policy_join(&l->lane, p, &t->policy);
+}
+
+/* See sched.bpf.h. */
+__attribute__((unused)) static struct lane_task *lane_task(struct lane *lane, struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_make(p);
+
+	if (!t)
+		return NULL;
+	lane_join(lane_at(lane->slot), p, t);
+	return &t->policy;
 }
 
 /*
@@ -363,6 +373,45 @@ static __noinline void stopping_watched(struct task_struct *p, u32 root, bool ru
 	cpu->task = 0;
 }
 
+/* The policy of the lane that runs here asks to be told of ticks. */
+static __noinline void tick_policy(struct task_struct *p)
+{
+	struct cpu_ctx *cpu = cpu_ctx_here();
+	struct meta_lane *l = cpu ? lane_running(cpu, p) : NULL;
+	struct lane_run run;
+	struct task_ctx *t;
+
+	if (!l)
+		return;
+	t = task_ctx_find(p);
+	if (!t || t->generation != l->lane.generation)
+		return;
+	run = run_of(cpu, p, true);
+	policy_tick(&l->lane, p, &t->policy, &run);
+}
+
+/* A task wants to run: it comes to its lane, before it is queued there. */
+static __noinline void runnable_watched(struct task_struct *p, u32 root, u64 enq_flags)
+{
+	struct task_ctx *t = task_ctx_make(p);
+	struct meta_lane *l;
+
+	if (!t)
+		return;
+	l = lane_for(p, t, root);
+	lane_join(l, p, t);
+	policy_runnable(&l->lane, p, &t->policy, enq_flags);
+}
+
+static __noinline void quiescent_watched(struct task_struct *p, u32 root, u64 deq_flags)
+{
+	struct task_ctx *t = task_ctx_find(p);
+	struct meta_lane *l = t ? lane_if_current(t->slot, t->generation) : NULL;
+
+	if (l)
+		policy_quiescent(&l->lane, p, &t->policy, deq_flags);
+}
+
 /* Charges the limit of what runs on this CPU, if it has one. */
 static __always_inline void charge_limit(struct cpu_ctx *cpu, struct task_struct *p)
 {
@@ -387,6 +436,9 @@ static __noinline void running_limited(struct task_struct *p)
 	task_placed(p, t);
 	if (!t->limit)
 		return;
+	/* On a CPU without ticks nobody would see that its account is empty. */
+	if (p->scx.slice == SCX_SLICE_INF)
+		grant_slice(cpu, p, SCX_SLICE_DFL);
 	cpu->limited_task = (u64)(unsigned long)p;
 	cpu->limit = t->limit;
 	cpu->limited_from_ns = p->se.sum_exec_runtime;

@@ -34,6 +34,7 @@ struct {
 	u32 undrained;
 	u32 resting;
 	u32 apps;
+	u32 callbacks;
 } walk; /* not static: clang would split it, and its BTF would be wrong */
 
 /* Keeps others from changing lanes, unless one of them is at it. */
@@ -130,6 +131,8 @@ static int lane_make(u32 policy, u32 weight)
 	l->lane.generation = generations;
 	l->queues = queues;
 	l->weight = weight;
+	named_callbacks |= policy_callbacks(policy);
+	policy_start(&l->lane);
 	return slot;
 }
 
@@ -423,6 +426,21 @@ static void kthreads_let_go(void)
 		requeue_all(KTHREADS_DSQ);
 }
 
+/* Which callbacks lanes name that are not free. */
+static void count_callbacks(void)
+{
+	u32 i;
+
+	if (!all_callbacks())
+		return;
+	walk.callbacks = 0;
+	bpf_for(i, 0, LANES_MAX) {
+		if (lane_at(i)->state != LANE_FREE)
+			walk.callbacks |= policy_callbacks(lane_at(i)->lane.policy);
+	}
+	WRITE_ONCE(named_callbacks, walk.callbacks);
+}
+
 /*
  * Moves lanes on in their life, as far as the grace periods allow that user
  * space waited for; what waits for the next one is left in reapable. Returns the
@@ -478,6 +496,7 @@ static int lifecycle_reap(u64 drained, u64 retired)
 			l->state = LANE_FREE;
 		}
 	}
+	count_callbacks();
 	kthreads_let_go();
 	if (walk.undrained)
 		return walk.left;

@@ -75,6 +75,8 @@ static __always_inline void kick_idle(struct task_struct *p, u64 enq_flags)
 static __always_inline void enqueue_kthread(struct task_struct *p, u32 root, u64 enq_flags)
 {
 	if (p->nr_cpus_allowed == 1 || enq_flags & SCX_ENQ_LAST) {
+		if (unlikely(root & ROOT_WATCHED) && runs_for_ever(scx_bpf_task_cpu(p)))
+			enq_flags |= SCX_ENQ_PREEMPT;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL,
 				   root & ROOT_LANES ? SHARED_SLICE_NS : SCX_SLICE_DFL, enq_flags);
 		return;
@@ -118,6 +120,8 @@ void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
 	u32 root = READ_ONCE(root_word);
 	bool given;
 
+	if (is_named(CALLBACK_ANSWER))
+		answer_asks(cpu);
 	/* It may not go on, whoever is asked: the kernel has it enqueued, and it is parked. */
 	if (unlikely(root & ROOT_LIMITS) && prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
 	    task_exhausted(prev))
@@ -168,6 +172,26 @@ void BPF_PROG(metasched_tick, struct task_struct *p)
 		tick_shared(p, root);
 	if (unlikely(root & ROOT_LIMITS))
 		tick_limited(p);
+	if (is_named(CALLBACK_TICK))
+		tick_policy(p);
+}
+
+/* The loader leaves out those of the next two that no enabled policy names. */
+SEC("struct_ops/metasched_runnable")
+void BPF_PROG(metasched_runnable, struct task_struct *p, u64 enq_flags)
+{
+	u32 root = READ_ONCE(root_word);
+
+	/* Beside lanes kernel threads are level 1's; else a lane alone hears of all that run. */
+	if (is_named(CALLBACK_RUNNABLE) && !(root & ROOT_LANES && p->flags & PF_KTHREAD))
+		runnable_watched(p, root, enq_flags);
+}
+
+SEC("struct_ops/metasched_quiescent")
+void BPF_PROG(metasched_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	if (is_named(CALLBACK_QUIESCENT))
+		quiescent_watched(p, READ_ONCE(root_word), deq_flags);
 }
 
 /*
@@ -230,11 +254,13 @@ void BPF_PROG(metasched_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 /*
  * Without these two the kernel ejects a scheduler when a CPU comes or goes. No
  * queue of ours belongs to a CPU but those that a policy asks for, which are emptied; so
- * nothing but what hotplug.bpf.h tells of can be left behind on one. Tasks that are parked wait for something else.
+ * nothing but what hotplug.bpf.h tells of can be left behind on one. Tasks that are
+ * parked wait for something else.
  */
 SEC("struct_ops/metasched_cpu_online")
 void BPF_PROG(metasched_cpu_online, s32 cpu)
 {
+	cpus_remove(&cpus_off, cpu);
 }
 
 SEC("struct_ops/metasched_cpu_offline")
@@ -244,6 +270,7 @@ void BPF_PROG(metasched_cpu_offline, s32 cpu)
 	struct meta_lane *l;
 	u32 i, queue;
 
+	cpus_add(&cpus_off, cpu);
 	leave_cpu(KTHREADS_DSQ, cpu);
 	bpf_for(i, 0, LANES_MAX) {
 		if (!(left & (1ULL << i)))
@@ -275,6 +302,10 @@ s32 BPF_PROG(metasched_init)
 	err = turn_timer_make();
 	if (err)
 		return err;
+	if (all_callbacks() & CALLBACK_TIMER)
+		err = lane_timers_make();
+	if (err)
+		return err;
 	return lifecycle_start(initial_policy);
 }
 
@@ -287,6 +318,7 @@ void BPF_PROG(metasched_exit, struct scx_exit_info *info)
 	exit_record.code = info->exit_code;
 	/* The next time that the timer of turns expires is its last. */
 	WRITE_ONCE(cycle.turns, 0);
+	WRITE_ONCE(served, 0);
 	/* Last, because user space takes it as the sign that the rest is there. */
 	__sync_fetch_and_or(&exit_record.kind, info->kind);
 }
@@ -387,6 +419,8 @@ struct sched_ext_ops metasched_ops = {
 	.running = (void *)metasched_running,
 	.stopping = (void *)metasched_stopping,
 	.tick = (void *)metasched_tick,
+	.runnable = (void *)metasched_runnable,
+	.quiescent = (void *)metasched_quiescent,
 	.cgroup_init = (void *)metasched_cgroup_init,
 	.cgroup_exit = (void *)metasched_cgroup_exit,
 	.cgroup_set_weight = (void *)metasched_cgroup_set_weight,

@@ -104,7 +104,9 @@ static __always_inline struct cpu_ctx *cpu_ctx_here(void)
 /* Gives the task that runs here so much more, and remembers it for its policy. */
 static __always_inline void grant_slice(struct cpu_ctx *here, struct task_struct *p, u64 slice_ns)
 {
-	here->granted_ns = p->se.sum_exec_runtime - here->ran_from_ns + slice_ns;
+	here->granted_ns = slice_ns;
+	if (slice_ns != SCX_SLICE_INF)
+		here->granted_ns += p->se.sum_exec_runtime - here->ran_from_ns;
 	scx_bpf_task_set_slice(p, slice_ns);
 }
 

@@ -23,7 +23,7 @@ fn main() {
     let lazy = env::var_os("CARGO_FEATURE_LAZY").map(|_| root.join("crates/sim/faults/policies"));
     if let Some(folder) = &lazy {
         println!("cargo::rerun-if-changed={}", folder.display());
-        policies.push(add_lazy(&root.join("policies/policies.def"), &out));
+        policies.extend(add_for_tests(&root.join("policies/policies.def"), &out));
     }
     fs::write(out.join("policies.gen.h"), includes(&policies)).expect("write policies.gen.h");
     fs::write(out.join("policies.rs"), rust_table(&policies)).expect("write policies.rs");
@@ -134,16 +134,17 @@ impl Object {
 
     /// What `policy_shapes` of meta/table.bpf.h says of each policy.
     fn shapes(&self) -> String {
-        const NUMBERS: usize = 3;
+        const NUMBERS: usize = 4;
         let shapes = self.sections().find(|section| section.name == ".policy_shapes");
         let bytes = shapes.expect("table.bpf.h makes it").bytes;
         let mut text = String::from("&[\n");
         for policy in bytes.chunks_exact(NUMBERS * 8) {
             let words: Vec<u64> = policy.chunks_exact(8).map(number).collect();
-            let [cpu_bytes, llc_bytes, cpu_sets] = words[..] else { unreachable!() };
+            let [callbacks, cpu_bytes, llc_bytes, cpu_sets] = words[..] else { unreachable!() };
             writeln!(
                 text,
-                "Shape {{ cpu_bytes: {cpu_bytes}, llc_bytes: {llc_bytes}, cpu_sets: {cpu_sets} }},"
+                "Shape {{ callbacks: {callbacks}, cpu_bytes: {cpu_bytes}, llc_bytes: {llc_bytes}, \
+                 cpu_sets: {cpu_sets} }},"
             )
             .unwrap();
         }
@@ -156,19 +157,21 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
-/// Puts the policy that does not dispatch after the others, in a list of its own.
-fn add_lazy(def: &Path, out: &Path) -> Policy {
-    let summary = "\"does not dispatch\"".to_owned();
-    let text = fs::read_to_string(def).expect("it was read before");
-    let text = format!("{text}POLICY(lazy, {summary})\n");
+/// Puts the policies that are for tests after the others, in a list of its own.
+fn add_for_tests(def: &Path, out: &Path) -> Vec<Policy> {
+    let mut text = fs::read_to_string(def).expect("it was read before");
+    let policies = ["lazy", "central", "witness"].map(|name| {
+        writeln!(text, "POLICY({name}, \"for tests\")").unwrap();
+        Policy {
+            name: name.to_owned(),
+            source: format!("{name}.bpf.c"),
+            summary: "for tests".to_owned(),
+            options: Vec::new(),
+            counters: Vec::new(),
+        }
+    });
     fs::write(out.join("policies.def"), text).expect("OUT_DIR is writable");
-    Policy {
-        name: "lazy".to_owned(),
-        source: "lazy.bpf.c".to_owned(),
-        summary,
-        options: Vec::new(),
-        counters: Vec::new(),
-    }
+    policies.into()
 }
 
 struct Policy {

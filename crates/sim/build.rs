@@ -28,7 +28,7 @@ fn main() {
     let options = native.object(&here.join("seam/options.c"), false);
     native.link("libmetasched-native.so", &[&seam, &metasched, &user_space, &options]);
 
-    // The same with a policy that does not dispatch, for the tests.
+    // The same with one that does not dispatch, and a sketch, for the tests.
     let faulty = native.faulty(&policies);
     let metasched = faulty.object(&root.join("meta/metasched.bpf.c"), true);
     let user_space = faulty.object(&here.join("seam/metasched.c"), false);
@@ -98,7 +98,7 @@ struct Native {
 }
 
 impl Native {
-    /// One with the policy `faults/policies/lazy.bpf.c` after the others, in a folder of
+    /// One with the policies of `faults/policies` after the others, in a folder of
     /// its own whose `policies.def` and `policies.gen.h` come first.
     fn faulty(&self, policies: &[String]) -> Native {
         let out = self.out.join("faulty");
@@ -108,11 +108,14 @@ impl Native {
             let text = fs::read_to_string(from).expect("just written, or in the tree");
             fs::write(out.join(name), format!("{text}{line}\n")).expect("OUT_DIR is writable");
         };
-        let lazy = self.root.join("crates/sim/faults/policies/lazy.bpf.c");
-        let include = format!("#include \"{}\"", lazy.display());
-        append("policies.gen.h", &out.join("policies.gen.h"), include);
-        let line = "POLICY(lazy, \"does not dispatch\")".to_owned();
-        append("policies.def", &self.root.join("policies/policies.def"), line);
+        let (mut includes, mut lines) = (String::new(), String::new());
+        for name in ["lazy", "central", "witness"] {
+            let source = self.root.join(format!("crates/sim/faults/policies/{name}.bpf.c"));
+            writeln!(includes, "#include \"{}\"", source.display()).expect("a String");
+            writeln!(lines, "POLICY({name}, \"for tests\")").expect("a String");
+        }
+        append("policies.gen.h", &out.join("policies.gen.h"), includes);
+        append("policies.def", &self.root.join("policies/policies.def"), lines);
         Native { compiler: self.compiler.clone(), root: self.root.clone(), out }
     }
 

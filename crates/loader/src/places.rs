@@ -17,6 +17,8 @@ const CPU_SETS_MAX: usize = 4;
 
 /// What a policy keeps beside its tasks: `policy_shapes` of meta/table.bpf.h.
 struct Shape {
+    /// `POLICY_CALLBACKS` of bpf/policy.h.
+    callbacks: u64,
     /// Bytes for each CPU, and for each last-level cache.
     cpu_bytes: u64,
     llc_bytes: u64,
@@ -27,8 +29,13 @@ struct Shape {
 /// By a policy's number.
 const SHAPES: &[Shape] = include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
 
-/// Writes the machine's topology into the program, and gives its maps of CPUs and caches
-/// the size that the enabled policies need here.
+/// `CALLBACK_RUNNABLE` and `CALLBACK_QUIESCENT` of bpf/policy.h.
+const RUNNABLE: u64 = 2;
+const QUIESCENT: u64 = 4;
+
+/// Writes the machine's topology into the program, gives its maps of CPUs and caches the
+/// size that the enabled policies need here, and leaves out callbacks that none of them
+/// names.
 pub(crate) fn prepare(open: &mut OpenMetaschedSkel<'_>) -> Result<()> {
     let places = machine::places(Path::new("/"));
     let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
@@ -41,6 +48,15 @@ pub(crate) fn prepare(open: &mut OpenMetaschedSkel<'_>) -> Result<()> {
         map.set_max_entries(if wanted { (LANES_MAX * each) as u32 } else { 1 })
             .attempt(Kind::Failed, || "size a map".into())
     };
+    let named = mine().fold(0, |all, shape| all | shape.callbacks);
+    // SAFETY: the skeleton points it at the map's initial value, as for the timeout.
+    let ops = unsafe { &mut *open.struct_ops.metasched_ops };
+    if named & RUNNABLE == 0 {
+        ops.runnable = std::ptr::null_mut();
+    }
+    if named & QUIESCENT == 0 {
+        ops.quiescent = std::ptr::null_mut();
+    }
     size(&mut open.maps.cpu_states, mine().any(|s| s.cpu_bytes > 0), cpus as usize)?;
     size(&mut open.maps.llc_states, mine().any(|s| s.llc_bytes > 0), llcs as usize)?;
     size(&mut open.maps.cpu_sets, mine().any(|s| s.cpu_sets > 0), CPU_SETS_MAX)

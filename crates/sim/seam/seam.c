@@ -56,6 +56,7 @@ struct seam_host {
 	struct task_struct *(*task_from_pid)(void *k, s32 pid);
 	u64 (*now)(void *k);
 	u32 (*random)(void *k);
+	void (*lane_timer)(void *k, u64 slot, u64 time, u64 ns);
 	void *(*map_lookup)(void *k, void *map, u32 type, u32 max_entries, u32 key_size,
 			    u32 value_size, const void *key, s32 cpu);
 	long (*map_update)(void *k, void *map, u32 type, u32 max_entries, u32 key_size,
@@ -182,6 +183,12 @@ static void __attribute__((noreturn)) trapped(void)
 		__builtin_trap();
 	HOST(trapped, signal, seam_trap.address);
 	_longjmp(*innermost, 1);
+}
+
+/* The timer of a lane is set, for the so manieth time: see lane_timer.bpf.h. */
+void seam_timer(u64 slot, u64 time, u64 ns)
+{
+	HOST(lane_timer, slot, time, ns);
 }
 
 /* --- kernel calls ------------------------------------------------------------ */

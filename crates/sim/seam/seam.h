@@ -59,6 +59,7 @@ struct task_struct *bpf_task_acquire(struct task_struct *p);
 void bpf_task_release(struct task_struct *p);
 
 /* Time and chance: the engine's. */
+void seam_timer(u64 slot, u64 time, u64 ns);
 u64 scx_bpf_now(void);
 u64 bpf_ktime_get_ns(void);
 u32 bpf_get_prandom_u32(void);

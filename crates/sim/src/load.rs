@@ -156,6 +156,7 @@ impl Kernel {
         (program.setup)(&image)?;
         self.host = Host::connect(&image)?;
         self.ops = unsafe { std::ptr::read(image.ops(&program.ops)?) };
+        self.leave_out(&image);
         self.image = Some(image);
         refuse_what_is_not_modelled(&self.ops)?;
         self.class = Class::Ext;
@@ -168,6 +169,23 @@ impl Kernel {
         self.tell_of_cgroups();
         self.watch();
         Ok(())
+    }
+
+    /// Callbacks of level 1 that no policy names, as the loader leaves them out.
+    fn leave_out(&mut self, image: &Image) {
+        /// `CALLBACK_RUNNABLE` and `CALLBACK_QUIESCENT` of `bpf/policy.h`.
+        const RUNNABLE: u32 = 2;
+        const QUIESCENT: u32 = 4;
+        let Some(named) = image.symbol("sim_callbacks") else { return };
+        // SAFETY: the symbol is of that type.
+        let named: extern "C" fn() -> u32 = unsafe { std::mem::transmute(named) };
+        let named = named();
+        if named & RUNNABLE == 0 {
+            self.ops.runnable = std::ptr::null();
+        }
+        if named & QUIESCENT == 0 {
+            self.ops.quiescent = std::ptr::null();
+        }
     }
 
     pub(crate) fn attach(&mut self, program: &Program) {

@@ -117,9 +117,9 @@ pub struct LaneSeen {
 }
 
 impl LaneSeen {
-    /// Whether its policy is one of [`POLICIES`], and not [`LAZY`], which never dispatches.
+    /// Whether its policy is not [`LAZY`], which never dispatches.
     pub fn has_a_real_policy(&self) -> bool {
-        (self.policy as usize) < POLICIES.len()
+        (self.policy as usize) != POLICIES.len()
     }
 }
 
@@ -163,7 +163,13 @@ pub fn program(policy: &str) -> Program {
 /// The policy of [`faulty_scenario`] that never gives a CPU a task.
 pub const LAZY: &str = "lazy";
 
-/// The same with one policy more, [`LAZY`].
+/// The policy of [`faulty_scenario`] that tries what level 1 does for policies.
+pub const CENTRAL: &str = "central";
+
+/// The policy of [`faulty_scenario`] that fails the run when it is told what cannot be.
+pub const WITNESS: &str = "witness";
+
+/// The same with three policies more: [`LAZY`], [`CENTRAL`] and [`WITNESS`].
 ///
 /// # Panics
 /// When there is no such policy.
@@ -180,10 +186,15 @@ pub fn scenario_of(image: &'static [u8], name: impl Into<String>, policy: &str) 
 }
 
 fn number_of(policy: &str) -> Result<u32> {
-    POLICIES.iter().chain([&LAZY]).position(|p| *p == policy).map(|i| i as u32).ok_or_else(|| {
-        Error::new(Kind::BadInput, format!("simulate '{policy}'"), "there is no such policy")
-            .remedy(format!("known are {}", POLICIES.join(", ")))
-    })
+    POLICIES
+        .iter()
+        .chain([&LAZY, &CENTRAL, &WITNESS])
+        .position(|p| *p == policy)
+        .map(|i| i as u32)
+        .ok_or_else(|| {
+            Error::new(Kind::BadInput, format!("simulate '{policy}'"), "there is no such policy")
+                .remedy(format!("known are {}", POLICIES.join(", ")))
+        })
 }
 
 /// Puts a new root lane in force; fails the run if the program refuses.

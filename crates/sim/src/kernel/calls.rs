@@ -115,9 +115,14 @@ impl Kernel {
     /// # Errors
     /// When the image has no such function.
     pub fn timer(&mut self, name: &str) -> Result<i32> {
+        self.timer_of(name, [0; 2])
+    }
+
+    /// The same of a timer that there are several of: which one, and for the how manieth time.
+    pub(crate) fn timer_of(&mut self, name: &str, [a, b]: [u64; 2]) -> Result<i32> {
         let callback = self.image().required(name)?;
         let cpu = self.first_active();
-        Ok(self.call(callback, Callback::Timer, cpu, May::Unlocked, [0; 3]) as i32)
+        Ok(self.call(callback, Callback::Timer, cpu, May::Unlocked, [a, b, 0]) as i32)
     }
 
     /// The image, to look at the program's globals.

@@ -1,6 +1,6 @@
 //! The table of calls, as C has it: `struct seam_host` of `seam.c`.
 
-use super::{K, P, cpus, maps, queues, tasks};
+use super::{K, P, cpus, maps, queues, tasks, timers};
 use crate::abi::CpuMask;
 use crate::dsq_iter::{dsq_move, iter_destroy, iter_new, iter_next, iter_set};
 use crate::image::Image;
@@ -42,6 +42,7 @@ pub struct Host {
     task_from_pid: extern "C" fn(K, i32) -> P,
     now: extern "C" fn(K) -> u64,
     random: extern "C" fn(K) -> u32,
+    lane_timer: extern "C" fn(K, u64, u64, u64),
     map_lookup: extern "C" fn(K, K, u32, u32, u32, u32, *const u8, i32) -> K,
     map_update: extern "C" fn(K, K, u32, u32, u32, u32, *const u8, *const u8, u64) -> i64,
     map_delete: extern "C" fn(K, K, u32, u32, *const u8) -> i64,
@@ -108,6 +109,7 @@ const TABLE: Host = Host {
     task_from_pid: tasks::task_from_pid,
     now: tasks::now,
     random: tasks::random,
+    lane_timer: timers::lane_timer,
     map_lookup: maps::map_lookup,
     map_update: maps::map_update,
     map_delete: maps::map_delete,

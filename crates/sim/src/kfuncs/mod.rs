@@ -7,6 +7,7 @@ mod host;
 mod maps;
 mod queues;
 mod tasks;
+mod timers;
 
 pub use host::Host;
 
