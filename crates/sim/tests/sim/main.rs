@@ -18,6 +18,7 @@ mod model;
 mod mutants;
 mod record;
 mod runs;
+mod shares;
 mod turns;
 mod waits;
 
