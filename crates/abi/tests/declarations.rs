@@ -6,7 +6,7 @@ mod declarations;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use metasched_abi::{AppArgs, FromBytes, IntoBytes, LaneState, OPTION_DEFAULT};
+use metasched_abi::{AppArgs, FromBytes, IntoBytes, LANES_MAX, LaneState, OPTION_DEFAULT};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -51,7 +51,8 @@ fn a_struct_a_constant_and_a_state_that_are_new_in_the_header_are_there_in_rust(
          enum try_state { TRY_BEGUN, TRY_OVER = 7 };\n\
          struct a_try { u64 at_ns; u32 state; };\n#endif\n",
     );
-    assert!(text.contains("TRIES_MAX:usize=128"), "{text}");
+    let tries_max = format!("TRIES_MAX:usize={}", 2 * LANES_MAX);
+    assert!(text.contains(&tries_max), "{text}");
     assert!(text.contains("7=>Ok(Self::Over)"), "{text}");
     // The hole at its end is a field, so that its bytes are known.
     assert!(text.contains("pubstructATry{pubat_ns:u64,pubstate:u32,pub__bindgen_padding_0"));
