@@ -125,6 +125,22 @@ static __always_inline void account_arrival(u32 number)
 		__sync_fetch_and_or(&busy.accounts, account_bit(number));
 }
 
+/* How many tasks are queued in an account's lanes. */
+__noinline u32 account_queued(u32 number)
+{
+	u32 i, sum = 0, lane = account_at(number)->first;
+	struct meta_lane *l;
+
+	bpf_for(i, 0, LANES_MAX) {
+		if (!lane)
+			break;
+		l = lane_at(lane - 1);
+		sum += lane_queued(l);
+		lane = l->next;
+	}
+	return sum;
+}
+
 /* Whether tasks are queued in any of the account's lanes. */
 __noinline bool account_has_queued(u32 number)
 {
@@ -154,11 +170,19 @@ static __noinline void lane_charge_turn(struct meta_lane *l, u64 vtime_ns)
 		level1.turn_vtime_now = l->turn_vtime;
 }
 
+/* What an account is charged for a run. */
+static __always_inline u64 account_vtime_ns(struct account *a, u64 ran_ns)
+{
+	u32 weight = READ_ONCE(a->weight_now);
+
+	return ran_ns * WEIGHT_NOW_DFL / (weight ? weight : 1);
+}
+
 /* Charges a lane, and its account, for what one of its tasks ran. */
 static __always_inline void lane_charge(struct meta_lane *l, u64 ran_ns)
 {
 	struct account *a = account_at(l->account);
-	u64 vtime_ns = weighted_ns(ran_ns, a->weight);
+	u64 vtime_ns = account_vtime_ns(a, ran_ns);
 
 	__sync_fetch_and_add(&a->vtime, vtime_ns);
 	__sync_fetch_and_add(&l->runtime_ns, ran_ns);

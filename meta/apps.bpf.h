@@ -12,15 +12,8 @@
 
 #include <accounts.bpf.h>
 #include <limits.bpf.h>
+#include <shares.bpf.h>
 #include <ancestors.bpf.h>
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, ASSIGNED_MAX);
-	__type(key, u64); /* cgroup id */
-	__type(value, u32); /* its application's account */
-} cgroup_apps SEC(".maps");
 
 /* The cgroup of a task in the unified hierarchy, by its id. */
 static __always_inline u64 cgroup_of(struct task_struct *p)
@@ -33,16 +26,21 @@ static __noinline void place_task(struct task_struct *p, struct task_ctx *t)
 {
 	struct cgroup *cgrp = p->cgroups->dfl_cgrp;
 	s32 at, level = cgrp->level;
-	u32 *number;
+	struct cgroup_node *n;
+	u32 *number, place;
 	u64 id;
 
 	t->account = ROOT_ACCOUNT;
+	t->watched = 0;
 	t->limit = 0;
 	bpf_for(at, 0, level + 1) {
 		id = ancestor_id(cgrp, at);
-		number = bpf_map_lookup_elem(&cgroup_apps, &id);
-		if (number)
-			t->account = *number;
+		place = cgroup_number(id);
+		n = cgroup_node_at(place);
+		if (place && n->assigned)
+			t->account = n->assigned;
+		if (place && n->watched)
+			t->watched = place;
 		number = bpf_map_lookup_elem(&cgroup_limits, &id);
 		if (number) {
 			limit_at(*number)->parent = t->limit;

@@ -10,6 +10,7 @@
 #include <tasks.bpf.h>
 
 #define ENOENT 2
+#define E2BIG 7
 #define ENODEV 19
 #define EAGAIN 11
 #define EBUSY 16

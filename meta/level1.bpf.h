@@ -121,7 +121,7 @@ static __always_inline bool lags_behind(struct account *a, struct cpu_ctx *there
 	if (runs_for > SHARED_SLICE_NS)
 		runs_for = (s64)runs_for < 0 ? 0 : SHARED_SLICE_NS;
 	return vtime_before(a->vtime + WAKE_LAG_NS,
-			    other->vtime + weighted_ns(runs_for, other->weight));
+			    other->vtime + account_vtime_ns(other, runs_for));
 }
 
 /*
@@ -157,8 +157,11 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 	struct lane_task *spare;
 	struct cpu_ctx *cpu;
 
-	if (root & ROOT_LANES)
+	if (root & ROOT_LANES) {
 		account_arrival(l->account);
+		if (likely(t))
+			cgroup_arrival(t->watched);
+	}
 	if (likely(t)) {
 		if (root & ROOT_SHARED)
 			wait_begins(p, t);
@@ -314,10 +317,17 @@ static __noinline struct meta_lane *change_lane(struct meta_lane *l, struct cpu_
 						struct task_struct *p, u32 root)
 {
 	struct task_ctx *t = task_ctx_make(p);
+	struct meta_lane *before = l;
 
 	if (!t)
 		return l;
 	l = lane_for(p, t, root);
+	if (l == before) {
+		/* Its run goes on. */
+		cpu->cgroup = cgroup_of(p);
+		cpu->placed_seq = READ_ONCE(assign_seq);
+		return l;
+	}
 	lane_join(l, p, t);
 	cpu_runs(cpu, p, l, root);
 	return l;
@@ -359,12 +369,16 @@ static __noinline void tick_shared(struct task_struct *p, u32 root)
 {
 	struct cpu_ctx *cpu = cpu_ctx_here();
 	struct meta_lane *l = cpu ? lane_running(cpu, p) : NULL;
+	struct task_ctx *t;
 
 	if (!cpu)
 		return;
 	if (l) {
 		account_arrival(l->account);
 		look_from_now_on(cpu, l, root);
+		t = task_ctx_find(p);
+		if (t)
+			cgroup_arrival(t->watched);
 	}
 	if (p->scx.slice <= SHARED_SLICE_NS)
 		return;

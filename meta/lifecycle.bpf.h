@@ -147,6 +147,7 @@ static int lifecycle_start(u32 policy)
 		return slot;
 	l = lane_at(slot);
 	account_at(ROOT_ACCOUNT)->weight = WEIGHT_DFL;
+	account_at(ROOT_ACCOUNT)->weight_now = WEIGHT_NOW_DFL;
 	account_at(ROOT_ACCOUNT)->lane = slot + 1;
 	account_add(l);
 	l->state = LANE_IN_FORCE;
@@ -258,6 +259,19 @@ static void begin_lanes(u32 root)
 }
 
 /*
+ * User space says what an account weighs. The sweep works out what that comes to beside others,
+ * as soon as the account has a cgroup with work; until then it is taken as it is.
+ */
+static __always_inline void account_weigh(struct account *a, u32 weight, u32 fixed)
+{
+	a->weight = weight;
+	a->weight_fixed = fixed;
+	if (!a->first)
+		a->weight_now = weight * (WEIGHT_NOW_DFL / WEIGHT_DFL);
+	shares.changed = 1;
+}
+
+/*
  * Puts a new lane in force for an application, its first or one in place of an
  * earlier one, in the same way.
  */
@@ -284,8 +298,7 @@ static int lifecycle_set_app(struct app_args *args)
 	/* An application that is new stands where all stand. */
 	if (!a->first)
 		a->vtime = level1.vtime_now;
-	a->weight = args->weight;
-	a->weight_fixed = args->weight_fixed;
+	account_weigh(a, args->weight, args->weight_fixed);
 	l->state = LANE_IN_FORCE;
 	tell_replaced(l);
 	account_add(l);
@@ -310,6 +323,7 @@ static int lifecycle_drop_app(u32 number)
 	old = __sync_lock_test_and_set(&account_at(number)->lane, 0);
 	if (!old)
 		return -ENOENT;
+	shares.changed = 1;
 	lane_drain(lane_at(old - 1));
 	kick_cpus(KICK_ACCOUNT, number);
 	return 0;
@@ -324,23 +338,19 @@ static int lifecycle_assign(u64 cgroup, u32 number)
 		return -EINVAL;
 	if (!account_at(number)->lane)
 		return -ENOENT;
-	err = bpf_map_update_elem(&cgroup_apps, &cgroup, &number, BPF_ANY);
-	if (err)
+	err = cgroup_assign(cgroup, number);
+	if (err < 0)
 		return err;
-	__sync_fetch_and_add(&assign_seq, 1);
 	kick_cpus(KICK_ALL_BUT, number);
 	return 0;
 }
 
 static int lifecycle_unassign(u64 cgroup)
 {
-	u32 *found = bpf_map_lookup_elem(&cgroup_apps, &cgroup), number;
+	int number = cgroup_assign(cgroup, ROOT_ACCOUNT);
 
-	if (!found)
-		return -ENOENT;
-	number = *found;
-	bpf_map_delete_elem(&cgroup_apps, &cgroup);
-	__sync_fetch_and_add(&assign_seq, 1);
+	if (number < 0)
+		return number;
 	kick_cpus(KICK_ACCOUNT, number);
 	return 0;
 }
@@ -359,10 +369,8 @@ static int lifecycle_set_lane(struct lane_args *args)
 	if (!args->app && cycle.turns && args->option < LANE_OPTIONS_MAX)
 		return -EBUSY;
 	l = account_lane(args->app, root_word);
-	if (args->weight) {
-		a->weight = args->weight;
-		a->weight_fixed = args->weight_fixed;
-	}
+	if (args->weight)
+		account_weigh(a, args->weight, args->weight_fixed);
 	if (args->option < LANE_OPTIONS_MAX)
 		l->lane.options[args->option] = args->value;
 	return 0;

@@ -139,7 +139,7 @@ void BPF_PROG(metasched_tick, struct task_struct *p)
 /*
  * The callbacks about cgroups. A kernel without CONFIG_EXT_GROUP_SCHED has none of
  * them, and the loader leaves them out: then cpu.max is not enforced, and weights are
- * those that cgroups had when they were assigned.
+ * those that user space found when cgroups were assigned, beside WEIGHT_DFL for all else.
  *
  * This one is called for every cgroup that is there when we are loaded, then for
  * every new one.
@@ -148,6 +148,7 @@ SEC("struct_ops.s/metasched_cgroup_init")
 s32 BPF_PROG(metasched_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
 	limit_make_queue();
+	cgroup_comes(cgrp, args->weight);
 	limit_set(cgrp->kn->id, args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
 	begin_limits();
 	return 0;
@@ -158,6 +159,7 @@ void BPF_PROG(metasched_cgroup_exit, struct cgroup *cgrp)
 {
 	limit_remove(cgrp->kn->id);
 	__sync_fetch_and_sub(&cgroups_live, 1);
+	cgroup_goes(cgrp->kn->id);
 }
 
 SEC("struct_ops/metasched_cgroup_set_bandwidth")
@@ -168,17 +170,18 @@ void BPF_PROG(metasched_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us
 	begin_limits();
 }
 
-/* The weight of a cgroup that is assigned is its account's, unless the user gave one. */
+/* Of one that is assigned it is shown as its application's, unless the user gave one. */
 static __always_inline void cgroup_weighs(struct cgroup *cgrp, u32 weight)
 {
-	u64 id = cgrp->kn->id;
-	u32 *number = bpf_map_lookup_elem(&cgroup_apps, &id);
-	struct account *a;
+	u32 number = cgroup_number(cgrp->kn->id);
+	struct cgroup_node *n = cgroup_node_at(number);
+	struct account *a = account_at(n->assigned);
 
 	if (!number)
 		return;
-	a = account_at(*number);
-	if (!a->weight_fixed)
+	n->weight = weight;
+	shares.changed = 1;
+	if (n->assigned && !a->weight_fixed)
 		a->weight = weight;
 }
 

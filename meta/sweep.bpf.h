@@ -11,6 +11,7 @@
 #include <apps.bpf.h>
 #include <kthreads.bpf.h>
 #include <timer.bpf.h>
+#include <shares.bpf.h>
 
 struct quarantine quarantines[QUARANTINES_KEPT];
 u64 quarantined; /* how many there were */
@@ -31,6 +32,7 @@ static __noinline void quarantine_lane(struct meta_lane *l, struct account *a, u
 	/* Unless user space has replaced it at this moment, its tasks go to the root lane. */
 	if (l->account != ROOT_ACCOUNT)
 		__sync_val_compare_and_swap(&a->lane, l->lane.slot + 1, 0);
+	shares.changed = 1;
 	WRITE_ONCE(q->at_ns, now);
 	/* Last: by this user space learns of it, and takes the lane away. */
 	WRITE_ONCE(quarantined, quarantined + 1);
@@ -112,6 +114,7 @@ static __noinline void sweep_accounts(void)
 		if (account_at(number)->first && sweep_account(number, now))
 			urgent = true;
 	}
+	sweep_shares();
 	if (urgent)
 		kick_idle_cpus();
 	/* As for accounts. One that comes at this moment is found by the next sweep. */

@@ -38,6 +38,7 @@ struct task_ctx {
 	/* What other policies kept of it, which may have it again; see task_changes_policy(). */
 	struct kept_task kept[POLICIES_KEPT];
 	u32 kept_next; /* the place that is used next */
+	u32 watched; /* the place of the cgroup that it counts for, see cgroups.bpf.h */
 };
 
 /* The task that runs on a CPU, as far as level 1 measures it. */

@@ -68,17 +68,20 @@ _Static_assert(sizeof(struct meta_lane) == 384, "six cache lines, see above");
  */
 #define ACCOUNTS_MAX 64
 #define ROOT_ACCOUNT 0
-/* Cgroups that may be assigned; those below an assigned one inherit. */
+/* Cgroups that are known, and those of them that may be assigned; those below inherit. */
+#define CGROUPS_MAX 16384
 #define ASSIGNED_MAX 4096
+/* account.weight_now in the mean of those that have work. */
+#define WEIGHT_NOW_DFL (WEIGHT_DFL << 12)
 
 struct account {
 	/* Read on every path, written when its lanes change. Slots are plus one; 0: none. */
 	u32 lane; /* the lane in force; without one its tasks go to the root's */
 	u32 first; /* the oldest of its lanes that are served, see meta_lane.next */
 	u32 last; /* the youngest */
-	u32 weight; /* its share among accounts that have work, WEIGHT_DFL by default */
-	u32 weight_fixed; /* cpu.weight of its cgroup has no say */
-	u32 unused;
+	u32 weight; /* what the user gave it, or the cpu.weight that was told of last */
+	u32 weight_fixed; /* the user gave it: cpu.weight of its cgroups has no say */
+	u32 weight_now; /* its share among accounts that have work, see shares.bpf.h; never 0 */
 	u64 unused_too[5];
 
 	/* Written while several have work; a cache line of its own. */

@@ -28,7 +28,7 @@ pub const DEFAULT_WEIGHT: u32 = WEIGHT_DFL;
 pub struct LaneSpec {
     /// Its policy.
     pub policy: String,
-    /// Its share among busy lanes; `None`: `cpu.weight` of its cgroup.
+    /// What its cgroups share among their siblings in place of `cpu.weight`; `None`: that.
     pub weight: Option<u32>,
     /// Options of the policy that are not to have their default.
     pub options: BTreeMap<String, u64>,

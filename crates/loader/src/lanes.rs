@@ -18,8 +18,11 @@ pub struct LaneInfo {
     pub state: LaneState,
     /// The application whose lane it is or was; 0: the root lane.
     pub app: u32,
-    /// Its share among busy lanes; 100 unless set.
+    /// What the user gave its application, or `cpu.weight` of its cgroup as told last.
     pub weight: u32,
+    /// What its application weighs now beside others, whatever the unit: what the hierarchy of
+    /// cgroups leaves it among those that have work.
+    pub weight_now: u32,
     /// How many tasks stand in its queues now.
     pub nr_queued: u32,
     /// What its tasks ran, in nanoseconds, while several lanes were served. A

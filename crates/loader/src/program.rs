@@ -421,6 +421,7 @@ impl Program {
                 state,
                 app: account as u32,
                 weight: variable!(variables, accounts[account].weight),
+                weight_now: variable!(variables, accounts[account].weight_now),
                 nr_queued: variable!(variables, lanes[slot].nr_queued),
                 runtime_ns: variable!(variables, lanes[slot].runtime_ns),
                 kicks: variable!(variables, accounts[account].kicks),

@@ -55,6 +55,7 @@ kinds! {
     CALM 27 What::Calm,
     DETACHED 28 What::Detached,
     BYPASS 29 What::Bypass(_),
+    CGROUP_WEIGHT 30 What::CgroupWeight { .. },
 }
 
 impl Kinds {

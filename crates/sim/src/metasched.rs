@@ -37,8 +37,10 @@ pub struct LaneInfo {
     pub runtime_ns: u64,
     /// Its application; 0 for the root lane.
     pub app: u32,
-    /// Its weight.
+    /// Its account's weight, as the user or `cpu.weight` said it last.
     pub weight: u32,
+    /// Whether it was the user, so that `cpu.weight` has no say.
+    pub weight_fixed: bool,
     /// Whether its policy is not asked any more.
     pub quarantined: bool,
     /// Whether CPUs ask it for tasks.
@@ -57,9 +59,9 @@ impl LaneInfo {
     }
 
     fn seen(&self) -> LaneSeen {
-        let LaneInfo { slot, policy, generation, state, app, weight, quarantined, served, .. } =
-            *self;
-        LaneSeen { slot, generation, policy, state, app, weight, quarantined, served }
+        let LaneInfo { slot, policy, generation, state, app, quarantined, served, .. } = *self;
+        let given = self.weight_fixed.then_some(self.weight);
+        LaneSeen { slot, generation, policy, state, app, given, quarantined, served }
     }
 }
 
@@ -76,8 +78,8 @@ pub struct LaneSeen {
     pub state: LaneState,
     /// Its application; 0 for the root lane.
     pub app: u32,
-    /// Its weight.
-    pub weight: u32,
+    /// The weight that the user gave, in place of `cpu.weight` of its cgroups.
+    pub given: Option<u32>,
     /// Whether its policy is not asked any more.
     pub quarantined: bool,
     /// Whether CPUs ask it for tasks.
@@ -175,10 +177,10 @@ pub fn try_replace_root(kernel: &mut Kernel, policy: &str) -> i32 {
     attempt(kernel, "replace_root", ReplaceArgs { policy: number })
 }
 
-/// Puts a lane in force for an application, its first or another one; fails the run
-/// if the program refuses.
+/// Puts a lane in force for an application, its first or another one, with a weight that the
+/// user gave; fails the run if the program refuses.
 pub fn set_app(kernel: &mut Kernel, app: u32, policy: &str, weight: u32) {
-    set_app_with(kernel, app, policy, (weight, false), &[]);
+    set_app_with(kernel, app, policy, (weight, true), &[]);
 }
 
 /// The same with options, by their numbers; and with a weight that stays whatever
@@ -418,6 +420,7 @@ pub fn lanes(kernel: &mut Kernel) -> Vec<LaneInfo> {
             runtime_ns: l.runtime_ns,
             app: l.account,
             weight: accounts[l.account as usize].weight,
+            weight_fixed: accounts[l.account as usize].weight_fixed != 0,
             quarantined: l.quarantined != 0,
             served: l.served != 0,
         })

@@ -96,6 +96,13 @@ pub enum What {
         /// The one above it.
         above: Option<u64>,
     },
+    /// `cpu.weight` of a cgroup is this from now on; with `cpu.idle` the least.
+    CgroupWeight {
+        /// The cgroup's id.
+        cgroup: u64,
+        /// Its weight.
+        weight: u32,
+    },
     /// The task is in the cgroup of that id from now on.
     Member(u64),
     /// `cpu.max` of a cgroup was written.

@@ -21,8 +21,8 @@ pub struct Args {
     cgroup: String,
     /// The policy, one of ours as 'metasched list' names them
     policy: String,
-    /// Its share among lanes that want a CPU, 1 to 10000; cpu.weight of the cgroup if
-    /// not given
+    /// Its share among its siblings that want a CPU, 1 to 10000, in place of cpu.weight;
+    /// without it the cgroup's share stays what it is
     #[arg(long, value_name = "N")]
     weight: Option<u32>,
     /// An option of the policy: slice=5ms

@@ -49,7 +49,7 @@ struct Row {
     name: Option<String>,
     /// The cgroups that are on it; none for the default lane.
     cgroups: Vec<String>,
-    /// Its weight over those of all lanes that had work.
+    /// What it weighs in the hierarchy of cgroups, over that of all lanes that had work.
     share_wanted: Option<f64>,
     /// Its CPU time over that of all lanes; `None` where nothing was measured, as with
     /// a lane that is alone.
@@ -81,8 +81,8 @@ fn compare(before: &KeeperStatus, after: &KeeperStatus) -> View {
         |lane: &LaneInfo| lane.runtime_ns.saturating_sub(earlier(lane).map_or(0, |l| l.runtime_ns));
     let live = |lane: &&LaneInfo| lane.state == LaneState::InForce;
     let has_work = |lane: &LaneInfo| ran(lane) > 0 || lane.nr_queued > 0;
-    let weights: u32 =
-        after.lanes.iter().filter(live).filter(|l| has_work(l)).map(|l| l.weight).sum();
+    let weight = |lane: &LaneInfo| f64::from(lane.weight_now);
+    let weights: f64 = after.lanes.iter().filter(live).filter(|l| has_work(l)).map(weight).sum();
     let total: u64 = after.lanes.iter().map(ran).sum();
     let app_numbered = |number: u32| after.apps.iter().find(|app| app.number == number);
     let rows = after.lanes.iter().map(|lane| {
@@ -91,8 +91,8 @@ fn compare(before: &KeeperStatus, after: &KeeperStatus) -> View {
             name: app.map(|app| app.name.clone()),
             cgroups: app.map_or_else(Vec::new, |app| app.cgroups.keys().cloned().collect()),
             replaced: app.map(|app| app.replaced),
-            share_wanted: (live(&lane) && has_work(lane) && weights > 0)
-                .then(|| f64::from(lane.weight) / f64::from(weights)),
+            share_wanted: (live(&lane) && has_work(lane) && weights > 0.0)
+                .then(|| weight(lane) / weights),
             share_got: (total > 0).then(|| ran(lane) as f64 / total as f64),
             waits: Waits::of(earlier(lane), lane),
             lane: LaneInfo { waits: None, ..lane.clone() },
@@ -185,6 +185,7 @@ mod tests {
             state: LaneState::InForce,
             app,
             weight,
+            weight_now: weight,
             nr_queued: 0,
             runtime_ns,
             kicks: 0,

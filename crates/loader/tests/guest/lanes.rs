@@ -21,7 +21,7 @@ pub fn lane_of(program: &Program, app: u32) -> LaneInfo {
     found.unwrap_or_else(|| panic!("application {app} has no lane: {lanes:?}")).clone()
 }
 
-/// A cgroup that is assigned, with what runs in it.
+/// A cgroup that is assigned, or stands beside one, with what runs in it.
 pub struct Assigned {
     /// Before the group, which cannot go while they are in it.
     hogs: Vec<Hog>,
@@ -30,12 +30,18 @@ pub struct Assigned {
 
 impl Assigned {
     pub fn new(program: &mut Program, app: u32, name: &str, spec: &LaneSpec, hogs: usize) -> Self {
-        let assigned =
-            Self { hogs: (0..hogs).map(|_| Hog::start(&[], 0)).collect(), group: Group::new(name) };
-        assigned.hogs.iter().for_each(|hog| assigned.group.take(hog));
+        let assigned = Self::beside(name, hogs);
         program.set_app(app, spec, 100).unwrap();
         program.assign(assigned.group.id(), app).unwrap();
         assigned
+    }
+
+    /// One that is not assigned.
+    fn beside(name: &str, hogs: usize) -> Self {
+        let one =
+            Self { hogs: (0..hogs).map(|_| Hog::start(&[], 0)).collect(), group: Group::new(name) };
+        one.hogs.iter().for_each(|hog| one.group.take(hog));
+        one
     }
 
     /// CPU time of its hogs, by the kernel's own books.
@@ -83,6 +89,31 @@ fn a_cgroups_weight_is_its_lanes_until_the_user_gives_one() {
     program.set_lane(1, &lane("fifo", Some(70))).unwrap();
     fs::write(assigned.group.file("cpu.weight"), "300").unwrap();
     assert_eq!(lane_of(&program, 1).weight, 70);
+    assert_alive(&program);
+}
+
+/// P holds c1 and c2, and Q stands beside it.
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn an_assigned_cgroup_has_its_part_of_the_one_above() {
+    let mut program = load("vtime");
+    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
+    let p = Group::new("metasched-p");
+    fs::write(p.file("cgroup.subtree_control"), "+cpu").unwrap();
+    let c1 = Assigned::beside("metasched-p/c1", 2);
+    let c2 = Assigned::new(&mut program, 1, "metasched-p/c2", &lane("vtime", None), 2);
+    // In the one lane of all else vtime knows no groups: as many tasks as shares.
+    let q = Assigned::beside("metasched-q", 4);
+    std::thread::sleep(Duration::from_secs(1));
+    let before = [&c1, &c2, &q].map(Assigned::ran);
+    wait_until("a quarter, a quarter and a half", || {
+        std::thread::sleep(Duration::from_secs(2));
+        let now = [&c1, &c2, &q].map(Assigned::ran);
+        let ran: Vec<f64> = now.iter().zip(before).map(|(now, before)| now - before).collect();
+        let total: f64 = ran.iter().sum();
+        println!("{:.3} {:.3} {:.3}", ran[0] / total, ran[1] / total, ran[2] / total);
+        ran.iter().zip([0.25, 0.25, 0.5]).all(|(ran, due)| (ran / total - due).abs() < 0.03)
+    });
     assert_alive(&program);
 }
 

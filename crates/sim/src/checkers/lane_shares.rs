@@ -1,11 +1,12 @@
 use super::Checker;
+use super::hierarchy::Weights;
 use super::picture::Picture;
 use crate::abi::CpuMask;
 use crate::kinds::Kinds;
 use crate::metasched::{LaneSeen, LaneState};
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Shares are compared over so long: some hundred slices of 2 ms that end at a tick.
@@ -14,15 +15,21 @@ const WINDOW_NS: u64 = 1_000_000_000;
 /// 32 ms it comes first, and then runs for a tick.
 const LEAST_CPUS: f64 = 1.0 / 8.0;
 
-/// Lanes that have work for every CPU all the time get CPU time by their weights.
+/// Lanes that have work for every CPU all the time get the CPU time that the hierarchy of
+/// cgroups leaves them.
 ///
 /// Compared are the lanes that had at least as many tasks as there are CPUs, all of which may
-/// run anywhere, throughout a window and the one before it, if nothing else changed either.
+/// run anywhere, throughout a window and the one before it, if nothing else changed either. A
+/// cgroup that had work at some times and not at others may count or not.
 pub struct LaneShares {
     cpus: usize,
     tolerance: f64,
     picture: Picture,
+    weights: Weights,
     tasks: BTreeMap<TaskId, Wants>,
+    /// Cgroups that began or ceased to have work in this window, and in the one before it.
+    flickers: BTreeSet<u64>,
+    flickered: BTreeSet<u64>,
     /// When the window began, and whether the one before it was as quiet.
     from: u64,
     settled: bool,
@@ -51,6 +58,9 @@ impl LaneShares {
             cpus,
             tolerance,
             picture: Picture::default(),
+            weights: Weights::default(),
+            flickers: BTreeSet::new(),
+            flickered: BTreeSet::new(),
             tasks: BTreeMap::new(),
             from: 0,
             settled: false,
@@ -89,6 +99,7 @@ impl LaneShares {
             self.count(task, now);
         }
         (self.from, self.settled) = (now, settled);
+        self.flickered = std::mem::take(&mut self.flickers);
         let before = std::mem::take(&mut self.lanes);
         for lane in self.picture.lanes.clone().iter() {
             let busy = Busy {
@@ -112,29 +123,69 @@ impl LaneShares {
             .map(|(lane, busy)| (lane, busy.ran_ns))
             .collect();
         let total: u64 = busy.iter().map(|(_, ran)| ran).sum();
-        let weights: u64 = busy.iter().map(|(lane, _)| u64::from(lane.weight)).sum();
-        let due_ns = |lane: &LaneSeen| total as f64 * f64::from(lane.weight) / weights as f64;
-        if busy.iter().any(|(lane, _)| due_ns(lane) < LEAST_CPUS * WINDOW_NS as f64) {
-            return Ok(());
-        }
+        let apps: BTreeSet<u32> = busy.iter().map(|(lane, _)| lane.app).collect();
         for (lane, ran) in &busy {
-            let due = due_ns(lane);
-            if (*ran as f64 - due).abs() > self.tolerance * due {
+            let (least, most) = self.due_part(lane.app, &apps);
+            let (least, most) = (least * total as f64, most * total as f64);
+            if least < LEAST_CPUS * WINDOW_NS as f64 {
+                return Ok(());
+            }
+            let ran = *ran as f64;
+            if ran < least * (1.0 - self.tolerance) || ran > most * (1.0 + self.tolerance) {
                 return Err(format!(
-                    "lane {} of weight {} ran for {:.0} ms beside others, {:.0} ms are due",
+                    "lane {} ran for {:.0} ms beside others, {:.0} to {:.0} ms are due",
                     lane.generation,
-                    lane.weight,
-                    *ran as f64 / 1e6,
-                    due / 1e6
+                    ran / 1e6,
+                    least / 1e6,
+                    most / 1e6
                 ));
             }
         }
         Ok(())
     }
 
+    /// What is due to an application of what all of some have: with its own cgroups that
+    /// flicker at rest and all others' at work, and the other way round.
+    fn due_part(&self, app: u32, apps: &BTreeSet<u32>) -> (f64, f64) {
+        let flickers: BTreeSet<u64> = self.flickers.union(&self.flickered).copied().collect();
+        let steady = self.tasks.iter().filter(|(_, wants)| wants.runnable);
+        let steady: BTreeSet<u64> = steady.filter_map(|(task, _)| self.counts_for(*task)).collect();
+        let part = |own: bool| {
+            let is_own = |id: &&u64| (self.app_of(**id) == app) == own;
+            let mut busy: BTreeSet<u64> = steady.difference(&flickers).copied().collect();
+            busy.extend(flickers.iter().filter(is_own));
+            let shares = self.weights.shares(&self.picture, &busy);
+            let of = |app: &u32| shares.get(app).copied().unwrap_or(0.0);
+            of(&app) / apps.iter().map(of).sum::<f64>()
+        };
+        (part(false), part(true))
+    }
+
+    fn app_of(&self, cgroup: u64) -> u32 {
+        let app = self.picture.line(cgroup).find_map(|id| self.picture.assigned_to(id));
+        app.and_then(|app| self.picture.lane_of_app(app)).map_or(0, |lane| lane.app)
+    }
+
+    /// The cgroup of a task that has a share.
+    fn counts_for(&self, task: TaskId) -> Option<u64> {
+        self.picture.cgroup_of(task).filter(|_| !self.picture.is_kthread(task))
+    }
+
+    /// The task wants to run, or does no more: whether its cgroup has others that do.
+    fn flicker(&mut self, task: TaskId) {
+        let Some(cgroup) = self.counts_for(task) else { return };
+        let others = |(other, wants): (&TaskId, &Wants)| {
+            *other != task && wants.runnable && self.counts_for(*other) == Some(cgroup)
+        };
+        if !self.flickers.contains(&cgroup) && !self.tasks.iter().any(others) {
+            self.flickers.insert(cgroup);
+        }
+    }
+
     fn changes(&self, what: &What) -> bool {
         match what {
             What::Lanes(lanes) => **lanes != *self.picture.lanes,
+            What::CgroupWeight { .. } => true,
             What::Arrive { .. } | What::Member(_) | What::Allowed(_) | What::Weight(_) => true,
             What::Limit { .. } | What::Assign { .. } | What::Detached => true,
             What::Bypass(_) | What::Offline | What::Online => true,
@@ -157,6 +208,7 @@ impl Checker for LaneShares {
 
     fn wants(&self) -> Kinds {
         let changes = Kinds::ARRIVE.and(Kinds::ALLOWED).and(Kinds::WEIGHT).and(Kinds::LIMIT);
+        let changes = changes.and(Kinds::CGROUP_WEIGHT);
         let machine = Kinds::BYPASS.and(Kinds::OFFLINE).and(Kinds::ONLINE);
         let runs = Kinds::WAKE.and(Kinds::START).and(Kinds::STOP).and(Kinds::SLEEP);
         Picture::OF_CGROUPS.and(changes).and(machine).and(runs).and(Kinds::EXIT)
@@ -182,6 +234,12 @@ impl Checker for LaneShares {
             self.count(task, event.at);
         }
         self.picture.take(event);
+        self.weights.take(&event.what);
+        if let Some(task) = event.task
+            && matches!(event.what, What::Wake | What::Sleep | What::Exit)
+        {
+            self.flicker(task);
+        }
         if let Some(task) = event.task {
             let anywhere = |allowed: &Rc<CpuMask>| (0..self.cpus).all(|cpu| allowed.has(cpu));
             let wants = self.tasks.entry(task).or_default();
@@ -223,7 +281,7 @@ mod tests {
     fn turns(first_ns: u64, second_ns: u64) -> Result<(), String> {
         let mut checker = LaneShares::new(1, 0.2);
         let mut heavy = lane(2, LaneState::InForce, 1);
-        heavy.weight = 300;
+        heavy.given = Some(300);
         let lanes = [lane(1, LaneState::InForce, 0), heavy];
         let start = [
             (0, 0, 0, What::Cgroup { id: 1, above: None }),

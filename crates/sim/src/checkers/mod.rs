@@ -3,6 +3,7 @@
 //! must not be wrong with it.
 
 mod affinity;
+mod hierarchy;
 mod lane_shares;
 mod lanes;
 mod order;
@@ -86,6 +87,7 @@ fn ms(ns: u64) -> String {
 
 #[cfg(test)]
 pub(crate) mod testing {
+    use super::picture::Picture;
     use super::*;
     use crate::abi::CpuMask;
     use crate::metasched::{LaneSeen, LaneState};
@@ -106,7 +108,7 @@ pub(crate) mod testing {
         Ok(())
     }
 
-    /// A lane of weight 100 that is served, in the slot of its generation's number.
+    /// A lane of the given weight 100 that is served, in the slot of its generation's number.
     pub fn lane(generation: u64, state: LaneState, app: u32) -> LaneSeen {
         LaneSeen {
             slot: generation as u32,
@@ -114,9 +116,16 @@ pub(crate) mod testing {
             policy: 0,
             state,
             app,
-            weight: 100,
+            given: Some(100),
             quarantined: false,
             served: true,
+        }
+    }
+
+    /// Tells a picture of things that happen to no task.
+    pub fn feed_picture(picture: &mut Picture, events: impl IntoIterator<Item = What>) {
+        for what in events {
+            picture.take(&Observed { at: 0, cpu: 0, task: None, what });
         }
     }
 

@@ -144,6 +144,21 @@ impl Picture {
         std::iter::successors(Some(cgroup), |id| self.above.get(*id as usize))
     }
 
+    /// Every cgroup that was told of, with the one above it.
+    pub fn cgroups(&self) -> impl Iterator<Item = (u64, Option<u64>)> + '_ {
+        self.above.iter().map(|(id, above)| (id as u64, *above))
+    }
+
+    /// The application that a cgroup is assigned to itself.
+    pub fn assigned_to(&self, cgroup: u64) -> Option<u32> {
+        Some(self.assigned.get(cgroup as usize)).filter(|app| *app != 0)
+    }
+
+    /// The lane of an application that tasks come through.
+    pub fn lane_of_app(&self, app: u32) -> Option<&LaneSeen> {
+        self.lanes.iter().find(|lane| lane.is_apps() && !lane.quarantined && lane.app == app)
+    }
+
     pub fn is_kthread(&self, task: TaskId) -> bool {
         self.kthreads.get(task.0)
     }

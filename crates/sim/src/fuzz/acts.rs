@@ -141,7 +141,8 @@ impl Act {
             }
             Act::SetApp { app, policy, weight, options } => {
                 let options: Vec<(usize, u64)> = options.iter().copied().enumerate().collect();
-                let weight = (*weight, false);
+                // The default one is left to cpu.weight.
+                let weight = (*weight, *weight != metasched_abi::WEIGHT_DFL);
                 let said = metasched::try_set_app(kernel, *app, policy, weight, &options);
                 answered(kernel, said);
             }

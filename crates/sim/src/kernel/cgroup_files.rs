@@ -6,6 +6,7 @@ use crate::callbacks::Callback;
 use crate::load::Class;
 use crate::task::TaskId;
 use crate::trace::{Quota, What};
+use metasched_abi::{WEIGHT_DFL, WEIGHT_IDLE};
 
 impl Kernel {
     /// The id of the cgroup of that path, which is made if there is none.
@@ -38,6 +39,7 @@ impl Kernel {
             let (id, above) = unsafe { (*cgroup).id_and_above() };
             self.observe(0, None, What::Cgroup { id, above });
             let mut args = self.cgroup_init_args(cgroup);
+            self.observe(0, None, What::CgroupWeight { cgroup: id, weight: args.weight });
             let args = [cgroup as u64, std::ptr::from_mut(&mut args) as u64, 0];
             let said =
                 self.call(self.ops.cgroup_init, Callback::CgroupInit, 0, May::Sleep, args) as i32;
@@ -99,14 +101,22 @@ impl Kernel {
     pub fn set_cgroup_idle(&mut self, path: &str, idle: bool) {
         let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp };
         self.fair_set_cgroup_idle(cgroup, idle);
+        let weight = if idle { WEIGHT_IDLE } else { WEIGHT_DFL };
+        self.observe_cgroup_weight(cgroup, weight);
         let callback = self.ops.cgroup_set_idle;
         self.call(callback, Callback::CgroupSetIdle, 0, May::Look, [cgroup as u64, idle.into(), 0]);
+    }
+
+    fn observe_cgroup_weight(&mut self, cgroup: *mut Cgroup, weight: u32) {
+        let (id, _) = unsafe { (*cgroup).id_and_above() };
+        self.observe(0, None, What::CgroupWeight { cgroup: id, weight });
     }
 
     /// Writes `cpu.weight` of a cgroup.
     pub fn set_cgroup_weight(&mut self, path: &str, weight: u32) {
         let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp };
         self.fair_set_cgroup_weight(cgroup, weight);
+        self.observe_cgroup_weight(cgroup, weight);
         let callback = self.ops.cgroup_set_weight;
         self.call(
             callback,

@@ -88,7 +88,7 @@ fn a_weight_that_is_changed_takes_effect_without_another_lane() {
 fn a_cgroups_own_weight_is_its_lanes_until_the_user_gives_one() {
     scenario("cpu.weight", "fifo")
         .at(ms(1), |kernel| {
-            set_app(kernel, 1, "fifo", 100);
+            set_app_with(kernel, 1, "fifo", (100, false), &[]);
             assign(kernel, "a", 1);
             kernel.set_cgroup_weight("a", 700);
             kernel.set_cgroup_weight("b", 900);
@@ -121,9 +121,10 @@ fn the_nearest_assigned_cgroup_counts_and_the_rest_inherit() {
         })
         .run_for(ms(2_000))
         .pass();
-    near(&outcome, "a/x/y", 0.25, 0.02);
-    near(&outcome, "a/b/c/d", 0.5, 0.02);
-    near(&outcome, "other", 0.25, 0.02);
+    // Half is a's, of which a/b has two thirds.
+    near(&outcome, "a/x/y", 1.0 / 6.0, 0.02);
+    near(&outcome, "a/b/c/d", 1.0 / 3.0, 0.02);
+    near(&outcome, "other", 0.5, 0.02);
 }
 
 #[test]

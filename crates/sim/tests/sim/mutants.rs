@@ -236,8 +236,8 @@ plants! {
         "meta/accounts.bpf.h",
         "__sync_fetch_and_add(&a->vtime, vtime_ns);" => "__sync_fetch_and_add(&accounts[0].vtime, vtime_ns);";
     ignored_weights_of_lanes_are_caught: "lane_shares", three_lanes,
-        "bpf/sched.bpf.h",
-        "return ran_ns * WEIGHT_DFL / (weight ? weight : 1);" => "return ran_ns;";
+        "meta/accounts.bpf.h",
+        "return ran_ns * WEIGHT_NOW_DFL / (weight ? weight : 1);" => "return ran_ns;";
     a_lane_that_is_freed_while_it_has_tasks_is_caught: "dead_lanes_empty", a_lane_goes,
         "meta/lifecycle.bpf.h",
         "	if (lane_has_queued(l)) {\n		l->settled_at = 0;" => "	if (0) {\n		l->settled_at = 0;";
@@ -245,9 +245,8 @@ plants! {
         "meta/lifecycle.bpf.h",
         "		scx_bpf_destroy_dsq(lane_dsq(&l->lane, queue));" => "		;";
     an_assignment_that_is_remembered_too_long_is_caught: "one_lane_per_task", unassigned,
-        "meta/lifecycle.bpf.h",
-        "	__sync_fetch_and_add(&assign_seq, 1);\n	kick_cpus(KICK_ACCOUNT, number);"
-        => "	kick_cpus(KICK_ACCOUNT, number);";
+        "meta/cgroups.bpf.h",
+        "		__sync_fetch_and_add(&assign_seq, 1);" => "";
     a_task_in_the_wrong_queue_is_caught: "one_lane_per_task", three_lanes,
         "meta/level1.bpf.h",
         "policy_enqueue_task(&l->lane, p, &t->policy, enq_flags);"
