@@ -32,6 +32,8 @@ pub enum Theme {
     Lanes,
     /// The root's share goes round by the timer.
     Turns,
+    /// `cpu.weight`, beside lanes of which some have a weight of their own.
+    Shares,
     /// `cpu.max`.
     Limits,
     /// Tasks move, and change their affinities.
@@ -52,6 +54,7 @@ impl Theme {
         ("root", Theme::Root),
         ("lanes", Theme::Lanes),
         ("turns", Theme::Turns),
+        ("shares", Theme::Shares),
         ("limits", Theme::Limits),
         ("moves", Theme::Moves),
         ("hotplug", Theme::Hotplug),
@@ -78,7 +81,7 @@ struct Generator {
 /// The case of a seed: always the same.
 pub fn generate(seed: u64) -> Case {
     let mut random = Random::new(seed ^ 0xca5e_ca5e);
-    // That of two in nine.
+    // That of two in ten.
     let theme = match random.within(0, Theme::ALL.len() as u64) {
         0 => Theme::Anything,
         which => Theme::ALL[which as usize - 1].1,
@@ -264,10 +267,12 @@ impl Generator {
             rounds: None,
             does: Vec::new(),
         };
+        let shares = self.theme == Theme::Shares;
         let random = &mut self.random;
         match random.within(0, 9) {
             // Always busy.
             0..=6 if self.theme == Theme::Quotas => task.does.push(Does::Run(ms(1_000), ms(1_000))),
+            6..=9 if shares => task.does.push(Does::Run(ms(1_000), ms(1_000))),
             0..=2 => task.does.push(Does::Run(ms(1_000), ms(1_000))),
             // A service.
             3 | 4 => task.does.extend([
@@ -404,6 +409,7 @@ impl Generator {
             // Of an application's lane there is none: only the root's has options.
             Theme::Root => *pick(&mut self.random, &[9, 9, 9, 13, 14, 21, 22]),
             Theme::Lanes if of_theme => self.random.within(0, 9),
+            Theme::Shares if of_theme => *pick(&mut self.random, &[1, 4, 5, 6, 8, 17, 17, 17]),
             Theme::Turns if of_theme => self.random.within(9, 12),
             Theme::Quotas if of_theme => *pick(&mut self.random, &[4, 15, 18, 19, 19, 19]),
             Theme::Limits if of_theme => *pick(&mut self.random, &[16, 18, 19, 19, 19, 20]),

@@ -3,6 +3,7 @@
 //! whose line has changed fails loudly; and the same scenario passes without it.
 
 use crate::lanes::{hogs, share_from_elsewhere};
+use crate::shares::{idle_sibling, long_queue};
 use metasched_sim::metasched::{
     LAZY, assign, drop_app, reap, replace_root, scenario_of, set_app, unassign,
 };
@@ -238,6 +239,12 @@ plants! {
     ignored_weights_of_lanes_are_caught: "lane_shares", three_lanes,
         "meta/accounts.bpf.h",
         "return ran_ns * WEIGHT_NOW_DFL / (weight ? weight : 1);" => "return ran_ns;";
+    shares_of_cgroups_without_work_are_caught: "lane_shares", idle_sibling,
+        "meta/shares.bpf.h",
+        "	if (!sum || !number)" => "	if (!number)";
+    a_cgroup_that_is_forgotten_while_its_tasks_wait_is_caught: "lane_shares", long_queue,
+        "meta/shares.bpf.h",
+        "	return shares.queued[number] && n->due_of" => "	return shares.round == 0 && n->due_of";
     a_lane_that_is_freed_while_it_has_tasks_is_caught: "dead_lanes_empty", a_lane_goes,
         "meta/lifecycle.bpf.h",
         "	if (lane_has_queued(l)) {\n		l->settled_at = 0;" => "	if (0) {\n		l->settled_at = 0;";

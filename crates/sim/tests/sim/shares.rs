@@ -3,8 +3,8 @@
 use crate::lanes::{app_lane, hogs, near};
 use crate::level1::expect;
 use metasched_sim::kernel::Kernel;
-use metasched_sim::metasched::{assign, scenario, set_app_with, set_weight, unassign};
-use metasched_sim::{Scenario, TaskSpec, exactly, ms};
+use metasched_sim::metasched::{assign, scenario_of, set_app_with, set_weight, unassign};
+use metasched_sim::{Scenario, TaskSpec, exactly, image, ms};
 
 /// How far a share may lie from what is due, as a part of the whole.
 const NEAR: f64 = 0.02;
@@ -20,7 +20,11 @@ fn assign_by_weight(kernel: &mut Kernel, path: &str, app: u32) {
 }
 
 fn machine(name: &str) -> Scenario {
-    scenario(name, "vtime").cpus(2).lane_shares(TOLERANCE)
+    machine_of(image::metasched(), name)
+}
+
+fn machine_of(image: &'static [u8], name: &str) -> Scenario {
+    scenario_of(image, name, "vtime").cpus(2).lane_shares(TOLERANCE)
 }
 
 #[test]
@@ -79,14 +83,19 @@ fn fifty_assigned_pods_have_what_their_slice_has() {
     near(&outcome, "pod ", 0.5, 0.03);
 }
 
-#[test]
-fn cgroups_without_work_leave_their_share_to_their_siblings() {
-    let run = hogs(hogs(machine("idle siblings"), 2, "P/c2"), 2, "Q");
+/// A cgroup with no task beside an assigned one.
+pub(crate) fn idle_sibling(image: &'static [u8]) -> Scenario {
+    let run = hogs(hogs(machine_of(image, "an idle sibling"), 2, "P/c2"), 2, "Q");
     let run = run.at(0, |kernel| {
         kernel.cgroup_id("P/c1");
         assign_by_weight(kernel, "P/c2", 1);
     });
-    let outcome = run.run_for(ms(4_000)).pass();
+    run.run_for(ms(4_100))
+}
+
+#[test]
+fn cgroups_without_work_leave_their_share_to_their_siblings() {
+    let outcome = idle_sibling(image::metasched()).pass();
     near(&outcome, "P/c2", 0.5, NEAR);
 }
 
@@ -162,15 +171,17 @@ fn a_weight_given_to_everything_else_multiplies_its_share() {
     near(&outcome, "b", 0.75, NEAR);
 }
 
-/// Its tasks wait in a queue for far longer than a cgroup without arrivals counts.
+/// Tasks wait in a queue for far longer than a cgroup without arrivals counts.
+pub(crate) fn long_queue(image: &'static [u8]) -> Scenario {
+    let run = scenario_of(image, "a long queue", "fifo").lane_shares(TOLERANCE);
+    hogs(hogs(hogs(run, 40, "P/c1"), 1, "P/c2"), 1, "Q")
+        .at(0, |kernel| assign_by_weight(kernel, "P/c2", 1))
+        .run_for(ms(8_100))
+}
+
 #[test]
 fn a_cgroup_whose_tasks_wait_long_still_counts() {
-    let run = hogs(hogs(scenario("a long queue", "fifo"), 40, "P/c1"), 1, "P/c2");
-    let outcome = hogs(run, 1, "Q")
-        .lane_shares(TOLERANCE)
-        .at(0, |kernel| assign_by_weight(kernel, "P/c2", 1))
-        .run_for(ms(8_000))
-        .pass();
+    let outcome = long_queue(image::metasched()).pass();
     near(&outcome, "P/c2", 0.25, NEAR);
 }
 
