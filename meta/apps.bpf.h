@@ -31,12 +31,15 @@ static __noinline void place_task(struct task_struct *p, struct task_ctx *t)
 	u64 id;
 
 	t->account = ROOT_ACCOUNT;
+	t->group = 0;
 	t->watched = 0;
 	t->limit = 0;
 	bpf_for(at, 0, level + 1) {
 		id = ancestor_id(cgrp, at);
 		place = cgroup_number(id);
 		n = cgroup_node_at(place);
+		if (place)
+			t->group = place;
 		if (place && n->assigned)
 			t->account = n->assigned;
 		if (place && n->watched)

@@ -79,7 +79,7 @@ static __always_inline struct cgroup_node *cgroup_node_at(u32 number)
 }
 
 /* The place of a cgroup; 0 if it is unknown. */
-static __noinline u32 cgroup_number(u64 id)
+__noinline u32 cgroup_number(u64 id)
 {
 	u32 *number = bpf_map_lookup_elem(&cgroup_numbers, &id);
 

@@ -65,10 +65,10 @@ static __always_inline void cgroup_arrival(u32 number)
 
 /*
  * What weight a cgroup has left beside its siblings in its account: what policies shall
- * read in place of cpu.weight. To be compared with its siblings' only, all of which are watched
- * or none.
+ * read in place of cpu.weight, by the place that a task remembers. To be compared with its siblings'
+ * only, all of which are watched or none.
  */
-static __always_inline u64 cgroup_weight_left(u32 number)
+__weak __noinline u64 cgroup_weight_left(u32 number)
 {
 	struct cgroup_node *n = cgroup_node_at(number);
 

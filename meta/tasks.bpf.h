@@ -38,7 +38,9 @@ struct task_ctx {
 	/* What other policies kept of it, which may have it again; see task_changes_policy(). */
 	struct kept_task kept[POLICIES_KEPT];
 	u32 kept_next; /* the place that is used next */
-	u32 watched; /* the place of the cgroup that it counts for, see cgroups.bpf.h */
+	/* The places of its cgroup, and of the one that it counts for, see cgroups.bpf.h. */
+	u32 group;
+	u32 watched;
 };
 
 /* The task that runs on a CPU, as far as level 1 measures it. */

@@ -293,6 +293,13 @@ pub fn try_set_weight(kernel: &mut Kernel, app: u32, weight: u32) -> i32 {
     attempt(kernel, "set_lane", LaneArgs { app, weight, weight_fixed: 1, option, value: 0 })
 }
 
+/// What weight a cgroup has left beside its siblings in its account, as policies read it.
+pub fn weight_left(kernel: &mut Kernel, path: &str) -> u64 {
+    let id = kernel.cgroup_id(path);
+    let place = kernel.program("cgroup_number", [id, 0]).unwrap_or(0);
+    kernel.program("cgroup_weight_left", [place as u64, 0]).unwrap_or(-1) as u64
+}
+
 /// How many lanes were put in quarantine.
 pub fn quarantined(kernel: &mut Kernel) -> u64 {
     global(kernel, "quarantined")

@@ -3,7 +3,9 @@
 use crate::lanes::{app_lane, hogs, near};
 use crate::level1::expect;
 use metasched_sim::kernel::Kernel;
-use metasched_sim::metasched::{assign, scenario_of, set_app_with, set_weight, unassign};
+use metasched_sim::metasched::{
+    assign, scenario_of, set_app_with, set_weight, unassign, weight_left,
+};
 use metasched_sim::{Scenario, TaskSpec, exactly, image, ms};
 
 /// How far a share may lie from what is due, as a part of the whole.
@@ -50,6 +52,23 @@ fn an_assigned_cgroup_has_its_part_of_the_one_above() {
     // c1 and Q share a lane by their numbers of tasks, which are as their shares.
     near(&outcome, "P/c1", 0.25, NEAR);
     near(&outcome, "Q", 0.5, NEAR);
+}
+
+/// What policies read: P has lost half of its weight to c2's lane.
+#[test]
+fn a_cgroup_has_the_weight_left_that_belongs_to_its_account() {
+    let run = family("weights left").at(0, |kernel| {
+        assign_by_weight(kernel, "P/c2", 1);
+        // Below one that is not watched cpu.weight says it.
+        kernel.set_cgroup_weight("Q/x", 700);
+    });
+    run.at(ms(900), |kernel| {
+        let left = ["P", "P/c1", "P/c2", "Q", "Q/x"].map(|path| weight_left(kernel, path));
+        let quarter = left[3] / 2;
+        expect(kernel, left == [quarter, quarter, quarter, 2 * quarter, 700], "other weights");
+    })
+    .run_for(ms(1_000))
+    .pass();
 }
 
 #[test]
