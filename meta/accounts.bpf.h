@@ -141,6 +141,19 @@ __noinline u32 account_queued(u32 number)
 	return sum;
 }
 
+/* Assignments have changed: in any account may be tasks that belong to another now. */
+static void accounts_unsettle(void)
+{
+	struct account *a;
+	u32 number;
+
+	bpf_for(number, 0, ACCOUNTS_MAX) {
+		a = account_at(number);
+		a->settles_at = a->serves + 2 * (u64)account_queued(number);
+		a->urgent_at = 0;
+	}
+}
+
 /* Whether tasks are queued in any of the account's lanes. */
 __noinline bool account_has_queued(u32 number)
 {

@@ -13,10 +13,12 @@
 #define SWEEP_NS (4ULL * 1000 * 1000)
 /*
  * After so many sweeps in which an account had work and was not served, it is served
- * before all others, whatever the weights: 32 ms, within which one of weight
- * 100 beside one of 1500 has its turn of SHARED_SLICE_NS anyway.
+ * before all others: twice as many as its share of the CPUs takes to make a slice, but
+ * no fewer than this, 32 ms,
  */
 #define URGENT_SWEEPS 8
+/* and, whatever the weights, no more than this, 500 ms. */
+#define URGENT_MOST_SWEEPS 125
 /*
  * After so many, 1 s, a lane whose policy left tasks that could have run loses its
  * application. The kernel's watchdog would end us all after 10 to 30 s.

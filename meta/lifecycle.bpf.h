@@ -324,6 +324,7 @@ static int lifecycle_drop_app(u32 number)
 	if (!old)
 		return -ENOENT;
 	shares.changed = 1;
+	accounts_unsettle();
 	lane_drain(lane_at(old - 1));
 	kick_cpus(KICK_ACCOUNT, number);
 	return 0;
@@ -341,6 +342,7 @@ static int lifecycle_assign(u64 cgroup, u32 number)
 	err = cgroup_assign(cgroup, number);
 	if (err < 0)
 		return err;
+	accounts_unsettle();
 	kick_cpus(KICK_ALL_BUT, number);
 	return 0;
 }
@@ -351,6 +353,7 @@ static int lifecycle_unassign(u64 cgroup)
 
 	if (number < 0)
 		return number;
+	accounts_unsettle();
 	kick_cpus(KICK_ACCOUNT, number);
 	return 0;
 }

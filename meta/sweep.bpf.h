@@ -71,8 +71,27 @@ static __always_inline void sweep_idle(struct account *a, u64 bit)
 		__sync_fetch_and_or(&busy.accounts, bit);
 }
 
-/* Looks at an account; whether it has become urgent. */
-__noinline bool sweep_account(u32 number, u64 now)
+/*
+ * For how many sweeps an account may have work and not be served before it is urgent: twice as
+ * long as its share of the CPUs takes to make a slice, within the bounds. @all is what all
+ * accounts with work weigh. Tasks that were queued when their cgroup was assigned elsewhere have
+ * a share there, and are not to wait for what this account has left.
+ */
+static __always_inline u32 account_patience(struct account *a, u64 all)
+{
+	u64 weight = READ_ONCE(a->weight_now), sweeps;
+
+	if (vtime_before(a->serves, a->settles_at))
+		return URGENT_SWEEPS;
+	weight += !weight;
+	sweeps = all * 2 * SHARED_SLICE_NS / (weight * nr_cpus() * SWEEP_NS);
+	if (sweeps < URGENT_SWEEPS)
+		return URGENT_SWEEPS;
+	return sweeps < URGENT_MOST_SWEEPS ? sweeps : URGENT_MOST_SWEEPS;
+}
+
+/* Looks at an account, beside others that weigh @all with it; whether it has become urgent. */
+__noinline bool sweep_account(u32 number, u64 all, u64 now)
 {
 	struct account *a = account_at(number);
 	u64 bit = account_bit(number);
@@ -91,14 +110,16 @@ __noinline bool sweep_account(u32 number, u64 now)
 		a->unserved_sweeps = 0;
 		return false;
 	}
-	a->unserved_sweeps++;
+	if (!a->unserved_sweeps++)
+		a->urgent_at = account_patience(a, all);
 	if (a->unserved_sweeps * SWEEP_NS > a->longest_unserved_ns)
 		a->longest_unserved_ns = a->unserved_sweeps * SWEEP_NS;
 	if (a->unserved_sweeps >= QUARANTINE_SWEEPS && lane && l->rescues && !l->quarantined)
 		quarantine_lane(l, a, now);
-	if (a->unserved_sweeps % URGENT_SWEEPS)
+	if (a->unserved_sweeps < a->urgent_at)
 		return false;
-	/* Again each time: level 1 may have served it without its policy meanwhile. */
+	/* And again: level 1 may have served it without its policy by then. */
+	a->urgent_at = a->unserved_sweeps + account_patience(a, all);
 	__sync_fetch_and_or(&busy.urgent, bit);
 	return true;
 }
@@ -106,12 +127,16 @@ __noinline bool sweep_account(u32 number, u64 now)
 /* Looks at every account that has lanes. */
 static __noinline void sweep_accounts(void)
 {
-	u64 now = bpf_ktime_get_ns();
+	u64 now = bpf_ktime_get_ns(), all = 0;
 	bool urgent = false;
 	u32 number;
 
 	bpf_for(number, 0, ACCOUNTS_MAX) {
-		if (account_at(number)->first && sweep_account(number, now))
+		if (READ_ONCE(busy.accounts) & account_bit(number))
+			all += account_at(number)->weight_now;
+	}
+	bpf_for(number, 0, ACCOUNTS_MAX) {
+		if (account_at(number)->first && sweep_account(number, all, now))
 			urgent = true;
 	}
 	sweep_shares();

@@ -92,7 +92,9 @@ struct account {
 	u32 unserved_sweeps; /* for how many sweeps it has had work and was not served */
 	u64 serves_seen; /* serves, at the last sweep */
 	u64 longest_unserved_ns; /* the longest of such times so far */
-	u64 unused_at_last[2];
+	u32 urgent_at; /* how many unserved sweeps make it urgent next */
+	u32 unused_word;
+	u64 settles_at; /* the serves by which tasks are out that may belong to others now */
 } __attribute__((aligned(64)));
 
 _Static_assert(sizeof(struct account) == 128, "two cache lines: one read, one written");

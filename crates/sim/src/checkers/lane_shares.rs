@@ -144,26 +144,36 @@ impl LaneShares {
         Ok(())
     }
 
-    /// What is due to an application of what all of some have: with its own cgroups that
-    /// flicker at rest and all others' at work, and the other way round.
+    /// The least and the most that is due to an application of what all of some have, whoever of
+    /// those that flicker has work: sought from its own at rest and all others at work, and the
+    /// other way round, by one cgroup at a time.
     fn due_part(&self, app: u32, apps: &BTreeSet<u32>) -> (f64, f64) {
         let flickers: BTreeSet<u64> = self.flickers.union(&self.flickered).copied().collect();
         let steady = self.tasks.iter().filter(|(_, wants)| wants.runnable);
         let steady: BTreeSet<u64> = steady.filter_map(|(task, _)| self.counts_for(*task)).collect();
-        let part = |own: bool| {
-            let is_own = |id: &&u64| (self.app_of(**id) == app) == own;
-            let mut busy: BTreeSet<u64> = steady.difference(&flickers).copied().collect();
-            busy.extend(flickers.iter().filter(is_own));
-            let shares = self.weights.shares(&self.picture, &busy);
+        let part = |busy: &BTreeSet<u64>| {
+            let shares = self.weights.shares(&self.picture, busy);
             let of = |app: &u32| shares.get(app).copied().unwrap_or(0.0);
             of(&app) / apps.iter().map(of).sum::<f64>()
         };
-        (part(false), part(true))
-    }
-
-    fn app_of(&self, cgroup: u64) -> u32 {
-        let app = self.picture.line(cgroup).find_map(|id| self.picture.assigned_to(id));
-        app.and_then(|app| self.picture.lane_of_app(app)).map_or(0, |lane| lane.app)
+        let extreme = |most: bool| {
+            let is_own = |id: &&u64| (self.picture.app_of(**id) == app) == most;
+            let mut busy: BTreeSet<u64> = steady.difference(&flickers).copied().collect();
+            busy.extend(flickers.iter().filter(is_own));
+            let mut found = part(&busy);
+            for id in &flickers {
+                let mut other = busy.clone();
+                if !other.remove(id) {
+                    other.insert(*id);
+                }
+                let part = part(&other);
+                if (most && part > found) || (!most && part < found) {
+                    (busy, found) = (other, part);
+                }
+            }
+            found
+        };
+        (extreme(false), extreme(true))
     }
 
     /// The cgroup of a task that has a share.

@@ -72,7 +72,7 @@ pub fn of_level1(cpus: usize, tick_ns: u64, lane_shares: Option<f64>) -> Vec<Box
         Box::<OneLanePerTask>::default(),
         Box::<DeadLanesEmpty>::default(),
         Box::new(LanesDrained::new(tick_ns)),
-        Box::new(AccountsServed::new(tick_ns)),
+        Box::new(AccountsServed::new(cpus, tick_ns)),
         Box::<Quarantined>::default(),
         Box::new(QuotaKept::new(tick_ns)),
         Box::new(LaneShares::new(cpus, lane_shares.unwrap_or(LANE_SHARES))),

@@ -9,6 +9,7 @@ use crate::task::TaskId;
 use crate::trace::{Observed, What};
 use metasched_abi::{LANE_DSQ_BITS, LIMITS_MAX, PARKED_BASE_DSQ};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// The queues of tasks whose cgroups are throttled, one for each limit.
@@ -157,6 +158,17 @@ impl Picture {
     /// The lane of an application that tasks come through.
     pub fn lane_of_app(&self, app: u32) -> Option<&LaneSeen> {
         self.lanes.iter().find(|lane| lane.is_apps() && !lane.quarantined && lane.app == app)
+    }
+
+    /// The application whose lane serves a cgroup; 0 where that is everything else's.
+    pub fn app_of(&self, cgroup: u64) -> u32 {
+        let app = self.line(cgroup).find_map(|id| self.assigned_to(id));
+        app.and_then(|app| self.lane_of_app(app)).map_or(0, |lane| lane.app)
+    }
+
+    /// The cgroups that tasks are or were directly in.
+    pub fn with_members(&self) -> BTreeSet<u64> {
+        self.members.iter().filter_map(|(_, cgroup)| *cgroup).collect()
     }
 
     pub fn is_kthread(&self, task: TaskId) -> bool {

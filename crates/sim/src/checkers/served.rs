@@ -1,3 +1,4 @@
+use super::hierarchy::Weights;
 use super::picture::{ByLane, Picture, generation_of};
 use super::{Checker, ms};
 use crate::dense::Dense;
@@ -6,12 +7,17 @@ use crate::kinds::Kinds;
 use crate::metasched::{LAZY, LaneSeen, LaneState};
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
-use metasched_abi::{QUARANTINE_SWEEPS, SHARED_SLICE_NS, SWEEP_NS, URGENT_SWEEPS};
+use metasched_abi::{
+    QUARANTINE_SWEEPS, SHARED_SLICE_NS, SWEEP_NS, URGENT_MOST_SWEEPS, URGENT_SWEEPS,
+};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// After so long without, an account with queued work is urgent: a sweep that comes late, one
 /// that still finds it served since the last, and those that have to pass.
 pub(super) const URGENT_NS: u64 = (URGENT_SWEEPS + 2) * SWEEP_NS;
+/// The same for one with the least share of many.
+const URGENT_MOST_NS: u64 = (URGENT_MOST_SWEEPS + 2) * SWEEP_NS;
 /// What runs when an account gets urgent may have begun with a long slice: a tick cuts it, the
 /// next one ends it. A kernel thread may come in between.
 pub(super) fn choice_ns(tick_ns: u64) -> u64 {
@@ -23,15 +29,21 @@ pub(super) fn other_lane_ns(tick_ns: u64) -> u64 {
     tick_ns + SHARED_SLICE_NS
 }
 
+/// Of more cgroups of an account it is not tried which leaves it the least share.
+const CGROUPS_TRIED: usize = 8;
+
 /// While applications have lanes, no account with queued work waits longer than a bound,
-/// which depends on the number of accounts and of new lanes only.
+/// which depends on the number of accounts and of new lanes, and on its share where that is small.
 pub struct AccountsServed {
+    cpus: usize,
     tick_ns: u64,
     picture: Picture,
+    weights: Weights,
+    /// After how long each account is urgent, where somebody has asked since shares changed.
+    urgent: RefCell<BTreeMap<u32, u64>>,
     apps_since: Option<u64>,
-    /// Accounts with queued work, by their application's number: since when they were not
-    /// served, and how many generations of lanes had been given out by then.
-    unserved: BTreeMap<u32, (u64, u64)>,
+    /// Accounts with queued work, by their application's number.
+    unserved: BTreeMap<u32, Unserved>,
     /// The account of the lane in whose queue a task stood last before it ran.
     came_through: Dense<Option<u32>>,
     /// The task that each CPU runs: a policy may let one go on without queueing it.
@@ -41,12 +53,29 @@ pub struct AccountsServed {
     look_at: u64,
 }
 
+/// An account that has work and is not served.
+#[derive(Clone, Copy)]
+struct Unserved {
+    since: u64,
+    /// How many generations of lanes had been given out by then.
+    newest: u64,
+    /// After how long it is urgent in any case; where shares have changed since, any may have
+    /// been its own.
+    urgent_ns: u64,
+}
+
 impl AccountsServed {
-    /// For a machine with so long between ticks.
-    pub fn new(tick_ns: u64) -> Self {
+    /// What changes shares.
+    const OF_SHARES: Kinds = Picture::OF_CGROUPS.and(Kinds::CGROUP_WEIGHT);
+
+    /// For a machine of so many CPUs with so long between ticks.
+    pub fn new(cpus: usize, tick_ns: u64) -> Self {
         AccountsServed {
+            cpus,
             tick_ns,
             picture: Picture::default(),
+            weights: Weights::default(),
+            urgent: RefCell::default(),
             apps_since: None,
             unserved: BTreeMap::new(),
             came_through: Dense::default(),
@@ -76,6 +105,43 @@ impl AccountsServed {
         its.map(|lane| self.picture.queued(lane.generation)).sum()
     }
 
+    fn unserved_from(&self, since: u64) -> Unserved {
+        Unserved { since, newest: self.newest, urgent_ns: URGENT_NS }
+    }
+
+    fn changes_shares(&self, what: &What) -> bool {
+        match what {
+            What::Lanes(lanes) => **lanes != *self.picture.lanes,
+            what => Self::OF_SHARES.has(what.kind()),
+        }
+    }
+
+    /// After how long an account is urgent at the latest: twice as long as level 1 says, since who
+    /// has work is known to it some sweeps later, and with the least share that it could have.
+    fn urgent_ns(&self, account: u32) -> u64 {
+        *self.urgent.borrow_mut().entry(account).or_insert_with(|| {
+            let slice_ns = SHARED_SLICE_NS as f64 / (self.least_share(account) * self.cpus as f64);
+            ((4.0 * slice_ns) as u64).clamp(URGENT_NS, URGENT_MOST_NS)
+        })
+    }
+
+    /// The share of an account of which one cgroup alone has work, beside all others; 0 where it
+    /// has more cgroups than are tried, or none any more, whose tasks still stand there.
+    fn least_share(&self, account: u32) -> f64 {
+        let members = self.picture.with_members();
+        let (own, others): (BTreeSet<u64>, BTreeSet<u64>) =
+            members.iter().partition(|id| self.picture.app_of(**id) == account);
+        if own.is_empty() || own.len() > CGROUPS_TRIED {
+            return 0.0;
+        }
+        let share = |id: &u64| {
+            let mut busy = others.clone();
+            busy.insert(*id);
+            self.weights.shares(&self.picture, &busy).get(&account).copied().unwrap_or(0.0)
+        };
+        own.iter().map(share).fold(1.0, f64::min)
+    }
+
     fn overdue(&mut self, now: u64) -> Result<(), String> {
         if now <= self.look_at {
             return Ok(());
@@ -87,15 +153,19 @@ impl AccountsServed {
         let accounts: BTreeSet<u32> = self.picture.lanes.iter().map(|lane| lane.app).collect();
         // What is not served from now on, or runs, has all of that time.
         let mut look_at = now + URGENT_NS;
-        for (account, (since, newest)) in &self.unserved {
+        for (account, unserved) in &self.unserved {
             let mut running = self.running.iter().filter_map(|(_, task)| *task);
             if running.any(|task| self.accounts_of(task).contains(&Some(*account))) {
                 continue;
             }
-            let since = (*since).max(apps_since);
+            let since = unserved.since.max(apps_since);
             // The first task of a lane that is made meanwhile comes first once.
-            let others = accounts.len() as u64 + (self.newest - newest);
-            let bound = URGENT_NS + choice_ns(self.tick_ns) + others * other_lane_ns(self.tick_ns);
+            let others = accounts.len() as u64 + (self.newest - unserved.newest);
+            let choices = choice_ns(self.tick_ns) + others * other_lane_ns(self.tick_ns);
+            let mut bound = unserved.urgent_ns + choices;
+            if now - since > bound {
+                bound = self.urgent_ns(*account).max(unserved.urgent_ns) + choices;
+            }
             if now - since > bound {
                 return Err(format!(
                     "account {account} has {} tasks queued and was not served for {}; the bound \
@@ -118,7 +188,7 @@ impl Checker for AccountsServed {
     }
 
     fn wants(&self) -> Kinds {
-        Picture::OF_LANES.and(Picture::OF_CGROUPS).and(Kinds::START).and(Kinds::STOP)
+        Picture::OF_LANES.and(Self::OF_SHARES).and(Kinds::START).and(Kinds::STOP)
     }
 
     fn look_at(&self) -> u64 {
@@ -127,7 +197,14 @@ impl Checker for AccountsServed {
 
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
         let said = self.overdue(event.at);
+        if self.changes_shares(&event.what) {
+            self.urgent.borrow_mut().clear();
+            for unserved in self.unserved.values_mut() {
+                unserved.urgent_ns = URGENT_MOST_NS;
+            }
+        }
         self.picture.take(event);
+        self.weights.take(&event.what);
         match (&event.what, event.task) {
             (What::Lanes(lanes), _) => {
                 let newest = lanes.iter().map(|lane| lane.generation).max().unwrap_or(0);
@@ -141,7 +218,8 @@ impl Checker for AccountsServed {
                 let account = generation_of(*queue).and_then(|of| self.account_of(of, task));
                 if let Some(account) = account {
                     *self.came_through.at(task.0) = Some(account);
-                    self.unserved.entry(account).or_insert((event.at, self.newest));
+                    let unserved = self.unserved_from(event.at);
+                    self.unserved.entry(account).or_insert(unserved);
                 }
             }
             (What::Remove(DsqRef::User(queue)), Some(task)) => {
@@ -156,8 +234,9 @@ impl Checker for AccountsServed {
             (What::Stop { .. }, Some(task)) => {
                 *self.running.at(event.cpu) = None;
                 for account in self.accounts_of(task).into_iter().flatten() {
+                    let from_now = self.unserved_from(event.at);
                     if let Some(unserved) = self.unserved.get_mut(&account) {
-                        *unserved = (event.at, self.newest);
+                        *unserved = from_now;
                     }
                 }
                 *self.came_through.at(task.0) = None;
@@ -287,7 +366,7 @@ mod tests {
 
     #[test]
     fn an_account_that_is_not_served_is_caught() {
-        let mut checker = AccountsServed::new(TICK_NS);
+        let mut checker = AccountsServed::new(1, TICK_NS);
         feed(&mut checker, [two_lanes(), (0, 0, 3, What::Insert(QUEUE))]).unwrap();
         checker.finish(BOUND).unwrap();
         assert!(checker.finish(BOUND + 1).unwrap_err().starts_with("account 1 has 1 tasks queued"));
@@ -295,7 +374,7 @@ mod tests {
 
     #[test]
     fn an_account_that_gives_a_cpu_a_task_is_served() {
-        let mut checker = AccountsServed::new(TICK_NS);
+        let mut checker = AccountsServed::new(1, TICK_NS);
         let served = [
             two_lanes(),
             (0, 0, 3, What::Insert(QUEUE)),
@@ -313,7 +392,7 @@ mod tests {
 
     #[test]
     fn an_account_is_served_while_a_task_of_it_runs_that_went_straight_to_an_idle_cpu() {
-        let mut checker = AccountsServed::new(TICK_NS);
+        let mut checker = AccountsServed::new(1, TICK_NS);
         let straight = [
             two_lanes(),
             (0, 0, 3, What::Start),
@@ -328,7 +407,7 @@ mod tests {
 
     #[test]
     fn taking_a_task_out_and_putting_it_back_is_no_service() {
-        let mut checker = AccountsServed::new(TICK_NS);
+        let mut checker = AccountsServed::new(1, TICK_NS);
         let changed = [
             two_lanes(),
             (0, 0, 3, What::Insert(QUEUE)),

@@ -49,7 +49,7 @@ pub enum Theme {
 
 impl Theme {
     /// Each with what it is called on a command line.
-    pub const ALL: [(&'static str, Theme); 9] = [
+    pub const ALL: [(&'static str, Theme); 10] = [
         ("anything", Theme::Anything),
         ("root", Theme::Root),
         ("lanes", Theme::Lanes),
@@ -272,7 +272,7 @@ impl Generator {
         match random.within(0, 9) {
             // Always busy.
             0..=6 if self.theme == Theme::Quotas => task.does.push(Does::Run(ms(1_000), ms(1_000))),
-            6..=9 if shares => task.does.push(Does::Run(ms(1_000), ms(1_000))),
+            7..=9 if shares => task.does.push(Does::Run(ms(1_000), ms(1_000))),
             0..=2 => task.does.push(Does::Run(ms(1_000), ms(1_000))),
             // A service.
             3 | 4 => task.does.extend([

@@ -93,16 +93,17 @@ fn a_lane_goes(image: &'static [u8]) -> Scenario {
     })
 }
 
-/// A lane of the least weight beside one of the greatest.
+/// Lanes of the least weight beside one of the greatest: more than have their turns out of turn.
 fn light_and_heavy(image: &'static [u8]) -> Scenario {
-    hogs(hogs(scenario_of(image, "light and heavy", "fifo"), 1, "a"), 2, "b")
+    let run = hogs(scenario_of(image, "light and heavy", "fifo"), 2, "app21");
+    run.tasks(20, |i| TaskSpec::hog(format!("light {i}")).in_cgroup(format!("app{}", i + 1)))
         .at(0, |kernel| {
-            for (app, cgroup, weight) in [(1, "a", 1), (2, "b", 10_000)] {
-                set_app(kernel, app, "fifo", weight);
-                assign(kernel, cgroup, app);
+            for app in 1..=21 {
+                set_app(kernel, app, "fifo", if app == 21 { 10_000 } else { 1 });
+                assign(kernel, &format!("app{app}"), app);
             }
         })
-        .run_for(ms(1_000))
+        .run_for(ms(2_000))
 }
 
 /// A lane that comes to life long after the other.
@@ -229,7 +230,7 @@ macro_rules! plants {
 plants! {
     an_urgency_that_never_comes_is_caught: "accounts_served", light_and_heavy,
         "meta/sweep.bpf.h",
-        "	if (a->unserved_sweeps % URGENT_SWEEPS)" => "	if (a->unserved_sweeps % URGENT_SWEEPS != 8)";
+        "	if (a->unserved_sweeps < a->urgent_at)" => "	if (1)";
     credit_without_a_limit_is_caught: "lane_shares", a_late_lane,
         "meta/accounts.bpf.h",
         "	if (vtime_before(was, floor))" => "	if (0)";
