@@ -21,6 +21,13 @@ extern void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it__iter, u64 sl
 /* The slice with which a task comes back where it has to run first. */
 #define REQUEUE_SLICE_NS (1ULL * 1000 * 1000)
 
+/* Within a walk through a queue: its task @p runs on the CPU that it is on, for a short slice. */
+#define run_from_queue(p)                                                                          \
+	({                                                                                         \
+		scx_bpf_dsq_move_set_slice(&___it, REQUEUE_SLICE_NS);                              \
+		scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL_ON | (u32)scx_bpf_task_cpu(p), 0);       \
+	})
+
 /* In any context, with no run queue locked. */
 static __noinline void requeue_all(u64 dsq_id)
 {
@@ -33,8 +40,7 @@ static __noinline void requeue_all(u64 dsq_id)
 	/* Callbacks about cgroups may sleep, and so hold none of their own. */
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
-		scx_bpf_dsq_move_set_slice(&___it, REQUEUE_SLICE_NS);
-		scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL_ON | (u32)scx_bpf_task_cpu(p), 0);
+		run_from_queue(p);
 	}
 	bpf_rcu_read_unlock();
 }

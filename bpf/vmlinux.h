@@ -165,6 +165,15 @@ struct sched_ext_entity {
 	u64 dsq_vtime;
 };
 
+/* Signals that a task has got and not dealt with yet, a bit for each. */
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+
+struct sigpending {
+	sigset_t signal;
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -176,6 +185,7 @@ struct task_struct {
 	struct sched_ext_entity scx;
 	struct sched_info sched_info;
 	struct css_set *cgroups;
+	struct sigpending pending;
 };
 
 /* The compiler needs a whole type to compare with the kernel's; we never look inside. */

@@ -11,7 +11,8 @@
  * fills accounts up, and has the tasks enqueued again that were parked by them.
  *
  * As in the fair class before 6.18, a task may be parked that holds a lock of the
- * kernel's. Kernel threads and tasks that exit are never parked.
+ * kernel's. Kernel threads and tasks that die are never parked; one that is killed while it
+ * is parked is found by the sweep, see limit_let_die().
  */
 #ifndef METASCHED_LIMITS_BPF_H
 #define METASCHED_LIMITS_BPF_H
@@ -49,12 +50,25 @@
  */
 #define LIMITS_LINGER_NS (100ULL * 1000 * 1000)
 
+/* SIGKILL among the signals of a task; each thread gets it that any deadly signal is to end. */
+#define SIGKILL_BIT (1UL << 8)
+
+/*
+ * Of a queue so many parked tasks are looked at for those that were killed, and of queues in
+ * a sweep so many, or one more: a thousand looks at most. So who is among the first
+ * DYING_LOOKS dies within a sweep, or one more for each DYING_QUEUES limits that there are.
+ */
+#define DYING_LOOKS 64
+#define DYING_QUEUES 16
+
 struct limit limits[LIMITS_MAX];
 /* One more than the highest place that was ever used. */
 u32 limits_used;
 /* How many there are, and when the last one went. */
 u32 limits_live;
 u64 limits_ended_ns;
+/* How often they were looked at. */
+u32 limits_swept;
 /* Limits that there was no place for: those cgroups are not limited. */
 u64 limits_refused;
 /* Cgroups that there are, and parking queues: see limit_make_queue(). */
@@ -163,6 +177,31 @@ __noinline u64 limit_take(u32 number)
 	return piece;
 }
 
+/* Whether a task exits, or was killed and is about to: no limit keeps it from that. */
+static __always_inline bool task_dies(struct task_struct *p)
+{
+	return p->flags & PF_EXITING || p->pending.signal.sig[0] & SIGKILL_BIT;
+}
+
+/*
+ * Lets those die that a limit has parked and that were killed meanwhile, which nobody tells of:
+ * past their lanes, since each of them runs for a moment, and comes to enqueue after that.
+ */
+static __noinline void limit_let_die(u32 number)
+{
+	struct task_struct *p;
+	u32 looks = 0;
+
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, PARKED_BASE_DSQ + number, 0) {
+		if (task_dies(p))
+			run_from_queue(p);
+		if (++looks >= DYING_LOOKS)
+			break;
+	}
+	bpf_rcu_read_unlock();
+}
+
 /* Has the tasks enqueued anew that a limit has parked. */
 static __always_inline void limit_unpark(u32 number)
 {
@@ -235,10 +274,13 @@ static __always_inline void limit_sweep(u32 number, u64 now)
 static void limits_refill(void)
 {
 	u64 now = bpf_ktime_get_ns();
-	u32 i;
+	u32 i, every = limits_used / DYING_QUEUES + 1;
 
+	limits_swept++;
 	bpf_for(i, 0, limits_used) {
 		limit_sweep(i + 1, now);
+		if (limit_at(i + 1)->throttled && (i + limits_swept) % every == 0)
+			limit_let_die(i + 1);
 	}
 	if (!READ_ONCE(limits_live) && now - READ_ONCE(limits_ended_ns) > LIMITS_LINGER_NS) {
 		bpf_for(i, 0, limits_used) {

@@ -68,7 +68,7 @@ static __noinline void running_limited(struct task_struct *p)
 	cpu->limited_task = (u64)(unsigned long)p;
 	if (cpu->taken_ns)
 		slice_timer_set(here, cpu->limited_since_ns + cpu->taken_ns);
-	else if (!(p->flags & (PF_KTHREAD | PF_EXITING)))
+	else if (!(p->flags & PF_KTHREAD) && !task_dies(p))
 		scx_bpf_kick_cpu(here, SCX_KICK_PREEMPT);
 }
 
@@ -98,7 +98,7 @@ static __noinline u32 task_waits_for(struct task_struct *p)
 	struct task_ctx *t;
 	u32 number;
 
-	if (p->flags & (PF_KTHREAD | PF_EXITING))
+	if (p->flags & PF_KTHREAD || task_dies(p))
 		return 0;
 	t = task_ctx_make(p);
 	if (!t)

@@ -87,6 +87,7 @@ const u64 seam_layout[] = {
 	offsetof(struct task_struct, sched_info),
 	offsetof(struct task_struct, nvcsw),
 	offsetof(struct task_struct, cgroups),
+	offsetof(struct task_struct, pending),
 	offsetof(struct task_struct, comm),
 	sizeof(struct sched_ext_entity),
 	sizeof(struct scx_init_task_args),

@@ -180,6 +180,14 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+
+struct sigpending {
+	sigset_t signal;
+};
+
 struct task_struct {
 	s32 pid;
 	s32 tgid;
@@ -196,6 +204,7 @@ struct task_struct {
 	unsigned long nivcsw;
 	u64 start_time;
 	struct css_set *cgroups;
+	struct sigpending pending;
 	/* What is seldom looked at comes last: the rest is a few lines of the cache. */
 	char comm[16];
 	struct cpumask cpus_mask;

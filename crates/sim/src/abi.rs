@@ -239,6 +239,8 @@ pub struct TaskStruct {
     pub start_time: u64,
     /// Where its cgroup is.
     pub cgroups: *mut CssSet,
+    /// Signals that it has got and not dealt with, a bit for each.
+    pub pending: u64,
     /// Name, ended by a zero.
     pub comm: [u8; 16],
     /// The CPUs that the task may use.
@@ -345,7 +347,7 @@ impl Ops {
 }
 
 /// What `seam_layout` in `seam.c` must say, in its order.
-pub const LAYOUT: [usize; 18] = [
+pub const LAYOUT: [usize; 19] = [
     size_of::<CpuMask>(),
     size_of::<Cgroup>(),
     size_of::<TaskStruct>(),
@@ -356,6 +358,7 @@ pub const LAYOUT: [usize; 18] = [
     offset_of!(TaskStruct, sched_info),
     offset_of!(TaskStruct, nvcsw),
     offset_of!(TaskStruct, cgroups),
+    offset_of!(TaskStruct, pending),
     offset_of!(TaskStruct, comm),
     size_of::<ScxEntity>(),
     size_of::<InitTaskArgs>(),
@@ -417,6 +420,8 @@ pub mod scx {
 
     pub const PF_IDLE: u32 = 2;
     pub const PF_EXITING: u32 = 4;
+    /// SIGKILL among the signals that a task has got.
+    pub const SIGKILL_BIT: u64 = 1 << 8;
     pub const PF_KTHREAD: u32 = 0x0020_0000;
 
     pub const EXIT_UNREG: u32 = 64;

@@ -226,6 +226,7 @@ impl Raw {
             nivcsw: 0,
             start_time: now,
             cgroups: css_set,
+            pending: 0,
             comm,
         }));
         unsafe { (*task).cpus_ptr = &raw mut (*task).cpus_mask };
@@ -367,14 +368,13 @@ impl Task {
         if self.exiting {
             return Next::Exit;
         }
+        if self.c().pending & scx::SIGKILL_BIT != 0 {
+            return self.begin_exit();
+        }
         // What it waited for may be there by now: it tries again.
         let step = if self.doing.begun() { Some(self.step - 1) } else { self.next_step() };
         match step.map(|at| &self.spec.steps[at]) {
-            None => {
-                self.exiting = true;
-                self.c_mut().flags |= scx::PF_EXITING;
-                Next::Run(EXIT_NS)
-            }
+            None => self.begin_exit(),
             Some(Step::Run(span)) => {
                 let ns = span.draw(random).max(1);
                 self.doing.runs();
@@ -388,6 +388,12 @@ impl Task {
             Some(Step::Fork(spec)) => Next::Fork(spec.clone()),
             Some(step) => Next::Operate(step.clone()),
         }
+    }
+
+    fn begin_exit(&mut self) -> Next {
+        self.exiting = true;
+        self.c_mut().flags |= scx::PF_EXITING;
+        Next::Run(EXIT_NS)
     }
 
     /// Goes on to the next step, and gives its place; none where the task is done.

@@ -158,6 +158,29 @@ impl Kernel {
         self.call(self.ops.running, Callback::Running, cpu, May::Look, [p, 0, 0]);
     }
 
+    /// Sends SIGKILL to a task: it exits as soon as it runs. The scheduling class is not told
+    /// of that where the task wants a CPU already, and one that sleeps is not modelled.
+    pub fn kill(&mut self, id: TaskId) {
+        let task = &mut self.tasks[id.0];
+        if task.dead {
+            return;
+        }
+        if !task.queued() {
+            let name = task.name.clone();
+            self.fail("refused", format!("'{name}' is killed in its sleep: it is not modelled"));
+            return;
+        }
+        task.c_mut().pending |= scx::SIGKILL_BIT;
+        let cpu = task.cpu;
+        if self.cpus[cpu].curr == Some(id) {
+            self.update_curr(cpu);
+        }
+        self.tasks[id.0].remaining = 0;
+        if self.cpus[cpu].curr == Some(id) {
+            self.plan_run_end(cpu);
+        }
+    }
+
     /// Changes the weight of a task, as a new nice value does.
     pub fn set_weight(&mut self, id: TaskId, weight: u32) {
         if self.tasks[id.0].dead {

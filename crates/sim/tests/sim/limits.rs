@@ -1,6 +1,7 @@
 //! cpu.max: cgroups get their quota, and no more, whatever lanes they are on.
 
 use crate::level1::expect;
+use metasched_abi::SWEEP_NS;
 use metasched_sim::abi::NO_QUOTA;
 use metasched_sim::image::{self, Image};
 use metasched_sim::metasched::{POLICIES, assign, scenario, set_app};
@@ -143,6 +144,30 @@ fn a_sleeper_within_its_quota_is_never_throttled() {
         .pass();
     // It waits for slices of the others, not for a period.
     assert!(outcome.task("a 0").longest_wait_ns < ms(80));
+}
+
+/// A sweep, and the next one where it comes at the same moment; then 20 us for the exit.
+const DEAD_AFTER: u64 = 2 * SWEEP_NS + ms(1);
+
+#[test]
+fn who_is_killed_while_parked_dies_within_a_sweep() {
+    for policy in POLICIES {
+        let killed_at = ms(500);
+        let outcome = limited("killed while parked", policy, &[("a", 60), ("b", 1)])
+            .at(0, |kernel| kernel.set_cgroup_max("a", 1_000_000, 10_000, 0))
+            .at(killed_at, |kernel| {
+                for i in 0..60 {
+                    kernel.kill(kernel.task_named(&format!("a {i}")));
+                }
+            })
+            .run_for(ms(900))
+            .pass();
+        for (name, figures) in outcome.all().filter(|(name, _)| name.starts_with("a ")) {
+            let died = figures.exited_ns.unwrap_or_else(|| panic!("'{name}' lives on"));
+            let after = died - killed_at;
+            assert!(after <= DEAD_AFTER, "{policy}: '{name}' died {} us later", after / 1000);
+        }
+    }
 }
 
 /// The longest that level 1 keeps a task parked, and what it may take until it runs.

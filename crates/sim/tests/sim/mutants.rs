@@ -147,6 +147,21 @@ fn tiny_quotas(image: &'static [u8]) -> Scenario {
         .run_for(ms(25_000))
 }
 
+/// Hogs that have used up their quota half a second ago, and are killed.
+fn killed_while_parked(image: &'static [u8]) -> Scenario {
+    let run = scenario_of(image, "killed while parked", "fifo").cpus(2);
+    hogs(run, 16, "a")
+        .idle_at_most(ms(3_000))
+        .waits_at_most(ms(600))
+        .at(0, |kernel| kernel.set_cgroup_max("a", 1_000_000, 1_000, 0))
+        .at(ms(500), |kernel| {
+            for i in 0..16 {
+                kernel.kill(kernel.task_named(&format!("a {i}")));
+            }
+        })
+        .run_for(ms(2_000))
+}
+
 /// The program leaves beside lanes and limits, and another one comes some time later.
 fn it_comes_and_goes(image: &'static [u8]) -> Scenario {
     three_lanes(image)
@@ -278,6 +293,9 @@ plants! {
     parked_tasks_that_nobody_takes_out_are_caught: "waiting_bounded", limited,
         "meta/limits.bpf.h",
         "	l->look_at_ns = now;\n	limit_unpark(number);" => "	l->look_at_ns = now + PARKED_LOOK_NS;";
+    who_is_killed_and_waits_for_the_quota_is_caught: "waiting_bounded", killed_while_parked,
+        "meta/limits.bpf.h",
+        "			limit_let_die(i + 1);" => "			;";
     quotas_that_end_at_ticks_are_caught: "quota_kept", tiny_quotas,
         "meta/parking.bpf.h",
         "		slice_timer_set(here, cpu->limited_since_ns + cpu->taken_ns);" => "		;";
