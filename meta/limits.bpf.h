@@ -146,15 +146,15 @@ static __noinline void limit_charge(u32 number, u64 ns)
 }
 
 /*
- * A CPU takes a piece for a run of a task under that limit; 0 if nothing is left of it, or of
+ * Takes a piece of @most for a run of a task under that limit; 0 if nothing is left of it, or of
  * one above it.
  *
  * Between the look and the charge other CPUs may take the same rest, each a piece of it.
  * What they run too much is a debt, as with any run that ends late.
  */
-__noinline u64 limit_take(u32 number)
+__noinline u64 limit_take(u32 number, u64 most)
 {
-	u64 piece = PIECE_MOST_NS, left, part;
+	u64 piece = most, left, part;
 	u32 i, at = number, cpus = nr_cpus();
 	struct limit *l;
 

@@ -24,7 +24,7 @@ static void slice_over(s32 cpu)
 
 	if (!here || !here->limited_task)
 		return;
-	piece = limit_take((u32)here->limit);
+	piece = limit_take((u32)here->limit, PIECE_MOST_NS);
 	if (!piece) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return;
@@ -42,6 +42,18 @@ static __always_inline void limited_ends(struct cpu_ctx *cpu, struct task_struct
 	limit_charge((u32)cpu->limit, p->se.sum_exec_runtime - cpu->limited_from_ns - cpu->taken_ns);
 }
 
+/* Gives what the task has reserved of its limit; of another one it goes back. */
+static __always_inline u64 reserved_for_run(struct task_ctx *t)
+{
+	u64 ns = t->reserved_ns;
+
+	t->reserved_ns = 0;
+	if (!ns || t->reserved_of == t->limit)
+		return ns;
+	limit_charge((u32)t->reserved_of, -ns);
+	return 0;
+}
+
 /*
  * The task runs on this CPU from now on. If nothing is left of its limit, since it was queued
  * before that was used up or was let through, the CPU chooses anew at once.
@@ -51,6 +63,7 @@ static __noinline void running_limited(struct task_struct *p)
 	struct task_ctx *t = task_ctx_make(p);
 	struct cpu_ctx *cpu = cpu_ctx_here();
 	s32 here = bpf_get_smp_processor_id();
+	u64 reserved;
 
 	if (!cpu)
 		return;
@@ -59,12 +72,13 @@ static __noinline void running_limited(struct task_struct *p)
 		return;
 	t->parked_from_ns = 0;
 	task_placed(p, t);
+	reserved = reserved_for_run(t);
 	if (!t->limit)
 		return;
 	cpu->limit = t->limit;
 	cpu->limited_from_ns = p->se.sum_exec_runtime;
 	cpu->limited_since_ns = bpf_ktime_get_ns();
-	cpu->taken_ns = limit_take(t->limit);
+	cpu->taken_ns = reserved + limit_take(t->limit, PIECE_MOST_NS);
 	cpu->limited_task = (u64)(unsigned long)p;
 	if (cpu->taken_ns)
 		slice_timer_set(here, cpu->limited_since_ns + cpu->taken_ns);
@@ -110,15 +124,27 @@ static __noinline u32 task_waits_for(struct task_struct *p)
 	return number;
 }
 
-/* A task wants a CPU: parks it if it has to wait for a limit. */
+/*
+ * A task wants a CPU: parks it if it has to wait for a limit.
+ *
+ * One that comes out of a parking queue takes its first piece here, and not when it runs: so no
+ * more of them come than there is something left for. Else all of them did, and each that found
+ * nothing left ran until its CPU had chosen anew: sixteen of them three times a quota of 1 ms in
+ * a second. Others take nothing: who waits for its turn in a lane would keep it from who runs.
+ */
 static __noinline bool park_exhausted(struct task_struct *p, u64 enq_flags)
 {
 	u32 number = task_waits_for(p);
-	struct task_ctx *t;
+	struct task_ctx *t = task_ctx_find(p);
 
+	if (!number && t && t->parked_from_ns && t->limit && !t->reserved_ns) {
+		t->reserved_of = t->limit;
+		t->reserved_ns = limit_take(t->limit, PIECE_LEAST_NS);
+		if (!t->reserved_ns)
+			number = task_waits_for(p);
+	}
 	if (!number)
 		return false;
-	t = task_ctx_find(p);
 	if (t && !t->parked_from_ns)
 		t->parked_from_ns = bpf_ktime_get_ns();
 	scx_bpf_dsq_insert(p, PARKED_BASE_DSQ + number, SCX_SLICE_DFL, enq_flags);

@@ -31,6 +31,9 @@ struct task_ctx {
 	u64 cgroup;
 	u64 placed_seq; /* 0: never looked up */
 	u64 parked_from_ns; /* when it was first parked since it ran last; 0: not */
+	/* What it has taken of a limit for its next run, see park_exhausted(). */
+	u64 reserved_ns;
+	u64 reserved_of;
 	/* What the kernel's books said when it began to wait, see waits.bpf.h. */
 	u64 wait_arrivals;
 	u64 wait_from_ns;

@@ -326,9 +326,10 @@ fn throttling_is_counted_for_each_limited_cgroup() {
 fn the_least_quotas_beside_many_hogs_end_nobody() {
     /// What the watchdog waits, and half of it until it looks.
     const LONG_ENOUGH: Duration = Duration::from_secs(48);
-    /// Times what is due: 3.0 for the least quota, where each of 16 hogs that finds nothing left
-    /// takes some 0.3 ms of an emulated CPU to stop.
-    const AT_MOST: f64 = 4.0;
+    /// Times what is due. The mean is what is granted, unless those take more that are let through
+    /// with nothing left: each of 16 hogs once in 5 s at most, for up to 0.8 ms of an emulated CPU
+    /// until it has stopped, beside other work of the host's. Against 1 ms in a second that is 2.56.
+    const AT_MOST: f64 = 2.6;
     fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
     let program = load("fifo");
     let groups = ["metasched-least", "metasched-small", "metasched-short"].map(Group::new);
