@@ -23,6 +23,13 @@
 /* Sets of CPUs per lane. */
 #define LANE_CPU_SETS_MAX 4
 
+/* What few policies use: level 1 looks for it only while a lane's policy does. See policy.h. */
+#define USES_TICK 1
+#define USES_RUNNABLE 2 /* or quiescent */
+#define USES_TIMER 4
+#define USES_ANSWER 8
+#define USES_INFINITE 16
+
 /* 100 is the weight of a task with nice 0 and of a cgroup nobody has touched. */
 #define WEIGHT_DFL 100
 /* Of a cgroup with cpu.idle; the fair class gives it three tenths of that. */

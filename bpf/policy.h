@@ -25,8 +25,8 @@
 struct policy_ops {
 	/*
 	 * A task wakes: the CPU to queue it near. To run it there at once, past the lane's
-	 * queues, claim the CPU idle and insert the task into SCX_DSQ_LOCAL. @p is not yet
-	 * looked for in the lane: it may be new there.
+	 * queues, claim the CPU idle and insert the task into SCX_DSQ_LOCAL. What is kept of
+	 * the task is not looked for yet: lane_task() does that.
 	 */
 	s32 (*select_cpu)(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags);
 	/* A task wants a CPU: insert it once, into a queue of the lane. */
@@ -35,7 +35,7 @@ struct policy_ops {
 	/*
 	 * @cpu wants a task: move one there, and return whether there was one. @prev is the
 	 * lane's task that has used up its slice there and wants to go on, or NULL, and then
-	 * @t and @run say nothing. To let it go on, lane_keep() it and return true.
+	 * @t and @run say nothing. To let it go on, lane_grant() it a slice and return true.
 	 */
 	bool (*dispatch)(struct lane *lane, s32 cpu, struct task_struct *prev,
 			 struct lane_task *t, const struct lane_run *run);
@@ -46,6 +46,31 @@ struct policy_ops {
 	/* A task stops. */
 	void (*stopping)(struct lane *lane, struct task_struct *p, struct lane_task *t,
 			 const struct lane_run *run);
+
+	/* The tick of a CPU that runs a task: lane_grant() it 0 to end its run. */
+	void (*tick)(struct lane *lane, struct task_struct *p, struct lane_task *t,
+		     const struct lane_run *run);
+	/*
+	 * A task wants to run from now on, or comes to the lane while it does; that it is queued,
+	 * or put on an idle CPU, is apart from this.
+	 */
+	void (*runnable)(struct lane *lane, struct task_struct *p, struct lane_task *t,
+			 u64 enq_flags);
+	/*
+	 * A task that was runnable sleeps, ends, changes its CPUs, or leaves the lane, maybe while
+	 * it runs. SCX_DEQ_SLEEP says that it sleeps.
+	 */
+	void (*quiescent)(struct lane *lane, struct task_struct *p, struct lane_task *t,
+			  u64 deq_flags);
+	/* The lane is new; nobody knows it yet. Set its timer here for the first time. */
+	void (*start)(struct lane *lane);
+	/* The lane's timer expires, see lane_timer_set(). No CPU is there to take a task. */
+	void (*timer)(struct lane *lane);
+	/*
+	 * @cpu was asked to decide for others, see lane_ask(): it hands tasks to them. That ends
+	 * nobody's run on @cpu: to have a task run there at once, lane_kick() it too.
+	 */
+	void (*answer)(struct lane *lane, s32 cpu);
 
 	/*
 	 * How many queues a lane has that any CPU may take tasks from, how many for each
@@ -61,12 +86,23 @@ struct policy_ops {
 	u32 cpu_bytes; /* CPU_STATE_BYTES at most, see lane_cpu() */
 	u32 llc_bytes; /* LLC_STATE_BYTES at most, see lane_llc() */
 	u32 cpu_sets; /* LANE_CPU_SETS_MAX at most, see lane_cpu_set() */
+	/* It grants SCX_SLICE_INF: level 1 ends such a run when somebody else needs its CPU. */
+	u32 infinite;
 };
 
 /*
  * Whether the policy has to be told of each task's runs. Level 1 looks for a task's
  * record then, which a lane alone of another policy does without.
  */
-#define POLICY_WATCHES(ops) ((ops).task_bytes || (ops).join || (ops).running || (ops).stopping)
+#define POLICY_WATCHES(ops)                                                                        \
+	((ops).task_bytes || (ops).join || (ops).running || (ops).stopping || (ops).tick ||        \
+	 (ops).runnable || (ops).quiescent || (ops).infinite || (ops).answer)
+
+/* What of lane.h's list it uses. */
+#define POLICY_USES(ops)                                                                           \
+	(((ops).tick ? USES_TICK : 0) |                                                            \
+	 ((ops).runnable || (ops).quiescent ? USES_RUNNABLE : 0) |                                 \
+	 ((ops).timer ? USES_TIMER : 0) | ((ops).answer ? USES_ANSWER : 0) |                       \
+	 ((ops).infinite ? USES_INFINITE : 0))
 
 #endif

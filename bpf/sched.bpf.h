@@ -12,7 +12,9 @@
  *   just claimed idle: a local queue is served before anything else.
  * - Otherwise insert into the lane's own queues: lane_dsq(), lane_llc_dsq(), lane_cpu_dsq().
  * - enqueue inserts the task once. dispatch returns whether it moved a task.
- * - Slices are finite, and level 1 may cut them while others wait: see lane_run.
+ * - A slice is a wish. While other lanes have work level 1 cuts it, when the task starts or
+ *   at a tick, and a limit of cpu.max ends a run before it does; see lane_run.
+ * - SCX_SLICE_INF only where policy.h's `infinite` says so.
  */
 #ifndef METASCHED_SCHED_BPF_H
 #define METASCHED_SCHED_BPF_H
@@ -53,8 +55,39 @@ static __always_inline bool lane_move_to_local(struct lane *lane, u64 dsq_id)
 	return scx_bpf_dsq_move_to_local(dsq_id);
 }
 
-/* In dispatch: lets the task that ran on this CPU go on for @slice_ns. */
-int lane_keep(struct lane *lane, struct task_struct *p, u64 slice_ns);
+/* In select_cpu: what the policy keeps of @p, which joins the lane; NULL if there is no memory. */
+static struct lane_task *lane_task(struct lane *lane, struct task_struct *p);
+
+/* In dispatch: lets the task that ran on this CPU go on for @slice_ns. In tick: 0 ends its run. */
+int lane_grant(struct lane *lane, struct task_struct *p, u64 slice_ns);
+
+/*
+ * Has @cpu choose anew if it is idle; with @preempt, also if it runs a task of this lane. What
+ * runs for another lane is level 1's to preempt.
+ */
+int lane_kick(struct lane *lane, s32 cpu, bool preempt);
+
+/*
+ * Has the policy's timer() called once, in @ns, instead of when it was set to before; 100 us at
+ * least, since it interrupts whoever runs.
+ */
+int lane_timer_set(struct lane *lane, u64 ns);
+
+/*
+ * Has the policy's answer() called on another CPU, as soon as that one chooses, whoever has
+ * it: there, in one place, a policy decides for all. It does so at once, or 100 us after it
+ * answered last; until then one answer is for all who have asked. False if the CPU is off line;
+ * then decide here. Whatever runs there is interrupted, so do not ask for what follows from an
+ * answer, such as a task that was queued because it was interrupted.
+ */
+bool lane_ask(struct lane *lane, s32 cpu);
+
+/*
+ * In answer, timer and dispatch: puts the first task of @dsq_id that may run on @cpu into
+ * queue @queue of those that CPU has, and tells the CPU if it is idle. False if there is none
+ * among the first 32, or the CPU is off line.
+ */
+bool lane_hand(struct lane *lane, u64 dsq_id, s32 cpu, u32 queue);
 
 /* The default choice of a CPU for @p; claims it if it is idle. In select_cpu. */
 extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
@@ -63,6 +96,10 @@ extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_
 extern bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) __weak __ksym;
 /* Claims @cpu if it is idle. */
 extern bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) __weak __ksym;
+/* The time by the run queue's clock, ns: cheaper than reading one. */
+extern u64 scx_bpf_now(void) __weak __ksym;
+/* The CPU on whose run queue @p is. */
+extern s32 scx_bpf_task_cpu(const struct task_struct *p) __weak __ksym;
 /* The number of tasks queued in @dsq_id; negative if there is no such queue. */
 extern s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __weak __ksym;
 

@@ -62,6 +62,7 @@ enum {
 /* kernel/sched/ext: enum scx_public_consts */
 enum scx_public_consts {
 	SCX_SLICE_DFL = 20000000ULL,
+	SCX_SLICE_INF = 0xffffffffffffffffULL,
 };
 
 /* kernel/sched/ext: enum scx_dsq_id_flags */
@@ -80,6 +81,11 @@ enum scx_enq_flags {
 	SCX_ENQ_PREEMPT = 1ULL << 32,
 	SCX_ENQ_REENQ = 1ULL << 40,
 	SCX_ENQ_LAST = 1ULL << 41,
+};
+
+/* kernel/sched/ext: enum scx_deq_flags */
+enum scx_deq_flags {
+	SCX_DEQ_SLEEP = 1ULL,
 };
 
 /* kernel/sched/ext: enum scx_kick_flags */
@@ -227,6 +233,8 @@ struct sched_ext_ops {
 	void (*running)(struct task_struct *p);
 	void (*stopping)(struct task_struct *p, bool runnable);
 	void (*tick)(struct task_struct *p);
+	void (*runnable)(struct task_struct *p, u64 enq_flags);
+	void (*quiescent)(struct task_struct *p, u64 deq_flags);
 	s32 (*cgroup_init)(struct cgroup *cgrp, struct scx_cgroup_init_args *args);
 	void (*cgroup_exit)(struct cgroup *cgrp);
 	void (*cgroup_set_weight)(struct cgroup *cgrp, u32 weight);

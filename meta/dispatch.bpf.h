@@ -340,6 +340,43 @@ static __noinline bool dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 	return true;
 }
 
+/* Less than this of a slice is not worth going on for. */
+#define REST_NS (50ULL * 1000)
+
+/*
+ * A CPU came to dispatch to answer. If that is all, its task goes on with the rest of its slice:
+ * else it would stand behind its lane's other tasks each time, after 100 us.
+ */
+static __noinline bool goes_on_after_answer(struct task_struct *prev, u32 root)
+{
+	struct cpu_ctx *here = cpu_ctx_here();
+	struct meta_lane *l;
+	u64 kicked, rest_ns;
+
+	if (!here)
+		return false;
+	kicked = here->kicked;
+	here->kicked = 0;
+	if (kicked || !prev || !(prev->scx.flags & SCX_TASK_QUEUED) || READ_ONCE(busy.urgent) ||
+	    kthreads_queued())
+		return false;
+	l = lane_running(here, prev);
+	if (!l || l->state != LANE_IN_FORCE)
+		return false;
+	if (root & ROOT_LANES && (here->placed_seq != READ_ONCE(assign_seq) ||
+				  here->cgroup != cgroup_of(prev)))
+		return false;
+	rest_ns = here->granted_ns - (prev->se.sum_exec_runtime - here->ran_from_ns);
+	if (here->granted_ns == SCX_SLICE_INF)
+		rest_ns = root & ROOT_SHARED && others_have_work(l, root) ? 0 : SCX_SLICE_INF;
+	else if ((s64)rest_ns < (s64)REST_NS)
+		rest_ns = 0;
+	if (!rest_ns)
+		return false;
+	scx_bpf_task_set_slice(prev, rest_ns);
+	return true;
+}
+
 /* Tasks at the head of a queue for which an idle CPU is looked for. */
 #define LEFT_LOOKS 8
 

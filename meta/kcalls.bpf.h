@@ -20,10 +20,6 @@ extern void scx_bpf_destroy_dsq(u64 dsq_id) __weak __ksym;
 extern s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags) __weak __ksym;
 /* Makes @cpu choose anew; @flags: enum scx_kick_flags. */
 extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __weak __ksym;
-/* The time by the run queue's clock, ns: cheaper than reading one. */
-extern u64 scx_bpf_now(void) __weak __ksym;
-/* The CPU on whose run queue @p is. */
-extern s32 scx_bpf_task_cpu(const struct task_struct *p) __weak __ksym;
 
 /* CPUs that are off line; the kernel may still hold them for idle ones. */
 struct cpus cpus_off;

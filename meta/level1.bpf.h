@@ -18,7 +18,6 @@
 #include <kcalls.bpf.h>
 #include <accounts.bpf.h>
 #include <services.bpf.h>
-#include <table.bpf.h>
 #include <apps.bpf.h>
 #include <kthreads.bpf.h>
 #include <waits.bpf.h>
@@ -53,17 +52,53 @@ static __always_inline struct meta_lane *lane_of(struct task_ctx *t, u32 root)
 	return lane_if_current((u32)(dsq >> DSQ_SLOT_SHIFT), dsq >> LANE_DSQ_BITS);
 }
 
+/* The policy of the task's lane hears that it wants to run, once. */
+static __always_inline void tell_runnable(struct meta_lane *l, struct task_struct *p,
+					  struct task_ctx *t, u64 enq_flags)
+{
+	if (!is_used(USES_RUNNABLE) || t->runnable)
+		return;
+	t->runnable = 1;
+	policy_runnable(&l->lane, p, &t->policy, enq_flags);
+}
+
+/* The same when that is over. */
+static __noinline void tell_quiescent(struct task_struct *p, u64 deq_flags)
+{
+	struct task_ctx *t = task_ctx_find(p);
+	struct meta_lane *l = t && t->runnable ? lane_if_current(t->slot, t->generation) : NULL;
+
+	if (!l)
+		return;
+	t->runnable = 0;
+	policy_quiescent(&l->lane, p, &t->policy, deq_flags);
+}
+
 /* Makes @l the lane of the task; its policy meets it if it is new there. */
 static __always_inline void lane_join(struct meta_lane *l, struct task_struct *p,
 				      struct task_ctx *t)
 {
 	if (t->generation == l->lane.generation && t->slot == l->lane.slot)
 		return;
+	if (is_used(USES_RUNNABLE))
+		tell_quiescent(p, 0);
+	t->runnable = 0;
 	t->slot = l->lane.slot;
 	t->generation = l->lane.generation;
 	if (policy_has_task_state(l->lane.policy) && t->policy_of != l->lane.policy + 1)
 		task_changes_policy(t, l->lane.policy);
 	policy_join(&l->lane, p, &t->policy);
+}
+
+/* See sched.bpf.h. */
+__attribute__((unused)) static struct lane_task *lane_task(struct lane *lane, struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_make(p);
+
+	if (!t)
+		return NULL;
+	lane_join(lane_at(lane->slot), p, t);
+	return &t->policy;
 }
 
 /*
@@ -142,6 +177,7 @@ static __noinline void preempt_if_lagging(struct account *a, struct task_struct 
 		if (there && lags_behind(a, there, now)) {
 			a->kicks++;
 			there->preempted = 1;
+			ends_run(there);
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 			break;
 		}
@@ -166,6 +202,7 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 		if (root & ROOT_SHARED)
 			wait_begins(p, t);
 		lane_join(l, p, t);
+		tell_runnable(l, p, t, enq_flags);
 		policy_enqueue_task(&l->lane, p, &t->policy, enq_flags);
 	} else {
 		/* Without memory the task is a newcomer to the root lane every time. */
@@ -251,6 +288,8 @@ static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
 	cpu->ran_from_ns = p->se.sum_exec_runtime;
 	cpu->granted_ns = p->scx.slice;
 	cpu->charged_from_ns = cpu->ran_from_ns;
+	if (all_uses() & USES_ANSWER)
+		cpu->kicked = 0;
 	if (root & ROOT_LANES) {
 		cpu->since_ns = scx_bpf_now();
 		cpu->cgroup = cgroup_of(p);
@@ -289,6 +328,7 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 			t = task_ctx_make(p);
 		if (t) {
 			lane_join(l, p, t);
+			tell_runnable(l, p, t, 0);
 			policy_running(&l->lane, p, &t->policy);
 		}
 	}
@@ -329,6 +369,7 @@ static __noinline struct meta_lane *change_lane(struct meta_lane *l, struct cpu_
 		return l;
 	}
 	lane_join(l, p, t);
+	tell_runnable(l, p, t, 0);
 	cpu_runs(cpu, p, l, root);
 	return l;
 }
@@ -410,6 +451,36 @@ static __noinline void stopping_watched(struct task_struct *p, u32 root, bool ru
 		}
 	}
 	cpu->task = 0;
+}
+
+/* The policy of the lane that runs here asks to be told of ticks. */
+static __noinline void tick_policy(struct task_struct *p)
+{
+	struct cpu_ctx *cpu = cpu_ctx_here();
+	struct meta_lane *l = cpu ? lane_running(cpu, p) : NULL;
+	struct lane_run run;
+	struct task_ctx *t;
+
+	if (!l)
+		return;
+	t = task_ctx_find(p);
+	if (!t || t->generation != l->lane.generation)
+		return;
+	run = run_of(cpu, p, true);
+	policy_tick(&l->lane, p, &t->policy, &run);
+}
+
+/* A task wants to run: it comes to its lane, before it is queued there. */
+static __noinline void runnable_watched(struct task_struct *p, u32 root, u64 enq_flags)
+{
+	struct task_ctx *t = task_ctx_make(p);
+	struct meta_lane *l;
+
+	if (!t)
+		return;
+	l = lane_for(p, t, root);
+	lane_join(l, p, t);
+	tell_runnable(l, p, t, enq_flags);
 }
 
 #endif

@@ -33,6 +33,7 @@ struct {
 	u32 undrained;
 	u32 resting;
 	u32 apps; /* that have a lane in force */
+	u32 uses; /* what their policies use, see policy.h */
 } walk; /* not static: clang would split it, and its BTF would be wrong */
 
 /* Keeps others from changing lanes, unless one of them is at it. */
@@ -127,6 +128,8 @@ static int lane_make(u32 policy, u32 account)
 	l->lane.generation = generations;
 	l->queues = queues;
 	l->account = account;
+	uses_now |= policy_uses(policy);
+	policy_start(&l->lane);
 	return slot;
 }
 
@@ -421,6 +424,7 @@ static __always_inline void lane_free(struct meta_lane *l)
 	bpf_for(queue, 0, l->queues) {
 		scx_bpf_destroy_dsq(lane_dsq(&l->lane, queue));
 	}
+	lane_timer_stop(l->lane.slot);
 	l->lane.generation = 0;
 	l->state = LANE_FREE;
 }
@@ -462,6 +466,21 @@ static __noinline void reap_lane(struct meta_lane *l, u64 graces)
 	}
 }
 
+/* What the policies of lanes use that are not free. */
+static void count_uses(void)
+{
+	u32 i;
+
+	if (!all_uses())
+		return;
+	walk.uses = 0;
+	bpf_for(i, 0, LANES_MAX) {
+		if (lane_at(i)->state != LANE_FREE)
+			walk.uses |= policy_uses(lane_at(i)->lane.policy);
+	}
+	WRITE_ONCE(uses_now, walk.uses);
+}
+
 /*
  * Moves lanes on in their life, as far as the grace periods allow that user
  * space has waited for so far; reap_waits tells how many wait for the next one. Returns the
@@ -480,6 +499,7 @@ static int lifecycle_reap(u64 graces)
 	bpf_for(i, 0, LANES_MAX) {
 		reap_lane(lane_at(i), graces);
 	}
+	count_uses();
 	kthreads_let_go(root_word);
 	if (walk.undrained)
 		return walk.left;

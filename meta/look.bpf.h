@@ -31,6 +31,7 @@ static __noinline void look_for_laggards(s32 cpu, struct cpu_ctx *here, u64 set,
 		a = account_at(number);
 		if (lags_behind(a, here, now) && account_has_queued(number)) {
 			a->kicks++;
+			ends_run(here);
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 			break;
 		}

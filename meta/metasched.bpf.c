@@ -89,11 +89,16 @@ SEC("struct_ops/metasched_dispatch")
 void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
 {
 	u32 root = READ_ONCE(root_word);
+	bool answered = false;
 
+	if (is_used(USES_ANSWER))
+		answered = answer_asks(cpu);
 	/* It may not go on, whoever is asked: the kernel has it enqueued, and it is parked. */
 	if (unlikely(root & ROOT_LIMITS) && prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
 	    task_waits_for(prev))
 		prev = NULL;
+	if (unlikely(answered) && goes_on_after_answer(prev, root))
+		return;
 	if (choose(cpu, prev, root))
 		return;
 	/* Nobody else wants this CPU: the task that ran here goes on. */
@@ -134,6 +139,25 @@ void BPF_PROG(metasched_tick, struct task_struct *p)
 		tick_shared(p, root);
 	if (unlikely(root & ROOT_LIMITS))
 		tick_limited(p);
+	if (is_used(USES_TICK))
+		tick_policy(p);
+}
+
+/* The loader leaves out these two where no enabled policy names one of them. */
+SEC("struct_ops/metasched_runnable")
+void BPF_PROG(metasched_runnable, struct task_struct *p, u64 enq_flags)
+{
+	u32 root = READ_ONCE(root_word);
+
+	if (is_used(USES_RUNNABLE) && !is_level1s(p, root))
+		runnable_watched(p, root, enq_flags);
+}
+
+SEC("struct_ops/metasched_quiescent")
+void BPF_PROG(metasched_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	if (is_used(USES_RUNNABLE))
+		tell_quiescent(p, deq_flags);
 }
 
 /*
@@ -201,7 +225,8 @@ void BPF_PROG(metasched_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 /*
  * Without these two the kernel ejects a scheduler when a CPU comes or goes. No
  * queue of ours belongs to a CPU but those that a policy asks for, which are emptied; so
- * nothing but what hotplug.bpf.h tells of can be left behind on one. Tasks that are parked wait for something else.
+ * nothing but what hotplug.bpf.h tells of can be left behind on one. Tasks that are
+ * parked wait for something else.
  */
 SEC("struct_ops/metasched_cpu_online")
 void BPF_PROG(metasched_cpu_online, s32 cpu)
@@ -216,6 +241,9 @@ void BPF_PROG(metasched_cpu_offline, s32 cpu)
 	u32 i, queue;
 
 	cpus_add(&cpus_off, cpu);
+	/* Who waits for an answer of this CPU's decides for itself. */
+	if (is_used(USES_ANSWER))
+		kick_idle_cpus();
 	leave_cpu(KTHREADS_DSQ, cpu);
 	bpf_for(i, 0, LANES_MAX) {
 		l = lane_at(i);
@@ -352,6 +380,8 @@ struct sched_ext_ops metasched_ops = {
 	.running = (void *)metasched_running,
 	.stopping = (void *)metasched_stopping,
 	.tick = (void *)metasched_tick,
+	.runnable = (void *)metasched_runnable,
+	.quiescent = (void *)metasched_quiescent,
 	.cgroup_init = (void *)metasched_cgroup_init,
 	.cgroup_exit = (void *)metasched_cgroup_exit,
 	.cgroup_set_weight = (void *)metasched_cgroup_set_weight,

@@ -1,21 +1,237 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What level 1 does for policies, as sched.bpf.h declares it. Global and weak for the
- * same reasons as the functions in table.bpf.h.
+ * What level 1 does for policies, as sched.bpf.h declares it: whatever takes effect on a
+ * CPU that may be another lane's. Global and weak for the same reasons as the functions
+ * in table.bpf.h.
  */
 #ifndef METASCHED_SERVICES_BPF_H
 #define METASCHED_SERVICES_BPF_H
 
-#include <lanes.bpf.h>
+#include <kcalls.bpf.h>
+#include <accounts.bpf.h>
+#include <timer.bpf.h>
 
-__weak __noinline int lane_keep(struct lane *lane __arg_nonnull,
-				struct task_struct *p __arg_trusted, u64 slice_ns)
+/*
+ * A CPU is interrupted for what lanes ask of it once in so long, or in so many times what it took
+ * last: more often they would take it from whoever runs there.
+ */
+#define ASKS_NS (100ULL * 1000)
+#define ASKS_TIMES 10
+/* The least time to which a lane's timer is set: it interrupts whoever runs there, too. */
+#define LANE_TIMER_LEAST_NS (100ULL * 1000)
+
+/* What lanes have asked of a CPU. */
+struct cpu_asks {
+	u64 lanes[LANES_MAX / 64]; /* which have asked it to decide for others */
+	u64 quiet_until_ns; /* it is not interrupted again before, by CLOCK_MONOTONIC */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CPUS_MAX);
+	__type(key, u32);
+	__type(value, struct cpu_asks);
+} asks SEC(".maps");
+
+__weak __noinline int lane_grant(struct lane *lane __arg_nonnull,
+				 struct task_struct *p __arg_trusted, u64 slice_ns)
 {
 	struct cpu_ctx *here = cpu_ctx_here();
 
 	if (here)
 		grant_slice(here, p, slice_ns);
 	return 0;
+}
+
+/* Whether a CPU runs a task that is not the lane's, or nothing. A lane alone has them all. */
+static __always_inline bool runs_for_others(struct lane *lane, s32 cpu)
+{
+	struct cpu_ctx *there;
+
+	if (!(READ_ONCE(root_word) & ROOT_SHARED))
+		return false;
+	there = cpu_ctx_of(cpu);
+	return !there || !there->task || there->slot != lane->slot ||
+	       there->generation != lane->generation;
+}
+
+/* The CPU is kicked for another reason than to answer. */
+static __always_inline void ends_run(struct cpu_ctx *there)
+{
+	if (all_uses() & USES_ANSWER && there)
+		there->kicked = 1;
+}
+
+__weak __noinline int lane_kick(struct lane *lane __arg_nonnull, s32 cpu, bool preempt)
+{
+	if (!cpu_possible(cpu))
+		return 0;
+	preempt = preempt && !runs_for_others(lane, cpu);
+	if (preempt)
+		ends_run(cpu_ctx_of(cpu));
+	scx_bpf_kick_cpu(cpu, preempt ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
+	return 0;
+}
+
+/* Tasks at the head of a queue that are looked at for one that may run on a CPU. */
+#define HAND_LOOKS 32
+
+__weak __noinline bool lane_hand(struct lane *lane __arg_nonnull, u64 dsq_id, s32 cpu, u32 queue)
+{
+	u64 to = lane_cpu_dsq(lane, cpu, queue);
+	struct task_struct *p;
+	bool handed = false;
+	u32 looks = 0;
+
+	if (!cpu_possible(cpu) || cpus_has(&cpus_off, cpu))
+		return false;
+	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_dsq_move(&___it, p, to, 0)) {
+			handed = true;
+			break;
+		}
+		if (++looks >= HAND_LOOKS)
+			break;
+	}
+	if (handed)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	return handed;
+}
+
+/*
+ * The CPU comes to dispatch, whoever has it. A lane that has just asked is answered with that, and
+ * one that asks too soon when it is time.
+ */
+__weak __noinline bool lane_ask(struct lane *lane __arg_nonnull, s32 cpu)
+{
+	u32 key = cpu, slot = lane->slot & ROOT_SLOT;
+	u64 now, bit = 1ULL << (slot & 63);
+	struct cpu_asks *asked;
+	bool has_asked;
+	s64 early_ns;
+
+	if (!cpu_possible(cpu) || cpus_has(&cpus_off, cpu))
+		return false;
+	asked = bpf_map_lookup_elem(&asks, &key);
+	if (!asked)
+		return false;
+	now = bpf_ktime_get_ns();
+	early_ns = READ_ONCE(asked->quiet_until_ns) - now;
+	has_asked = __sync_fetch_and_or(&asked->lanes[slot / 64], bit) & bit;
+	if (early_ns > 0) {
+		if (!has_asked)
+			timer_set_here(TIMER_ASKS + cpu, early_ns, 0);
+		return true;
+	}
+	/* Again if it has asked: while the kernel bypasses us a kick leads nowhere. */
+	WRITE_ONCE(asked->quiet_until_ns, now + ASKS_NS);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return true;
+}
+
+/* What was asked of a CPU too soon is due now. */
+static void asks_are_due(s32 cpu)
+{
+	if (cpu_possible(cpu))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+/* Whether the lane's policy may be called; also for one that is being made. */
+static __always_inline bool lane_has_policy(struct meta_lane *l)
+{
+	return l->lane.generation && l->state != LANE_RETIRED && !l->quarantined;
+}
+
+/*
+ * The lane in that slot has asked this CPU to decide. Its account pays for the time that takes,
+ * which the kernel adds to the run of whom this CPU runs; so that one's lane gets it back.
+ */
+static __noinline void answer_lane(u32 slot, s32 cpu)
+{
+	struct cpu_ctx *here = cpu_ctx_here();
+	struct meta_lane *l = lane_at(slot);
+	u64 from_ns, took_ns;
+
+	if (!here || !lane_has_policy(l))
+		return;
+	from_ns = bpf_ktime_get_ns();
+	policy_answer(&l->lane, cpu);
+	if (!(READ_ONCE(root_word) & ROOT_SHARED))
+		return;
+	took_ns = bpf_ktime_get_ns() - from_ns;
+	here->uncharged_ns -= took_ns;
+	lane_charge(l, took_ns);
+}
+
+/* A CPU comes to dispatch: first it decides for the lanes that have asked it. Whether one has. */
+static __noinline bool answer_asks(s32 cpu)
+{
+	u32 i, word, key = cpu;
+	struct cpu_asks *asked = bpf_map_lookup_elem(&asks, &key);
+	bool answers = false;
+	u64 set, from_ns, quiet_ns;
+
+	if (!asked)
+		return false;
+	bpf_for(word, 0, LANES_MAX / 64) {
+		if (word >= LANES_MAX / 64 || !READ_ONCE(asked->lanes[word]))
+			continue;
+		from_ns = bpf_ktime_get_ns();
+		/* Before they can ask again. */
+		WRITE_ONCE(asked->quiet_until_ns, from_ns + ASKS_NS);
+		set = __sync_lock_test_and_set(&asked->lanes[word], 0);
+		bpf_for(i, 0, 64) {
+			if (!set)
+				break;
+			answer_lane(word * 64 + lowest_account(set), cpu);
+			set &= set - 1;
+		}
+		quiet_ns = (bpf_ktime_get_ns() - from_ns) * ASKS_TIMES;
+		if (quiet_ns > ASKS_NS)
+			WRITE_ONCE(asked->quiet_until_ns, from_ns + quiet_ns);
+		answers = true;
+	}
+	return answers;
+}
+
+__weak __noinline int lane_timer_set(struct lane *lane __arg_nonnull, u64 ns)
+{
+	if (ns < LANE_TIMER_LEAST_NS)
+		ns = LANE_TIMER_LEAST_NS;
+	timer_set_here(TIMER_LANES + (lane->slot & ROOT_SLOT), ns, 0);
+	return 0;
+}
+
+static void lane_timer_over(u32 slot)
+{
+	struct meta_lane *l = lane_at(slot);
+
+	if (lane_has_policy(l))
+		policy_timer(&l->lane);
+}
+
+/*
+ * Whether a CPU's task has an infinite slice: what waits for that CPU alone may wait for ever. No
+ * tick ends it either where the kernel has stopped that CPU's.
+ */
+static __always_inline bool runs_for_ever(s32 cpu)
+{
+	struct cpu_ctx *there = cpu_ctx_of(cpu);
+
+	return there && there->task && there->granted_ns == SCX_SLICE_INF;
+}
+
+/* Somebody else needs the CPUs that run tasks with infinite slices: those choose anew. */
+static __noinline void end_infinite_slices(void)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus()) {
+		if (!cpu_possible(cpu) || !runs_for_ever(cpu))
+			continue;
+		ends_run(cpu_ctx_of(cpu));
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
 }
 
 #endif

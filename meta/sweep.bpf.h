@@ -142,6 +142,8 @@ static __noinline void sweep_accounts(void)
 	sweep_shares();
 	if (urgent)
 		kick_idle_cpus();
+	if (is_used(USES_INFINITE) && (several(READ_ONCE(busy.accounts)) || kthreads_queued()))
+		end_infinite_slices();
 	/* As for accounts. One that comes at this moment is found by the next sweep. */
 	if (scx_bpf_dsq_nr_queued(KTHREADS_DSQ) > 0)
 		WRITE_ONCE(kthreads_arrived, ARRIVED_SWEEPS);

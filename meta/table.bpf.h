@@ -14,14 +14,13 @@
 #ifndef METASCHED_TABLE_BPF_H
 #define METASCHED_TABLE_BPF_H
 
-#include <sched.bpf.h>
-#include <types.h>
+#include <lanes.bpf.h>
 
 /* Policies call level 1, which knows what it did: see sched.bpf.h. */
 #define scx_bpf_dsq_insert policies_call_lane_insert
 #define scx_bpf_dsq_insert_vtime policies_call_lane_insert_vtime
 #define scx_bpf_dsq_move_to_local policies_call_lane_move_to_local
-#define scx_bpf_task_set_slice policies_call_lane_keep
+#define scx_bpf_task_set_slice policies_call_lane_grant
 #include <policies.gen.h>
 #undef scx_bpf_dsq_insert
 #undef scx_bpf_dsq_insert_vtime
@@ -68,7 +67,7 @@ static __always_inline bool policy_has_task_state(u32 policy)
 	return false;
 }
 
-/* How many dispatch queues a lane has, and where each kind begins; 0 of a policy that may not run. */
+/* Says where each kind of queue begins, and how many there are in all. */
 static __always_inline u32 lay_out_queues(struct lane *lane, u32 queues, u32 llc_queues,
 					  u32 cpu_queues)
 {
@@ -77,6 +76,7 @@ static __always_inline u32 lay_out_queues(struct lane *lane, u32 queues, u32 llc
 	return queues + llc_queues * nr_llcs() + cpu_queues * nr_cpus();
 }
 
+/* Lays out the queues of a lane, and says how many it has: 0 if its policy may not run. */
 static __always_inline u32 policy_queues(struct lane *lane)
 {
 	switch (lane->policy) {
@@ -88,6 +88,41 @@ static __always_inline u32 policy_queues(struct lane *lane)
 #undef POLICY
 	}
 	return 0;
+}
+
+/* What the policy uses, see policy.h. */
+static __always_inline u32 policy_uses(u32 policy)
+{
+	switch (policy) {
+#define POLICY(name, ...) CASE_IF(name, true, return POLICY_USES(name##_ops))
+#include <policies.def>
+#undef POLICY
+	}
+	return 0;
+}
+
+/* What some policy uses: a constant, by which what is for none is left out. */
+static __always_inline u32 all_uses(void)
+{
+	u32 all = 0;
+#define POLICY(name, ...) all |= POLICY_USES(name##_ops);
+#include <policies.def>
+#undef POLICY
+	return all;
+}
+
+/* The same for the simulator, which calls it; it is no code of the kernel's program. */
+__weak __noinline u32 policies_use(void)
+{
+	return all_uses();
+}
+
+/* What the policies of lanes use that are not free; written while lanes change. */
+u32 uses_now;
+
+static __always_inline bool is_used(u32 what)
+{
+	return all_uses() & what && unlikely(READ_ONCE(uses_now) & what);
 }
 
 /* How many queues each CPU has in a lane of the policy. */
@@ -261,9 +296,76 @@ __weak __noinline int policy_stopping(struct lane *lane __arg_nonnull,
 	return 0;
 }
 
+__weak __noinline int policy_tick(struct lane *lane __arg_nonnull,
+				  struct task_struct *p __arg_trusted,
+				  struct lane_task *t __arg_nonnull,
+				  const struct lane_run *run __arg_nonnull)
+{
+	switch (lane->policy) {
+#define POLICY(name, ...) CASE(name, tick, name##_ops.tick(lane, p, t, run))
+#include <policies.def>
+#undef POLICY
+	}
+	return 0;
+}
+
+__weak __noinline int policy_runnable(struct lane *lane __arg_nonnull,
+				      struct task_struct *p __arg_trusted,
+				      struct lane_task *t __arg_nonnull, u64 enq_flags)
+{
+	switch (lane->policy) {
+#define POLICY(name, ...) CASE(name, runnable, name##_ops.runnable(lane, p, t, enq_flags))
+#include <policies.def>
+#undef POLICY
+	}
+	return 0;
+}
+
+__weak __noinline int policy_quiescent(struct lane *lane __arg_nonnull,
+				       struct task_struct *p __arg_trusted,
+				       struct lane_task *t __arg_nonnull, u64 deq_flags)
+{
+	switch (lane->policy) {
+#define POLICY(name, ...) CASE(name, quiescent, name##_ops.quiescent(lane, p, t, deq_flags))
+#include <policies.def>
+#undef POLICY
+	}
+	return 0;
+}
+
+__weak __noinline int policy_start(struct lane *lane __arg_nonnull)
+{
+	switch (lane->policy) {
+#define POLICY(name, ...) CASE(name, start, name##_ops.start(lane))
+#include <policies.def>
+#undef POLICY
+	}
+	return 0;
+}
+
+__weak __noinline int policy_timer(struct lane *lane __arg_nonnull)
+{
+	switch (lane->policy) {
+#define POLICY(name, ...) CASE(name, timer, name##_ops.timer(lane))
+#include <policies.def>
+#undef POLICY
+	}
+	return 0;
+}
+
+__weak __noinline int policy_answer(struct lane *lane __arg_nonnull, s32 cpu)
+{
+	switch (lane->policy) {
+#define POLICY(name, ...) CASE(name, answer, name##_ops.answer(lane, cpu))
+#include <policies.def>
+#undef POLICY
+	}
+	return 0;
+}
+
 /* Fails the build where it is not left out. */
 extern void policy_asks_for_too_much(void)
-	__attribute__((error("a policy_ops asks for more than lane.h grants, or lacks what it must have")));
+	__attribute__((error("a policy_ops asks for more than lane.h grants, or lacks a callback")));
 
 /*
  * What the loader has to know of each policy, as lines of numbers in a section of the
@@ -281,8 +383,9 @@ __attribute__((used)) static void policy_shapes(void)
 	    name##_ops.cpu_sets > LANE_CPU_SETS_MAX)                                               \
 		policy_asks_for_too_much();                                                        \
 	asm volatile(".pushsection .policy_shapes,\"\",@progbits\n"                               \
-		     ".quad %c0, %c1, %c2\n"                                                       \
-		     ".popsection" ::"i"(name##_ops.cpu_bytes),                                    \
+		     ".quad %c0, %c1, %c2, %c3\n"                                                  \
+		     ".popsection" ::"i"(POLICY_USES(name##_ops)),                            \
+		     "i"(name##_ops.cpu_bytes),                                                    \
 		     "i"(name##_ops.llc_bytes), "i"(name##_ops.cpu_sets));
 #include <policies.def>
 #undef POLICY

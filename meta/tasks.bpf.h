@@ -44,6 +44,7 @@ struct task_ctx {
 	/* The places of its cgroup, and of the one that it counts for, see cgroups.bpf.h. */
 	u32 group;
 	u32 watched;
+	u32 runnable; /* its lane's policy was told that it is */
 };
 
 /* The task that runs on a CPU, as far as level 1 measures it. */
@@ -68,6 +69,7 @@ struct cpu_ctx {
 	u64 taken_ns; /* what its run has taken of the limit so far */
 	u64 rotated_ns; /* when an account was last served out of its turn */
 	u64 preempted; /* a task that woke has had this CPU choose anew; written by any CPU */
+	u64 kicked; /* whoever runs is to stop, and not to answer only; written by any CPU */
 	u64 turn; /* the account that was served last out of its turn */
 	u64 looks; /* its timer is set, see look.bpf.h */
 	u64 kthread_chosen; /* the last choice was a kernel thread of KTHREADS_DSQ */
@@ -114,7 +116,9 @@ static __always_inline struct cpu_ctx *cpu_ctx_here(void)
 /* Gives the task that runs here so much more, and remembers it for its policy. */
 static __always_inline void grant_slice(struct cpu_ctx *here, struct task_struct *p, u64 slice_ns)
 {
-	here->granted_ns = p->se.sum_exec_runtime - here->ran_from_ns + slice_ns;
+	here->granted_ns = slice_ns;
+	if (slice_ns != SCX_SLICE_INF)
+		here->granted_ns += p->se.sum_exec_runtime - here->ran_from_ns;
 	scx_bpf_task_set_slice(p, slice_ns);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The timers: that of the sweep, that of turns, and two for each CPU: one ends a run that has to
- * end between two ticks, by the other it looks between them.
+ * The timers: that of the sweep, that of turns, one of each lane, and three for each CPU: one ends
+ * a run that has to end between two ticks, by one it looks between them, and one puts off what
+ * others ask of it.
  *
  * They live as long as their map, which user space may hold for some time after the
  * kernel has let go of us; the queues of the next scheduler may have our numbers by then.
@@ -13,24 +14,28 @@
 #include <vmlinux.h>
 #include <bpf/bpf_helpers.h>
 #include <kcalls.bpf.h>
-#include <lanes.bpf.h>
+#include <table.bpf.h>
 
 enum timer_number {
 	TIMER_SWEEP,
 	TIMER_TURN,
-	TIMER_SLICES, /* and the CPU's number */
+	TIMER_LANES, /* and the lane's slot */
+	TIMER_SLICES = TIMER_LANES + LANES_MAX, /* and the CPU's number */
 	TIMER_LOOKS = TIMER_SLICES + CPUS_MAX, /* and the CPU's number */
-	TIMERS_MAX = TIMER_LOOKS + CPUS_MAX,
+	TIMER_ASKS = TIMER_LOOKS + CPUS_MAX, /* and the CPU's number */
+	TIMERS_MAX = TIMER_ASKS + CPUS_MAX,
 };
 
 /* So often a CPU looks, see look.bpf.h. */
 #define LOOK_NS (500ULL * 1000)
 
-/* What is done when they expire: sweep.bpf.h, turns.bpf.h, parking.bpf.h, look.bpf.h. */
+/* What is done when they expire: sweep.bpf.h, turns.bpf.h, services.bpf.h, parking.bpf.h, look.bpf.h. */
 static void sweep(void);
 static void turn_over(void);
+static void lane_timer_over(u32 slot);
 static void slice_over(s32 cpu);
 static bool look(s32 cpu);
+static void asks_are_due(s32 cpu);
 
 /* Why the kernel ended us; user space maps and polls it. */
 struct exit_record exit_record;
@@ -62,10 +67,17 @@ static int timer_expires(void *map, u32 *key, struct timer *t)
 		turn_over();
 		break;
 	default:
-		if (number < TIMER_LOOKS)
+		if (number < TIMER_SLICES) {
+			if (all_uses() & USES_TIMER)
+				lane_timer_over(number - TIMER_LANES);
+		} else if (number < TIMER_LOOKS) {
 			slice_over(number - TIMER_SLICES);
-		else if (look(number - TIMER_LOOKS))
-			bpf_timer_start(&t->timer, LOOK_NS, BPF_F_TIMER_CPU_PIN);
+		} else if (number < TIMER_ASKS) {
+			if (look(number - TIMER_LOOKS))
+				bpf_timer_start(&t->timer, LOOK_NS, BPF_F_TIMER_CPU_PIN);
+		} else if (all_uses() & USES_ANSWER) {
+			asks_are_due(number - TIMER_ASKS);
+		}
 	}
 	return 0;
 }
@@ -89,46 +101,69 @@ static __noinline void timer_stop(u32 number)
 		bpf_timer_cancel(&t->timer);
 }
 
-/* Makes all of them; 0 or an error. */
+/* Makes all of them that some policy of the build may need; 0 or an error. */
 static int timers_make(void)
 {
 	int err;
-	u32 cpu;
+	u32 cpu, slot;
 
 	err = timer_make(TIMER_SWEEP);
 	if (!err)
 		err = timer_make(TIMER_TURN);
+	bpf_for(slot, 0, all_uses() & USES_TIMER ? LANES_MAX : 0) {
+		if (!err)
+			err = timer_make(TIMER_LANES + slot);
+	}
 	bpf_for(cpu, 0, nr_cpus()) {
 		if (!err)
 			err = timer_make(TIMER_SLICES + cpu);
 		if (!err)
 			err = timer_make(TIMER_LOOKS + cpu);
+		if (!err && all_uses() & USES_ANSWER)
+			err = timer_make(TIMER_ASKS + cpu);
 		if (err)
 			break;
 	}
 	return err;
 }
 
+/* A lane is freed: its successor in that slot has to set the timer anew. */
+static void lane_timer_stop(u32 slot)
+{
+	if (all_uses() & USES_TIMER)
+		timer_stop(TIMER_LANES + slot);
+}
+
 /* Stops all of them, and waits for what they do at this moment. */
 static void timers_stop(void)
 {
-	u32 cpu;
+	u32 cpu, slot;
 
 	timer_stop(TIMER_SWEEP);
 	timer_stop(TIMER_TURN);
+	bpf_for(slot, 0, all_uses() & USES_TIMER ? LANES_MAX : 0) {
+		timer_stop(TIMER_LANES + slot);
+	}
 	bpf_for(cpu, 0, nr_cpus()) {
 		timer_stop(TIMER_SLICES + cpu);
 		timer_stop(TIMER_LOOKS + cpu);
+		if (all_uses() & USES_ANSWER)
+			timer_stop(TIMER_ASKS + cpu);
 	}
 }
 
 /* Has a timer expire once, instead of when it was set to before. */
-static __noinline void timer_set(u32 number, u64 ns, u64 flags)
+static __always_inline void timer_set_here(u32 number, u64 ns, u64 flags)
 {
 	struct timer *t = bpf_map_lookup_elem(&timers, &number);
 
 	if (t)
 		bpf_timer_start(&t->timer, ns, flags);
+}
+
+static __noinline void timer_set(u32 number, u64 ns, u64 flags)
+{
+	timer_set_here(number, ns, flags);
 }
 
 /* The sweep is made from now on; it stops by itself. */

@@ -136,16 +136,16 @@ impl Object {
 
     /// What `policy_shapes` of meta/table.bpf.h says of each policy.
     fn shapes(&self) -> String {
-        const NUMBERS: usize = 3;
+        const NUMBERS: usize = 4;
         let shapes = self.sections().find(|section| section.name == ".policy_shapes");
         let bytes = shapes.expect("table.bpf.h makes it").bytes;
         let mut text = String::from("&[\n");
         for policy in bytes.chunks_exact(NUMBERS * 8) {
             let words: Vec<u64> = policy.chunks_exact(8).map(number).collect();
-            let [cpu_bytes, llc_bytes, cpu_sets] = words[..] else { unreachable!() };
+            let [uses, cpu_bytes, llc_bytes, cpu_sets] = words[..] else { unreachable!() };
             writeln!(
                 text,
-                "Shape {{ cpu_bytes: {cpu_bytes}, llc_bytes: {llc_bytes}, cpu_sets: {cpu_sets} }},"
+                "Shape {{ uses: {uses}, cpu_bytes: {cpu_bytes}, llc_bytes: {llc_bytes}, cpu_sets: {cpu_sets} }},"
             )
             .unwrap();
         }

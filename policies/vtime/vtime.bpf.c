@@ -123,7 +123,7 @@ static bool vtime_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 		if (!first || vtime_before(vtime, first->scx.dsq_vtime)) {
 			vtime_advance(lane, vtime);
 			lane_count(lane, vtime_counter_kept);
-			lane_keep(lane, prev, vtime_slice(lane, prev));
+			lane_grant(lane, prev, vtime_slice(lane, prev));
 			return true;
 		}
 	}

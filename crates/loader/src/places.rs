@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use libbpf_rs::OpenMapMut;
-use metasched_abi::{CPUS_MAX, LANE_CPU_SETS_MAX, LANES_MAX};
+use metasched_abi::{CPUS_MAX, LANE_CPU_SETS_MAX, LANES_MAX, USES_RUNNABLE};
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_host::machine::{self, Place};
 
@@ -12,6 +12,8 @@ use crate::skel::metasched::{OpenMetaschedSkel, types};
 
 /// What a policy keeps beside its tasks: `policy_shapes` of meta/table.bpf.h.
 struct Shape {
+    /// `POLICY_USES` of bpf/policy.h.
+    uses: u64,
     /// Bytes for each CPU, and for each last-level cache.
     cpu_bytes: u64,
     llc_bytes: u64,
@@ -22,8 +24,9 @@ struct Shape {
 /// By a policy's number.
 const SHAPES: &[Shape] = include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
 
-/// Writes the machine's topology into the program, and gives its maps of CPUs and caches
-/// the size that the enabled policies need here.
+/// Writes the machine's topology into the program, gives its maps of CPUs and caches the
+/// size that the enabled policies need here, and leaves out callbacks that none of them
+/// names.
 pub(crate) fn prepare(open: &mut OpenMetaschedSkel<'_>) -> Result<()> {
     let places = machine::places(Path::new("/"));
     let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
@@ -36,6 +39,13 @@ pub(crate) fn prepare(open: &mut OpenMetaschedSkel<'_>) -> Result<()> {
         map.set_max_entries(if wanted { (LANES_MAX * each) as u32 } else { 1 })
             .attempt(Kind::Failed, || "size a map".into())
     };
+    let used = mine().fold(0, |all, shape| all | shape.uses);
+    // SAFETY: the skeleton points it at the map's initial value, as for the timeout.
+    let ops = unsafe { &mut *open.struct_ops.metasched_ops };
+    if used & u64::from(USES_RUNNABLE) == 0 {
+        ops.runnable = std::ptr::null_mut();
+        ops.quiescent = std::ptr::null_mut();
+    }
     size(&mut open.maps.cpu_states, mine().any(|s| s.cpu_bytes > 0), cpus as usize)?;
     size(&mut open.maps.llc_states, mine().any(|s| s.llc_bytes > 0), llcs as usize)?;
     size(&mut open.maps.cpu_sets, mine().any(|s| s.cpu_sets > 0), LANE_CPU_SETS_MAX)

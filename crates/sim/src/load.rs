@@ -15,6 +15,7 @@ use crate::task::TaskId;
 use crate::timers::Left;
 use crate::topology;
 use crate::trace::{Observed, What};
+use metasched_abi::USES_RUNNABLE;
 use metasched_base::{Error, Kind, Result};
 use std::ffi::CString;
 use std::rc::Rc;
@@ -159,6 +160,7 @@ impl Kernel {
         (program.setup)(&image)?;
         self.host = Host::connect(&image)?;
         self.ops = unsafe { std::ptr::read(image.ops(&program.ops)?) };
+        self.leave_out(&image);
         self.image = Some(image);
         // By now the user space of the one before is gone.
         self.left = None;
@@ -174,6 +176,17 @@ impl Kernel {
         self.tell_of_cgroups();
         self.watch();
         Ok(())
+    }
+
+    /// Callbacks of level 1 that no policy names, as the loader leaves them out.
+    fn leave_out(&mut self, image: &Image) {
+        let Some(used) = image.symbol("policies_use") else { return };
+        // SAFETY: the symbol is of that type.
+        let used: extern "C" fn() -> u32 = unsafe { std::mem::transmute(used) };
+        if used() & USES_RUNNABLE == 0 {
+            self.ops.runnable = std::ptr::null();
+            self.ops.quiescent = std::ptr::null();
+        }
     }
 
     pub(crate) fn attach(&mut self, program: &Program) {

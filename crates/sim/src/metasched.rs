@@ -97,9 +97,9 @@ impl LaneSeen {
         self.state == LaneState::InForce && self.app != 0
     }
 
-    /// Whether its policy is one of [`POLICIES`], and not [`LAZY`], which never dispatches.
+    /// Whether its policy is not [`LAZY`], which never dispatches.
     pub fn has_a_real_policy(&self) -> bool {
-        (self.policy as usize) < POLICIES.len()
+        FAULTY_POLICIES[self.policy as usize].name != LAZY
     }
 }
 
@@ -138,7 +138,13 @@ pub fn program(policy: &str) -> Program {
 /// The policy of [`faulty_scenario`] that never gives a CPU a task.
 pub const LAZY: &str = "lazy";
 
-/// The same with one policy more, [`LAZY`].
+/// The policy of [`faulty_scenario`] that is a sketch of `central`.
+pub const CENTRAL: &str = "central";
+
+/// The policy of [`faulty_scenario`] that fails when it is told what cannot be.
+pub const WITNESS: &str = "witness";
+
+/// The same with those policies more that are for tests.
 ///
 /// # Panics
 /// When there is no such policy.

@@ -4,6 +4,7 @@ use super::{Checker, ms};
 use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
 use crate::metasched::LaneState;
+use crate::task::TaskId;
 use crate::trace::{Observed, What};
 use metasched_abi::KTHREADS_DSQ;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,9 @@ pub struct OneLanePerTask {
     /// What was wrong with the latest insert. The sweep may take a lane away and queue
     /// tasks in one go, and the lanes are told of only after that.
     suspect: Option<(Observed, u64)>,
+    /// Who has just left a queue, and of which lane: one that moves to another queue of the
+    /// same lane, handed to a CPU, stays in it, also when that lane drains.
+    left: Option<(TaskId, u64)>,
 }
 
 impl OneLanePerTask {
@@ -53,7 +57,7 @@ impl Checker for OneLanePerTask {
     }
 
     fn wants(&self) -> Kinds {
-        Picture::OF_CGROUPS.and(Kinds::INSERT)
+        Picture::OF_CGROUPS.and(Kinds::INSERT).and(Kinds::REMOVE)
     }
 
     fn look_at(&self) -> u64 {
@@ -68,10 +72,20 @@ impl Checker for OneLanePerTask {
         self.picture.take(event);
         match event.what {
             What::Lanes(_) => self.rejudge(),
+            What::Remove(DsqRef::User(queue)) => {
+                self.left = event.task.zip(generation_of(queue));
+                Ok(())
+            }
             What::Insert(DsqRef::User(queue)) => {
-                if self.suspect.is_none() && self.judge(event, queue).is_err() {
+                let left = self.left.take();
+                let moves = left.is_some() && left == event.task.zip(generation_of(queue));
+                if !moves && self.suspect.is_none() && self.judge(event, queue).is_err() {
                     self.suspect = Some((event.clone(), queue));
                 }
+                Ok(())
+            }
+            What::Insert(_) => {
+                self.left = None;
                 Ok(())
             }
             _ => Ok(()),

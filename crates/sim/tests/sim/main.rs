@@ -19,6 +19,7 @@ mod model;
 mod mutants;
 mod record;
 mod runs;
+mod services;
 mod shares;
 mod turns;
 mod waits;

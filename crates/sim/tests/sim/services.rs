@@ -1,0 +1,70 @@
+//! What level 1 tells policies and does for them: a witness of the order of callbacks, and a
+//! sketch of `central` with a timer, a CPU that decides for others, queues and state of each
+//! CPU, and infinite slices.
+
+use crate::lanes::hogs;
+use metasched_sim::metasched::{CENTRAL, WITNESS, assign, faulty_scenario, replace_root, set_app};
+use metasched_sim::{Scenario, TaskSpec, between, ms, us};
+
+/// So many that sleep most of the time.
+fn sleepers(run: Scenario, n: usize) -> Scenario {
+    run.tasks(n, |i| {
+        TaskSpec::named(format!("sleeper {i}"))
+            .run(between(us(100), us(900)))
+            .sleep(between(us(1), ms(5)))
+            .for_ever()
+    })
+}
+
+#[test]
+fn one_cpu_decides_for_all_and_its_timer_ends_infinite_slices() {
+    let run = faulty_scenario("central", CENTRAL).cpus(4);
+    let outcome = sleepers(hogs(run, 10, ""), 2).run_for(ms(2_000)).pass();
+    // The hogs have 8 s of CPU time among ten; who sleeps waits behind them each time.
+    for (name, figures) in outcome.all() {
+        let least = if name.starts_with("sleeper") { ms(10) } else { ms(500) };
+        assert!(figures.ran_ns > least, "'{name}' had {} ns", figures.ran_ns);
+    }
+}
+
+#[test]
+fn a_lane_alone_is_told_of_its_tasks_in_order() {
+    let run = faulty_scenario("witness", WITNESS).cpus(3);
+    sleepers(hogs(run, 4, ""), 5).run_for(ms(1_000)).pass();
+}
+
+#[test]
+fn who_decides_answers_though_another_lane_has_its_cpu() {
+    let run = faulty_scenario("central beside vtime", CENTRAL).cpus(4);
+    hogs(hogs(run, 6, ""), 6, "a")
+        .at(0, |kernel| {
+            set_app(kernel, 1, "vtime", 100);
+            assign(kernel, "a", 1);
+        })
+        .lane_shares(0.2)
+        .run_for(ms(2_100))
+        .pass();
+}
+
+#[test]
+fn the_timer_of_a_lane_that_is_replaced_is_heard_until_it_is_empty() {
+    let run = faulty_scenario("central is replaced", CENTRAL).cpus(2);
+    hogs(run, 6, "")
+        .at(ms(500), |kernel| replace_root(kernel, "fifo"))
+        .at(ms(1_000), |kernel| replace_root(kernel, CENTRAL))
+        .run_for(ms(1_500))
+        .pass();
+}
+
+/// It is the witness that says so: it takes no task for new that it has met before.
+#[test]
+fn a_task_that_comes_back_to_its_policy_is_known_there() {
+    let run = faulty_scenario("witness again", WITNESS).cpus(2);
+    let result = hogs(run, 4, "")
+        .at(ms(100), |kernel| replace_root(kernel, "vtime"))
+        .at(ms(300), |kernel| replace_root(kernel, WITNESS))
+        .run_for(ms(600))
+        .run();
+    let failure = result.err().expect("it joins, and the witness has met it").to_string();
+    assert!(failure.contains("!w->joined"), "{failure}");
+}
