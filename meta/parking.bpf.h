@@ -42,13 +42,18 @@ static __always_inline void limited_ends(struct cpu_ctx *cpu, struct task_struct
 	limit_charge((u32)cpu->limit, p->se.sum_exec_runtime - cpu->limited_from_ns - cpu->taken_ns);
 }
 
-/* Gives what the task has reserved of its limit; of another one it goes back. */
+/*
+ * Gives what the task has reserved of its limit; of another one it goes back. What was reserved
+ * before limits changed is lost: it may stand in books that were closed.
+ */
 static __always_inline u64 reserved_for_run(struct task_ctx *t)
 {
 	u64 ns = t->reserved_ns;
 
 	t->reserved_ns = 0;
-	if (!ns || t->reserved_of == t->limit)
+	if (!ns || t->reserved_seq != t->placed_seq)
+		return 0;
+	if (t->reserved_of == t->limit)
 		return ns;
 	limit_charge((u32)t->reserved_of, -ns);
 	return 0;
@@ -139,6 +144,7 @@ static __noinline bool park_exhausted(struct task_struct *p, u64 enq_flags)
 
 	if (!number && t && t->parked_from_ns && t->limit && !t->reserved_ns) {
 		t->reserved_of = t->limit;
+		t->reserved_seq = t->placed_seq;
 		t->reserved_ns = limit_take(t->limit, PIECE_LEAST_NS);
 		if (!t->reserved_ns)
 			number = task_waits_for(p);

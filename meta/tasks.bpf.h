@@ -34,6 +34,7 @@ struct task_ctx {
 	/* What it has taken of a limit for its next run, see park_exhausted(). */
 	u64 reserved_ns;
 	u64 reserved_of;
+	u64 reserved_seq; /* its placed_seq then */
 	/* What the kernel's books said when it began to wait, see waits.bpf.h. */
 	u64 wait_arrivals;
 	u64 wait_from_ns;

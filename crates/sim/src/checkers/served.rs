@@ -360,23 +360,33 @@ mod tests {
     const TICK_NS: u64 = 4_000_000;
     const BOUND: u64 = URGENT_NS + (2 * TICK_NS + 2_000_000) + 2 * (TICK_NS + 2_000_000);
 
-    fn two_lanes() -> (u64, usize, usize, What) {
-        (0, 0, 0, What::Lanes([lane(1, InForce, 0), lane(2, InForce, 1)].into()))
+    /// Everything else has a task, and so has application 1 on its lane.
+    fn two_lanes() -> AccountsServed {
+        let mut checker = AccountsServed::new(1, TICK_NS);
+        let cgroups = [
+            (0, 0, 0, What::Cgroup { id: 1, above: None }),
+            (0, 0, 0, What::Cgroup { id: 2, above: Some(1) }),
+            (0, 0, 0, What::Lanes([lane(1, InForce, 0), lane(2, InForce, 1)].into())),
+            (0, 0, 0, What::Assign { cgroup: 2, app: 1 }),
+            (0, 0, 1, What::Member(1)),
+            (0, 0, 3, What::Member(2)),
+        ];
+        feed(&mut checker, cgroups).unwrap();
+        checker
     }
 
     #[test]
     fn an_account_that_is_not_served_is_caught() {
-        let mut checker = AccountsServed::new(1, TICK_NS);
-        feed(&mut checker, [two_lanes(), (0, 0, 3, What::Insert(QUEUE))]).unwrap();
+        let mut checker = two_lanes();
+        feed(&mut checker, [(0, 0, 3, What::Insert(QUEUE))]).unwrap();
         checker.finish(BOUND).unwrap();
         assert!(checker.finish(BOUND + 1).unwrap_err().starts_with("account 1 has 1 tasks queued"));
     }
 
     #[test]
     fn an_account_that_gives_a_cpu_a_task_is_served() {
-        let mut checker = AccountsServed::new(1, TICK_NS);
+        let mut checker = two_lanes();
         let served = [
-            two_lanes(),
             (0, 0, 3, What::Insert(QUEUE)),
             (0, 0, 4, What::Insert(QUEUE)),
             (7, 0, 3, What::Remove(QUEUE)),
@@ -392,12 +402,8 @@ mod tests {
 
     #[test]
     fn an_account_is_served_while_a_task_of_it_runs_that_went_straight_to_an_idle_cpu() {
-        let mut checker = AccountsServed::new(1, TICK_NS);
-        let straight = [
-            two_lanes(),
-            (0, 0, 3, What::Start),
-            (0, 0, 4, What::Insert(DsqRef::User(1 << LANE_DSQ_BITS))),
-        ];
+        let mut checker = two_lanes();
+        let straight = [(0, 0, 3, What::Start), (0, 0, 4, What::Insert(QUEUE))];
         feed(&mut checker, straight).unwrap();
         checker.finish(2 * BOUND).unwrap();
         feed(&mut checker, [(2 * BOUND, 0, 3, What::Stop { runnable: false })]).unwrap();
@@ -407,9 +413,8 @@ mod tests {
 
     #[test]
     fn taking_a_task_out_and_putting_it_back_is_no_service() {
-        let mut checker = AccountsServed::new(1, TICK_NS);
+        let mut checker = two_lanes();
         let changed = [
-            two_lanes(),
             (0, 0, 3, What::Insert(QUEUE)),
             (0, 0, 4, What::Insert(QUEUE)),
             (9, 0, 3, What::Remove(QUEUE)),
