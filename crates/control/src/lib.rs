@@ -38,7 +38,7 @@ pub use quarantine::describe as describe_quarantine;
 pub use rules::{ATTRIBUTE, Figures, Pattern, Preference, RuleApp, Rules, Why};
 pub use switch::{Mechanism, SwitchRecord};
 pub use switcher::{Switcher, SwitcherOptions};
-pub use table::{CandidateEnv, candidates, find, resolve};
+pub use table::{CandidateEnv, candidates, find, resolve, resolve_in};
 pub use turns::{Lateness, Turn, TurnEvent, TurnsSummary, take_turns};
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `metasched keep`: the background part of `metasched start`.
 
 use metasched_base::{Kind, Result, ResultExt};
-use metasched_control::{CandidateEnv, candidates, resolve};
+use metasched_control::{CandidateEnv, resolve_in};
 
 use super::start::{FirstWord, hold};
 use crate::context::Context;
@@ -30,7 +30,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
 }
 
 fn resolve_and_hold(args: &Args, context: &Context, said: &mut bool) -> Result<()> {
-    let candidate = resolve(&candidates(&CandidateEnv::system())?, &args.scheduler)?;
+    let candidate = resolve_in(&CandidateEnv::system(), &args.scheduler)?;
     hold(&candidate, args.take_over, &args.load, context, || {
         *said = true;
         say(&FirstWord::InForce(candidate.clone()))

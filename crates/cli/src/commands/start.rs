@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_control::keeper::{Answer, Failure, Order, ask};
 use metasched_control::{
-    Candidate, CandidateEnv, CandidateKind, RUN_DIR, Switcher, candidates, make_run_dir, resolve,
+    Candidate, CandidateEnv, CandidateKind, RUN_DIR, Switcher, make_run_dir, resolve_in,
 };
 use metasched_host::process::{Output, Prompt, Spawn};
 use nix::sys::signal::Signal;
@@ -74,7 +74,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
 
 /// The candidate that the user names, if it is one that can be started.
 fn wanted(spec: &str) -> Result<Candidate> {
-    let candidate = resolve(&candidates(&CandidateEnv::system())?, spec)?;
+    let candidate = resolve_in(&CandidateEnv::system(), spec)?;
     if candidate.kind == CandidateKind::Default {
         return Err(Error::new(
             Kind::BadInput,

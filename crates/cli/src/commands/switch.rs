@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use metasched_base::Result;
 use metasched_control::keeper::{Answer, Order};
-use metasched_control::{CandidateEnv, Mechanism, SwitchRecord, candidates, resolve};
+use metasched_control::{CandidateEnv, Mechanism, SwitchRecord, resolve_in};
 
 use super::keeper::{ask_keeper, no_answer};
 use crate::context::Context;
@@ -21,7 +21,7 @@ pub struct Args {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
-    let candidate = resolve(&candidates(&CandidateEnv::system())?, &args.scheduler)?;
+    let candidate = resolve_in(&CandidateEnv::system(), &args.scheduler)?;
     let name = candidate.name.clone();
     let order = Order::Switch { candidate, mechanism: args.mechanism };
     let start = format!("start one: metasched start {}", args.scheduler);

@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use metasched_base::Result;
-use metasched_control::{
-    CandidateEnv, EEVDF, LaneProgram, Switcher, SwitcherOptions, candidates, resolve,
-};
+use metasched_control::{CandidateEnv, EEVDF, LaneProgram, Switcher, SwitcherOptions, resolve_in};
 use metasched_host::sched_ext::{SchedExt, State};
 
 /// A scheduler in force: put there by us, and stopped again at the end, or found there.
@@ -26,7 +24,7 @@ impl InForce {
         let Some(wanted) = wanted else {
             return Ok(InForce { name: found()?, switcher: None });
         };
-        let candidate = resolve(&candidates(&CandidateEnv::system())?, wanted)?;
+        let candidate = resolve_in(&CandidateEnv::system(), wanted)?;
         let mut switcher = Switcher::new(SwitcherOptions::new(by))?;
         switcher.switch_to(&candidate)?;
         Ok(InForce { name: wanted.to_owned(), switcher: Some(switcher) })
