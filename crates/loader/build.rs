@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use libbpf_cargo::SkeletonBuilder;
+use object::{Object as _, ObjectSection as _};
 
 fn main() {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap()).join("../..");
@@ -57,12 +58,12 @@ fn main() {
         {
             panic!("cannot build {source} with '{clang}': {error:?}");
         }
-        let object = out.join(format!("{name}.bpf.o"));
-        let object = Object(fs::read(object).expect("it was just built"));
+        let bytes = fs::read(out.join(format!("{name}.bpf.o"))).expect("it was just built");
+        let object = object::File::parse(&*bytes).expect("the compiler writes ELF");
         if name == "metasched" {
-            fs::write(out.join("shapes.rs"), object.shapes()).expect("write shapes.rs");
+            fs::write(out.join("shapes.rs"), shapes(&object)).expect("write shapes.rs");
         }
-        if let Some(section) = object.data_with_addresses() {
+        if let Some(section) = data_with_addresses(&object) {
             panic!(
                 "{source}: its section {section} holds addresses, which the kernel would read as \
                  0. Is a callback taken from a policy_ops that is no constant to the compiler?"
@@ -85,75 +86,34 @@ fn clang() -> String {
         .to_string()
 }
 
-/// An object file as the compiler for BPF writes it: ELF of 64 bits, the lowest byte first.
-struct Object(Vec<u8>);
-
-/// The header of a section: its name, its type, the section that it is about, and its bytes.
-struct Section<'a> {
-    name: String,
-    kind: u64,
-    about: u64,
-    bytes: &'a [u8],
+/// A section with data in which the compiler has left the address of something: the loader
+/// fills in those in code only.
+fn data_with_addresses(object: &object::File) -> Option<String> {
+    object
+        .sections()
+        .filter(|section| section.relocations().next().is_some())
+        .map(|section| section.name().expect("a section has a name").to_owned())
+        .find(|name| [".data", ".rodata", ".bss"].iter().any(|data| name.starts_with(data)))
 }
 
-impl Object {
-    fn number(&self, at: usize, bytes: usize) -> u64 {
-        number(&self.0[at..at + bytes])
+/// What `policy_shapes` of meta/table.bpf.h says of each policy.
+fn shapes(object: &object::File) -> String {
+    const NUMBERS: usize = 4;
+    let section = object.section_by_name(".policy_shapes").expect("table.bpf.h makes it");
+    let bytes = section.data().expect("the compiler has filled it");
+    let mut text = String::from("&[\n");
+    for policy in bytes.chunks_exact(NUMBERS * 8) {
+        let words: Vec<u64> = policy
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
+            .collect();
+        let [uses, cpu_bytes, llc_bytes, cpu_sets] = words[..] else { unreachable!() };
+        writeln!(
+            text,
+            "Shape {{ uses: {uses}, cpu_bytes: {cpu_bytes}, llc_bytes: {llc_bytes}, cpu_sets: {cpu_sets} }},"
+        )
+        .unwrap();
     }
-
-    fn section(&self, index: u64) -> Section<'_> {
-        const NOBITS: u64 = 8;
-        let header = |index: u64| {
-            self.number(0x28, 8) as usize + index as usize * self.number(0x3a, 2) as usize
-        };
-        let at = header(index);
-        let names = self.number(header(self.number(0x3e, 2)) + 0x18, 8);
-        let name = &self.0[(names + self.number(at, 4)) as usize..];
-        let end = name.iter().position(|byte| *byte == 0).expect("a name ends");
-        let kind = self.number(at + 4, 4);
-        let (from, size) = (self.number(at + 0x18, 8) as usize, self.number(at + 0x20, 8) as usize);
-        Section {
-            name: String::from_utf8_lossy(&name[..end]).into_owned(),
-            kind,
-            about: self.number(at + 0x2c, 4),
-            bytes: if kind == NOBITS { &[] } else { &self.0[from..from + size] },
-        }
-    }
-
-    fn sections(&self) -> impl Iterator<Item = Section<'_>> {
-        (0..self.number(0x3c, 2)).map(|index| self.section(index))
-    }
-
-    /// A section with data in which the compiler has left the address of something: the loader
-    /// fills in those in code only.
-    fn data_with_addresses(&self) -> Option<String> {
-        const RELOCATIONS: u64 = 9;
-        self.sections()
-            .filter(|section| section.kind == RELOCATIONS)
-            .map(|section| self.section(section.about).name)
-            .find(|name| [".data", ".rodata", ".bss"].iter().any(|data| name.starts_with(data)))
-    }
-
-    /// What `policy_shapes` of meta/table.bpf.h says of each policy.
-    fn shapes(&self) -> String {
-        const NUMBERS: usize = 4;
-        let shapes = self.sections().find(|section| section.name == ".policy_shapes");
-        let bytes = shapes.expect("table.bpf.h makes it").bytes;
-        let mut text = String::from("&[\n");
-        for policy in bytes.chunks_exact(NUMBERS * 8) {
-            let words: Vec<u64> = policy.chunks_exact(8).map(number).collect();
-            let [uses, cpu_bytes, llc_bytes, cpu_sets] = words[..] else { unreachable!() };
-            writeln!(
-                text,
-                "Shape {{ uses: {uses}, cpu_bytes: {cpu_bytes}, llc_bytes: {llc_bytes}, cpu_sets: {cpu_sets} }},"
-            )
-            .unwrap();
-        }
-        text.push_str("]\n");
-        text
-    }
-}
-
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
+    text.push_str("]\n");
+    text
 }
