@@ -68,3 +68,31 @@ fn a_task_that_comes_back_to_its_policy_is_known_there() {
     let failure = result.err().expect("it joins, and the witness has met it").to_string();
     assert!(failure.contains("!w->joined"), "{failure}");
 }
+
+/// CPU 0 has a task that may run nowhere else, so it does not come to choose by itself. The
+/// lane's timer kicks it too, each millisecond at most.
+#[test]
+fn who_asks_often_interrupts_no_more_than_once_in_100_us() {
+    let run = faulty_scenario("many ask", CENTRAL)
+        .cpus(4)
+        .task(TaskSpec::hog("pinned").only_on([0]))
+        .tasks(40, |i| {
+            TaskSpec::named(format!("sleeper {i}"))
+                .run(between(us(5), us(20)))
+                .sleep(between(us(100), us(400)))
+                .only_on([1, 2, 3])
+                .for_ever()
+        });
+    let outcome = run.traced().run_for(ms(100)).pass();
+    let ends = |what: &str| {
+        let is = |line: &&str| line.contains(" cpu0 ") && line.ends_with(what);
+        outcome.trace.lines().filter(is).count()
+    };
+    let wakes = outcome.trace.lines().filter(|line| line.ends_with(" wake")).count();
+    let kicks = ends("kick, preempt");
+    assert!(wakes > 2_000, "{wakes} wake-ups show nothing");
+    assert!((300..=1_000 + 100).contains(&kicks), "{kicks} kicks for {wakes} wake-ups");
+    // Who is interrupted goes on: else it would stop and start each time.
+    let starts = ends(" start");
+    assert!(starts < 200, "the CPU that answers began {starts} runs");
+}

@@ -1,7 +1,4 @@
-//! What becomes of a lane whose policy does not dispatch, on a real kernel.
-//!
-//! It changes the scheduler of the machine that it runs on, so it is for the guest:
-//! `make test-guest`. Elsewhere it fails.
+//! What becomes of a lane whose policy does not dispatch.
 
 use std::time::{Duration, Instant};
 
