@@ -72,6 +72,22 @@ struct lane_run {
 	u64 runnable; /* whether it would go on */
 };
 
+/* What a policy's half in user space decided for a task. It is a user's: nothing of it is certain. */
+struct lane_decision {
+	u64 order; /* a key: what has less comes first */
+	u64 slice_ns;
+	s64 cpu; /* where it is to run if that CPU is idle; -1: anywhere */
+};
+
+/* Where a task goes that was decided. */
+struct lane_place {
+	u64 dsq; /* a queue of its lane */
+	u64 slice_ns;
+	u64 vtime; /* where @by_vtime */
+	u32 by_vtime; /* whether that queue is in the order of vtime */
+	s32 cpu; /* it is told of the task if it is idle; -1: any that is */
+};
+
 /* The policy's own struct, laid over the state words of a lane, a task, a CPU or a cache. */
 #define STATE_OF(owner, type)                                                                      \
 	({                                                                                         \

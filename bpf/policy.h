@@ -73,6 +73,14 @@ struct policy_ops {
 	void (*answer)(struct lane *lane, s32 cpu);
 
 	/*
+	 * The half in user space has decided where a task is to go that was left to it with
+	 * lane_tell_user(), or, with NULL for @d, has not for UNDECIDED_NS: the policy does it
+	 * alone. A policy that names this has such a half.
+	 */
+	void (*decide)(struct lane *lane, struct task_struct *p, struct lane_task *t,
+		       const struct lane_decision *d, struct lane_place *place);
+
+	/*
 	 * How many queues a lane has that any CPU may take tasks from, how many for each
 	 * last-level cache, and how many for each CPU: LANE_QUEUES_MAX at most of each kind.
 	 * See lane_dsq(), lane_llc_dsq() and lane_cpu_dsq(). When a CPU goes off line what waits
@@ -96,7 +104,7 @@ struct policy_ops {
  */
 #define POLICY_WATCHES(ops)                                                                        \
 	((ops).task_bytes || (ops).join || (ops).running || (ops).stopping || (ops).tick ||        \
-	 (ops).runnable || (ops).quiescent || (ops).infinite || (ops).answer)
+	 (ops).runnable || (ops).quiescent || (ops).infinite || (ops).answer || (ops).decide)
 
 /* What of lane.h's list it uses. */
 #define POLICY_USES(ops)                                                                           \

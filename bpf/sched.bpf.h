@@ -89,6 +89,13 @@ bool lane_ask(struct lane *lane, s32 cpu);
  */
 bool lane_hand(struct lane *lane, u64 dsq_id, s32 cpu, u32 queue);
 
+/*
+ * In enqueue, in place of an insert: tells the half in user space of @p and queues it as
+ * undecided, until that or UNDECIDED_NS has it come to decide(). Whether it did: if not, nobody is
+ * there who could decide, and the policy inserts @p itself.
+ */
+bool lane_tell_user(struct lane *lane, struct task_struct *p, u64 enq_flags);
+
 /* The default choice of a CPU for @p; claims it if it is idle. In select_cpu. */
 extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
 				  bool *is_idle) __weak __ksym;

@@ -46,6 +46,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 
@@ -190,6 +191,7 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_ext_entity scx;
 	struct sched_info sched_info;
+	unsigned long nvcsw;
 	struct css_set *cgroups;
 	struct sigpending pending;
 };

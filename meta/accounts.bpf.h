@@ -154,8 +154,8 @@ static void accounts_unsettle(void)
 	}
 }
 
-/* Whether tasks are queued in any of the account's lanes. */
-__noinline bool account_has_queued(u32 number)
+/* Whether tasks are queued in any of the account's lanes: all of them, or those that may run now. */
+static __always_inline bool account_has(u32 number, bool ready)
 {
 	u32 i, lane = account_at(number)->first;
 	struct meta_lane *l;
@@ -164,11 +164,23 @@ __noinline bool account_has_queued(u32 number)
 		if (!lane)
 			break;
 		l = lane_at(lane - 1);
-		if (lane_has_queued(l))
+		if (ready ? lane_has_ready(l) : lane_has_queued(l))
 			return true;
 		lane = l->next;
 	}
 	return false;
+}
+
+/* For what must not be left in a lane for ever. */
+__noinline bool account_has_queued(u32 number)
+{
+	return account_has(number, false);
+}
+
+/* For who comes next. */
+__noinline bool account_has_ready(u32 number)
+{
+	return account_has(number, true);
 }
 
 /*

@@ -26,6 +26,15 @@
 #define QUARANTINE_SWEEPS 250
 
 /*
+ * A task that a policy's half in user space has not decided for so long is decided without it. A
+ * process that runs decides in 0.1 ms; this is more than it may have to wait for a CPU itself, in an
+ * account that lags (SHARED_SLICE_NS and a tick).
+ */
+#define UNDECIDED_NS (5ULL * 1000 * 1000)
+/* After so many, nobody is left to that half until it is heard of again. */
+#define USER_PATIENCE 16
+
+/*
  * Where turns are as long as this in the mean, lanes that rest are put aside: by then
  * most of a turn is left when user space has seen to it, a look or two after the 5 to 20
  * ms that a lane takes to get empty.

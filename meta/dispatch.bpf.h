@@ -300,7 +300,7 @@ static __always_inline bool serve_accounts(u64 left, u32 own, s32 cpu, struct ta
 			return true;
 		}
 		/* It has nobody, or only tasks that may not run here: then those after it are early. */
-		if (in_turn && account_has_queued(number))
+		if (in_turn && account_has_ready(number))
 			in_turn = false;
 	}
 	return false;
@@ -418,7 +418,7 @@ __noinline int account_tell_of_left(u32 number, s32 cpu)
 		if (!lane)
 			break;
 		l = lane_at(lane - 1);
-		bpf_for(queue, 0, l->queues) {
+		bpf_for(queue, 0, l->ready) {
 			said = tell_of_left(lane_dsq(&l->lane, queue), cpu);
 			if (said != LEFT_NOBODY)
 				return said;

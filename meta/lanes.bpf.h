@@ -80,13 +80,13 @@ static __always_inline struct meta_lane *lane_if_current(u32 slot, u64 generatio
 	return generation && l->lane.generation == generation ? l : NULL;
 }
 
-/* How many tasks a lane has queued. */
-static __noinline u32 lane_queued(struct meta_lane *l)
+/* How many tasks stand in the first so many queues of a lane. */
+static __always_inline u32 lane_count_in(struct meta_lane *l, u32 queues)
 {
 	u32 queue, sum = 0;
 	s32 nr;
 
-	bpf_for(queue, 0, l->queues) {
+	bpf_for(queue, 0, queues) {
 		nr = scx_bpf_dsq_nr_queued(lane_dsq(&l->lane, queue));
 		if (nr > 0)
 			sum += nr;
@@ -94,15 +94,38 @@ static __noinline u32 lane_queued(struct meta_lane *l)
 	return sum;
 }
 
-static __noinline bool lane_has_queued(struct meta_lane *l)
+/* How many tasks a lane has queued. */
+static __noinline u32 lane_queued(struct meta_lane *l)
+{
+	return lane_count_in(l, l->queues);
+}
+
+/* How many of them could run now. */
+static __noinline u32 lane_ready(struct meta_lane *l)
+{
+	return lane_count_in(l, l->ready);
+}
+
+/* Whether tasks stand in the first so many queues of a lane. */
+static __always_inline bool lane_has_in(struct meta_lane *l, u32 queues)
 {
 	u32 queue;
 
-	bpf_for(queue, 0, l->queues) {
+	bpf_for(queue, 0, queues) {
 		if (scx_bpf_dsq_nr_queued(lane_dsq(&l->lane, queue)) > 0)
 			return true;
 	}
 	return false;
+}
+
+static __noinline bool lane_has_queued(struct meta_lane *l)
+{
+	return lane_has_in(l, l->queues);
+}
+
+static __noinline bool lane_has_ready(struct meta_lane *l)
+{
+	return lane_has_in(l, l->ready);
 }
 
 /*
@@ -113,7 +136,7 @@ static __noinline bool lane_move_any(struct meta_lane *l)
 {
 	u32 queue;
 
-	bpf_for(queue, 0, l->queues) {
+	bpf_for(queue, 0, l->ready) {
 		if (scx_bpf_dsq_move_to_local(lane_dsq(&l->lane, queue)))
 			return true;
 	}

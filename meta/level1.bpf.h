@@ -18,6 +18,7 @@
 #include <kcalls.bpf.h>
 #include <accounts.bpf.h>
 #include <services.bpf.h>
+#include <user.bpf.h>
 #include <apps.bpf.h>
 #include <kthreads.bpf.h>
 #include <waits.bpf.h>
@@ -83,6 +84,7 @@ static __always_inline void lane_join(struct meta_lane *l, struct task_struct *p
 	if (is_used(USES_RUNNABLE))
 		tell_quiescent(p, 0);
 	t->runnable = 0;
+	tell_user_if_left(lane_if_current(t->slot, t->generation), p);
 	t->slot = l->lane.slot;
 	t->generation = l->lane.generation;
 	if (policy_has_task_state(l->lane.policy) && t->policy_of != l->lane.policy + 1)
@@ -203,7 +205,12 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 			wait_begins(p, t);
 		lane_join(l, p, t);
 		tell_runnable(l, p, t, enq_flags);
+		if (policy_has_user_half(l->lane.policy))
+			t->ticket = 0;
 		policy_enqueue_task(&l->lane, p, &t->policy, enq_flags);
+		/* For a task that is not ready nobody gives way: see task_is_ready(). */
+		if (policy_has_user_half(l->lane.policy) && t->ticket)
+			return;
 	} else {
 		/* Without memory the task is a newcomer to the root lane every time. */
 		cpu = cpu_ctx_here();
@@ -442,6 +449,8 @@ static __noinline void stopping_watched(struct task_struct *p, u32 root, bool ru
 	if (l) {
 		if (root & ROOT_SHARED)
 			charge_running(l, cpu, p);
+		if (policy_has_user_half(l->lane.policy) && !runnable && p->flags & PF_EXITING)
+			user_tell_left(l, p);
 		if (policy_keeps_tasks(l->lane.policy)) {
 			t = task_ctx_find(p);
 			if (t && t->generation == l->lane.generation) {

@@ -127,6 +127,8 @@ static int lane_make(u32 policy, u32 account)
 	generations++;
 	l->lane.generation = generations;
 	l->queues = queues;
+	l->ready = queues - policy_has_user_half(policy);
+	user_forget(slot);
 	l->account = account;
 	uses_now |= policy_uses(policy);
 	policy_start(&l->lane);
@@ -203,10 +205,11 @@ static void begin_limits(void)
 	sweep_timer_start();
 }
 
-/* A lane that was replaced is served until it is empty. */
+/* A lane that was replaced is served until it is empty; nobody in it waits for user space. */
 static __always_inline void lane_drain(struct meta_lane *l)
 {
 	l->settled_at = 0;
+	l->ready = l->queues;
 	l->state = LANE_DRAINING;
 }
 

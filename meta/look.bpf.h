@@ -13,7 +13,7 @@
 #include <level1.bpf.h>
 
 /*
- * Has the CPU choose anew if an account with queued tasks lags behind the one that it serves,
+ * Has the CPU choose anew if an account with tasks that are ready lags behind the one that it serves,
  * unless that one was served out of its turn: it lags behind nobody, and has its slice.
  */
 static __noinline void look_for_laggards(s32 cpu, struct cpu_ctx *here, u64 set, u64 now)
@@ -29,7 +29,7 @@ static __noinline void look_for_laggards(s32 cpu, struct cpu_ctx *here, u64 set,
 		number = lowest_account(set);
 		set &= set - 1;
 		a = account_at(number);
-		if (lags_behind(a, here, now) && account_has_queued(number)) {
+		if (lags_behind(a, here, now) && account_has_ready(number)) {
 			a->kicks++;
 			ends_run(here);
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);

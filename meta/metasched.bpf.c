@@ -15,6 +15,7 @@
 #include <lifecycle.bpf.h>
 #include <turns.bpf.h>
 #include <parking.bpf.h>
+#include <decide.bpf.h>
 
 char _license[] SEC("license") = "GPL";
 
@@ -364,6 +365,16 @@ int count_queued(void *unused)
 	if (exit_record.kind)
 		return -ENODEV;
 	lifecycle_count_queued();
+	return 0;
+}
+
+/* Takes what a half in user space has decided, and knows by this that one is there. */
+SEC("syscall")
+int user_decide(struct user_args *args)
+{
+	if (exit_record.kind)
+		return -ENODEV;
+	decide(args->decisions, args->tgid);
 	return 0;
 }
 

@@ -21,6 +21,7 @@ static __noinline void quarantine_lane(struct meta_lane *l, struct account *a, u
 {
 	struct quarantine *q = &quarantines[quarantined % QUARANTINES_KEPT];
 
+	l->ready = l->queues;
 	l->quarantined = 1;
 	q->at_ns = 0;
 	q->unserved_ns = a->unserved_sweeps * SWEEP_NS;

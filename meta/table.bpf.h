@@ -67,13 +67,24 @@ static __always_inline bool policy_has_task_state(u32 policy)
 	return false;
 }
 
+/* Whether the policy has a half in user space: then its last queue is of undecided tasks. */
+static __always_inline bool policy_has_user_half(u32 policy)
+{
+	switch (policy) {
+#define POLICY(name, ...) CASE(name, decide, return true)
+#include <policies.def>
+#undef POLICY
+	}
+	return false;
+}
+
 /* Says where each kind of queue begins, and how many there are in all. */
 static __always_inline u32 lay_out_queues(struct lane *lane, u32 queues, u32 llc_queues,
-					  u32 cpu_queues)
+					  u32 cpu_queues, bool undecided)
 {
 	lane->llc_dsq = lane->dsq + queues;
 	lane->cpu_dsq = lane->llc_dsq + llc_queues * nr_llcs();
-	return queues + llc_queues * nr_llcs() + cpu_queues * nr_cpus();
+	return queues + llc_queues * nr_llcs() + cpu_queues * nr_cpus() + undecided;
 }
 
 /* Lays out the queues of a lane, and says how many it has: 0 if its policy may not run. */
@@ -83,7 +94,7 @@ static __always_inline u32 policy_queues(struct lane *lane)
 #define POLICY(name, ...)                                                                          \
 	CASE_IF(name, true,                                                                        \
 		return lay_out_queues(lane, name##_ops.queues, name##_ops.llc_queues,              \
-				      name##_ops.cpu_queues))
+				      name##_ops.cpu_queues, !!name##_ops.decide))
 #include <policies.def>
 #undef POLICY
 	}
@@ -363,6 +374,21 @@ __weak __noinline int policy_answer(struct lane *lane __arg_nonnull, s32 cpu)
 	return 0;
 }
 
+/* Where a task goes; NULL for @d, where user space has not decided. */
+__weak __noinline int policy_decide(struct lane *lane __arg_nonnull,
+				    struct task_struct *p __arg_trusted,
+				    struct lane_task *t __arg_nonnull,
+				    const struct lane_decision *d,
+				    struct lane_place *place __arg_nonnull)
+{
+	switch (lane->policy) {
+#define POLICY(name, ...) CASE(name, decide, name##_ops.decide(lane, p, t, d, place))
+#include <policies.def>
+#undef POLICY
+	}
+	return 0;
+}
+
 /* Fails the build where it is not left out. */
 extern void policy_asks_for_too_much(void)
 	__attribute__((error("a policy_ops asks for more than lane.h grants, or lacks a callback")));
@@ -383,10 +409,10 @@ __attribute__((used)) static void policy_shapes(void)
 	    name##_ops.cpu_sets > LANE_CPU_SETS_MAX)                                               \
 		policy_asks_for_too_much();                                                        \
 	asm volatile(".pushsection .policy_shapes,\"\",@progbits\n"                               \
-		     ".quad %c0, %c1, %c2, %c3\n"                                                  \
+		     ".quad %c0, %c1, %c2, %c3, %c4\n"                                            \
 		     ".popsection" ::"i"(POLICY_USES(name##_ops)),                            \
-		     "i"(name##_ops.cpu_bytes),                                                    \
-		     "i"(name##_ops.llc_bytes), "i"(name##_ops.cpu_sets));
+		     "i"(name##_ops.cpu_bytes), "i"(name##_ops.llc_bytes),                         \
+		     "i"(name##_ops.cpu_sets), "i"(!!name##_ops.decide));
 #include <policies.def>
 #undef POLICY
 }

@@ -30,6 +30,8 @@ struct task_ctx {
 	u32 policy_of; /* whose state `policy` is: the number of a policy plus one; 0: nobody's */
 	u64 cgroup;
 	u64 placed_seq; /* 0: never looked up */
+	u64 ticket; /* of its wait, which user space is to decide; 0: it has no say, or has had it */
+	u64 told_ns; /* when user space was told of that */
 	u64 parked_from_ns; /* when it was first parked since it ran last; 0: not */
 	/* What it has taken of a limit for its next run, see park_exhausted(). */
 	u64 reserved_ns;
@@ -46,6 +48,7 @@ struct task_ctx {
 	u32 group;
 	u32 watched;
 	u32 runnable; /* its lane's policy was told that it is */
+	u32 told_awake; /* the wait that user space is to decide began with a wake-up */
 };
 
 /* The task that runs on a CPU, as far as level 1 measures it. */

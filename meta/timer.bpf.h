@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The timers: that of the sweep, that of turns, one of each lane, and three for each CPU: one ends
- * a run that has to end between two ticks, by one it looks between them, and one puts off what
- * others ask of it.
+ * The timers: that of the sweep, that of turns, that of tasks which user space has not decided, one
+ * of each lane, and three for each CPU: one ends a run that has to end between two ticks, by one it
+ * looks between them, and one puts off what others ask of it.
  *
  * They live as long as their map, which user space may hold for some time after the
  * kernel has let go of us; the queues of the next scheduler may have our numbers by then.
@@ -19,6 +19,7 @@
 enum timer_number {
 	TIMER_SWEEP,
 	TIMER_TURN,
+	TIMER_UNDECIDED,
 	TIMER_LANES, /* and the lane's slot */
 	TIMER_SLICES = TIMER_LANES + LANES_MAX, /* and the CPU's number */
 	TIMER_LOOKS = TIMER_SLICES + CPUS_MAX, /* and the CPU's number */
@@ -29,9 +30,13 @@ enum timer_number {
 /* So often a CPU looks, see look.bpf.h. */
 #define LOOK_NS (500ULL * 1000)
 
-/* What is done when they expire: sweep.bpf.h, turns.bpf.h, services.bpf.h, parking.bpf.h, look.bpf.h. */
+/*
+ * What is done when they expire: sweep.bpf.h, turns.bpf.h, decide.bpf.h, services.bpf.h,
+ * parking.bpf.h, look.bpf.h.
+ */
 static void sweep(void);
 static void turn_over(void);
+static u64 decide_late(void);
 static void lane_timer_over(u32 slot);
 static void slice_over(s32 cpu);
 static bool look(s32 cpu);
@@ -54,6 +59,7 @@ struct {
 static int timer_expires(void *map, u32 *key, struct timer *t)
 {
 	u32 number = *key;
+	u64 again_ns;
 
 	if (READ_ONCE(exit_record.kind))
 		return 0;
@@ -65,6 +71,11 @@ static int timer_expires(void *map, u32 *key, struct timer *t)
 		break;
 	case TIMER_TURN:
 		turn_over();
+		break;
+	case TIMER_UNDECIDED:
+		again_ns = decide_late();
+		if (again_ns)
+			bpf_timer_start(&t->timer, again_ns, 0);
 		break;
 	default:
 		if (number < TIMER_SLICES) {
@@ -110,6 +121,8 @@ static int timers_make(void)
 	err = timer_make(TIMER_SWEEP);
 	if (!err)
 		err = timer_make(TIMER_TURN);
+	if (!err)
+		err = timer_make(TIMER_UNDECIDED);
 	bpf_for(slot, 0, all_uses() & USES_TIMER ? LANES_MAX : 0) {
 		if (!err)
 			err = timer_make(TIMER_LANES + slot);
@@ -141,6 +154,7 @@ static void timers_stop(void)
 
 	timer_stop(TIMER_SWEEP);
 	timer_stop(TIMER_TURN);
+	timer_stop(TIMER_UNDECIDED);
 	bpf_for(slot, 0, all_uses() & USES_TIMER ? LANES_MAX : 0) {
 		timer_stop(TIMER_LANES + slot);
 	}
@@ -176,6 +190,12 @@ static void sweep_timer_start(void)
 static void turn_timer_set(u64 at_ns)
 {
 	timer_set(TIMER_TURN, at_ns, BPF_F_TIMER_ABS);
+}
+
+/* Tasks are looked for that user space has not decided for so long. */
+static void undecided_timer_start(void)
+{
+	timer_set(TIMER_UNDECIDED, UNDECIDED_NS, 0);
 }
 
 /* What runs on this CPU, which is @cpu, is asked for its end at that time. */

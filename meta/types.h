@@ -42,16 +42,17 @@ struct meta_lane {
 	/* Read on every path, written when the lane changes. */
 	u32 state; /* enum lane_state */
 	u32 queues; /* how many of its dispatch queues exist */
+	u32 ready; /* the first so many of them hold tasks that may run now, see user.bpf.h */
 	u32 account; /* whose lane it is */
 	u32 next; /* the slot plus one of its account's next lane by age; 0: none */
 	u32 served; /* it is among its account's lanes, so that CPUs ask it for tasks */
 	u32 quarantined; /* its policy is not asked any more, level 1 serves it alone */
 	u32 nr_queued; /* as count_queued() last found it */
 	u32 first_queued; /* whether a CPU was told of its first task */
+	u32 unused;
 	u64 in_force_ns; /* when it came into force, CLOCK_MONOTONIC */
 	u64 first_run_ns; /* when a task first ran that came through it; 0: not yet */
 	u64 settled_at; /* the grace period after which it moves on in its life; 0: not empty */
-	u64 unused;
 
 	/* Written whenever several lanes are served; a cache line of its own. */
 	u64 runtime_ns; /* what its tasks ran, measured */
@@ -170,6 +171,63 @@ struct quarantine {
 };
 
 #define QUARANTINES_KEPT 16
+
+/* Decisions of user halves that one call takes. */
+#define DECISIONS_MAX 64
+/* The ring by which user space is told of tasks: some 4,000 messages. */
+#define USER_RING_BYTES (256 * 1024)
+
+/* What a policy's half in user space is told: a task wants a CPU, or it left. */
+struct user_message {
+	u64 lane; /* its generation */
+	u64 ticket; /* names this wait; 0: the task left the lane, or ends */
+	u64 at_ns;
+	u64 ran_ns; /* what the task has run in all */
+	u64 sleeps; /* how often it gave up a CPU by itself */
+	u32 slot; /* the lane's */
+	u32 policy; /* enum policy_id */
+	u32 pid;
+	u32 weight;
+	u32 cpu; /* where it ran last */
+	u32 waiting; /* how many tasks of the lane could run now */
+};
+
+/* What became of a decision. */
+enum decision_result {
+	DECISION_NONE,
+	DECISION_TAKEN,
+	DECISION_EARLY, /* its task is told of and not queued yet: to be given again */
+	DECISION_STALE, /* the task has gone on without it */
+	DECISION_WRONG, /* the lane has no such task */
+};
+
+/* One decision; user_decide() takes those of user_decisions. */
+struct user_decision {
+	struct lane_decision what;
+	u64 lane; /* as in the message */
+	u64 ticket;
+	u32 slot;
+	u32 pid;
+	u32 result; /* enum decision_result */
+	u32 pad;
+};
+
+/* The argument of user_decide(). */
+struct user_args {
+	u32 decisions; /* how many; 0: it is there, and that is all */
+	u32 tgid; /* the process, which is never left to itself */
+};
+
+/* The half in user space, as a lane has met it. */
+struct user_lane {
+	u64 told; /* tasks that were left to it */
+	u64 untold; /* that were not, since nobody was there who could decide for them */
+	u64 taken; /* decisions that were taken */
+	u64 late; /* tasks that were decided without it in the end */
+	u64 stale; /* decisions that came too late, or again */
+	u64 wrong; /* decisions for tasks that are not the lane's */
+	u64 unused[2];
+};
 
 /* The argument of replace_root(). */
 struct replace_args {

@@ -98,7 +98,7 @@ fn data_with_addresses(object: &object::File) -> Option<String> {
 
 /// What `policy_shapes` of meta/table.bpf.h says of each policy.
 fn shapes(object: &object::File) -> String {
-    const NUMBERS: usize = 4;
+    const NUMBERS: usize = 5;
     let section = object.section_by_name(".policy_shapes").expect("table.bpf.h makes it");
     let bytes = section.data().expect("the compiler has filled it");
     let mut text = String::from("&[\n");
@@ -107,10 +107,11 @@ fn shapes(object: &object::File) -> String {
             .chunks_exact(8)
             .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
             .collect();
-        let [uses, cpu_bytes, llc_bytes, cpu_sets] = words[..] else { unreachable!() };
+        let [uses, cpu_bytes, llc_bytes, cpu_sets, user_half] = words[..] else { unreachable!() };
         writeln!(
             text,
-            "Shape {{ uses: {uses}, cpu_bytes: {cpu_bytes}, llc_bytes: {llc_bytes}, cpu_sets: {cpu_sets} }},"
+            "Shape {{ uses: {uses}, cpu_bytes: {cpu_bytes}, llc_bytes: {llc_bytes}, cpu_sets: {cpu_sets}, \
+             user_half: {user_half} }},"
         )
         .unwrap();
     }

@@ -19,6 +19,7 @@ mod refusal;
 mod skel;
 mod syscalls;
 mod turns;
+mod user;
 mod version;
 mod wait;
 
@@ -31,5 +32,6 @@ pub use metasched_abi::{ASSIGNED_MAX, CounterInfo, LaneState, OptionInfo, Policy
 pub use policy::policies;
 pub use program::{LoadOptions, Program, Replacement};
 pub use turns::{BegunTurn, LONG_TURN, LaneTurn, TurnFigures, check_turns};
+pub use user::{UserDriver, UserFiles};
 pub use version::policies_version;
 pub use wait::{CgroupWaits, WaitTracer};

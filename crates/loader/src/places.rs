@@ -19,7 +19,12 @@ struct Shape {
     llc_bytes: u64,
     /// Sets of CPUs.
     cpu_sets: u64,
+    /// Whether it has a half in user space.
+    user_half: u64,
 }
+
+/// A ring that nobody writes to: a page.
+const LEAST_RING_BYTES: u32 = 4096;
 
 /// By a policy's number.
 const SHAPES: &[Shape] = include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
@@ -48,7 +53,12 @@ pub(crate) fn prepare(open: &mut OpenMetaschedSkel<'_>) -> Result<()> {
     }
     size(&mut open.maps.cpu_states, mine().any(|s| s.cpu_bytes > 0), cpus as usize)?;
     size(&mut open.maps.llc_states, mine().any(|s| s.llc_bytes > 0), llcs as usize)?;
-    size(&mut open.maps.cpu_sets, mine().any(|s| s.cpu_sets > 0), LANE_CPU_SETS_MAX)
+    size(&mut open.maps.cpu_sets, mine().any(|s| s.cpu_sets > 0), LANE_CPU_SETS_MAX)?;
+    if mine().all(|s| s.user_half == 0) {
+        let least = open.maps.user_messages.set_max_entries(LEAST_RING_BYTES);
+        least.attempt(Kind::Failed, || "size a map".into())?;
+    }
+    Ok(())
 }
 
 fn fill_in(topology: &mut types::topology, places: &BTreeMap<u32, Place>) -> Result<()> {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 use metasched_abi::{
-    IntoBytes, LANE_DSQ_BITS, LANES_MAX, LIMITS_MAX, LaneState, ROOT_ACCOUNT, ReplaceArgs,
+    IntoBytes, LANE_DSQ_BITS, LANES_MAX, LIMITS_MAX, LaneState, ROOT_ACCOUNT, ReplaceArgs, UserLane,
 };
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_host::process::Prompt;
@@ -25,7 +25,9 @@ use crate::places;
 use crate::policy;
 use crate::reaper::{Lanes, Reaper};
 use crate::refusal::{self, Stage};
-use crate::skel::metasched::{MetaschedSkel, MetaschedSkelBuilder, types};
+use crate::skel::metasched::{
+    MetaschedMaps, MetaschedProgs, MetaschedSkel, MetaschedSkelBuilder, types,
+};
 use crate::syscalls::run_program;
 use crate::turns::TurnPrograms;
 use crate::wait::read_waits;
@@ -171,6 +173,13 @@ impl Variables {
     /// The turns that are taken, as they stand at this moment.
     pub(crate) fn cycle(self) -> types::cycle {
         variable!(self, cycle)
+    }
+
+    /// What is counted of the half in user space of a slot's lane.
+    pub(crate) fn user_lane(self, slot: usize) -> UserLane {
+        let types::user_lane { told, untold, taken, late, stale, wrong, .. } =
+            variable!(self, user_lanes[slot % LANES_MAX]);
+        UserLane { told, untold, taken, late, stale, wrong, ..Default::default() }
     }
 
     /// How many lanes were put in quarantine.
@@ -437,6 +446,11 @@ impl Program {
             });
         }
         Ok(lanes)
+    }
+
+    pub(crate) fn maps_and_programs(&self) -> (&MetaschedMaps<'static>, &MetaschedProgs<'static>) {
+        let skel = self.skel.get();
+        (&skel.maps, &skel.progs)
     }
 
     pub(crate) fn variables(&self) -> Variables {

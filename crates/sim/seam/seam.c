@@ -68,6 +68,7 @@ struct seam_host {
 	long (*timer_set_callback)(void *k, void *timer, void *callback);
 	long (*timer_start)(void *k, void *timer, u64 ns, u64 flags);
 	long (*timer_cancel)(void *k, void *timer);
+	long (*ring_output)(void *k, void *map, u32 size, const void *data, u64 bytes);
 	void (*trapped)(void *k, u64 signal, u64 address);
 };
 
@@ -436,6 +437,11 @@ void *seam_task_storage(void *map, u32 value_size, struct task_struct *p, u64 fl
 long seam_task_storage_delete(void *map, struct task_struct *p)
 {
 	return HOST(task_storage_delete, map, p);
+}
+
+long seam_ringbuf_output(void *map, u32 size, const void *data, u64 bytes)
+{
+	return HOST(ring_output, map, size, data, bytes);
 }
 
 long bpf_probe_read_kernel(void *dst, u32 size, const void *src)

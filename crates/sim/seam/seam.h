@@ -93,6 +93,7 @@ long seam_map_update(void *map, u32 type, u32 max_entries, u32 key_size, u32 val
 long seam_map_delete(void *map, u32 type, u32 key_size, const void *key);
 void *seam_task_storage(void *map, u32 value_size, struct task_struct *p, u64 flags);
 long seam_task_storage_delete(void *map, struct task_struct *p);
+long seam_ringbuf_output(void *map, u32 size, const void *data, u64 bytes);
 
 #define SEAM_MAP_TYPE(map) (sizeof(*(map)->type) / sizeof(int))
 #define SEAM_MAP_KEY_SIZE(map) sizeof(*(map)->key)
@@ -111,5 +112,8 @@ long seam_task_storage_delete(void *map, struct task_struct *p);
 #define bpf_task_storage_get(map, p, init, flags)                                    \
 	seam_task_storage((void *)(map), sizeof(*(map)->value), p, flags)
 #define bpf_task_storage_delete(map, p) seam_task_storage_delete((void *)(map), p)
+/* Whoever reads is always told, as without flags. */
+#define bpf_ringbuf_output(map, data, bytes, flags)                                  \
+	seam_ringbuf_output((void *)(map), sizeof(*(map)->max_entries) / sizeof(int), data, bytes)
 
 #endif

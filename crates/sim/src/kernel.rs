@@ -29,6 +29,7 @@ use crate::maps::Maps;
 use crate::metasched::LaneSeen;
 use crate::observer::Shared;
 use crate::random::Random;
+use crate::ring::Ring;
 use crate::task::{Raw, Task, TaskFigures, TaskId};
 use crate::timers::{Left, Timers};
 use crate::trace::{Observed, What};
@@ -137,6 +138,7 @@ pub struct Kernel {
     /// Level 1's lanes, as checkers heard of them last.
     pub(crate) lanes_told: Rc<[LaneSeen]>,
     pub(crate) dsq_iters: Vec<DsqIter>,
+    pub(crate) ring: Ring,
     events: Calendar<Scheduled>,
     /// How many events were, counted round and round.
     scheduled: u32,
@@ -201,6 +203,7 @@ impl Kernel {
             timed: Arc::new(|_| ()),
             lanes_told: Rc::default(),
             dsq_iters: Vec::new(),
+            ring: Ring::default(),
             events: Calendar::new(),
             scheduled: 0,
             handled: 0,

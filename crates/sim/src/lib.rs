@@ -39,6 +39,7 @@ pub mod perfetto;
 pub mod random;
 pub mod record;
 pub mod requests;
+mod ring;
 pub mod scenario;
 mod sched_info;
 mod schedule;

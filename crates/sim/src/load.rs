@@ -10,6 +10,7 @@ use crate::idle::Idle;
 use crate::image::Image;
 use crate::kernel::{Act, Event, Kernel, May};
 use crate::kfuncs::Host;
+use crate::ring::Ring;
 use crate::scenario::Setup;
 use crate::task::TaskId;
 use crate::timers::Left;
@@ -164,6 +165,7 @@ impl Kernel {
         self.image = Some(image);
         // By now the user space of the one before is gone.
         self.left = None;
+        self.ring = Ring::default();
         self.timed = program.timed.clone();
         refuse_what_is_not_modelled(&self.ops)?;
         self.class = Class::Ext;

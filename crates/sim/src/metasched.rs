@@ -2,6 +2,7 @@
 //! as the loader uses them in the kernel.
 
 mod turns;
+mod user;
 
 use crate::image;
 use crate::kernel::Kernel;
@@ -19,6 +20,9 @@ use std::sync::Arc;
 
 pub use metasched_abi::{LaneState, POLICY_NAMES as POLICIES};
 pub use turns::{cycle, start_turns, stop_turns, try_start_turns, try_stop_turns};
+pub use user::{
+    delay_user_half, start_user_half, stop_user_half, user_decide, user_lane, user_messages,
+};
 
 /// One lane that is not free.
 #[derive(Clone, Copy, Debug)]
@@ -143,6 +147,9 @@ pub const CENTRAL: &str = "central";
 
 /// The policy of [`faulty_scenario`] that fails when it is told what cannot be.
 pub const WITNESS: &str = "witness";
+
+/// The policy of [`faulty_scenario`] that has a half in user space.
+pub const RUSTLAND: &str = "rustland";
 
 /// The same with those policies more that are for tests.
 ///

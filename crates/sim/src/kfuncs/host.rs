@@ -1,6 +1,6 @@
 //! The table of calls, as C has it: `struct seam_host` of `seam.c`.
 
-use super::{K, P, cpus, maps, queues, tasks, timers};
+use super::{K, P, cpus, maps, queues, rings, tasks, timers};
 use crate::abi::CpuMask;
 use crate::dsq_iter::{dsq_move, iter_destroy, iter_new, iter_next, iter_set};
 use crate::image::Image;
@@ -51,6 +51,7 @@ pub struct Host {
     timer_set_callback: extern "C" fn(K, K, *const c_void) -> i64,
     timer_start: extern "C" fn(K, K, u64, u64) -> i64,
     timer_cancel: extern "C" fn(K, K) -> i64,
+    ring_output: extern "C" fn(K, K, u32, *const u8, u64) -> i64,
     trapped: extern "C" fn(K, u64, u64),
 }
 
@@ -121,5 +122,6 @@ const TABLE: Host = Host {
     timer_set_callback: timers::timer_set_callback,
     timer_start: timers::timer_start,
     timer_cancel: timers::timer_cancel,
+    ring_output: rings::ring_output,
     trapped,
 };

@@ -6,6 +6,7 @@ mod cpus;
 mod host;
 mod maps;
 mod queues;
+mod rings;
 mod tasks;
 mod timers;
 

@@ -22,6 +22,7 @@ mod runs;
 mod services;
 mod shares;
 mod turns;
+mod user_half;
 mod waits;
 
 mod policies {

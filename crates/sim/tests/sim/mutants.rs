@@ -4,6 +4,7 @@
 
 use crate::lanes::{hogs, share_from_elsewhere};
 use crate::shares::{idle_sibling, long_queue};
+use crate::user_half::{drains, nobody_decides, undecided_beside_hogs};
 use metasched_sim::metasched::{
     LAZY, assign, drop_app, reap, replace_root, scenario_of, set_app, unassign,
 };
@@ -317,4 +318,16 @@ plants! {
     a_forgotten_kick_is_caught: "work_conserved", slices_that_end_beside_an_idle_cpu,
         "meta/kcalls.bpf.h",
         "	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);" => "	;";
+    an_undecided_task_whose_time_never_comes_is_caught: "work_conserved", nobody_decides,
+        "meta/user.bpf.h",
+        "		undecided_timer_start();" => "		;";
+    undecided_tasks_that_do_not_drain_are_caught: "expectation", drains,
+        "meta/lifecycle.bpf.h",
+        "	l->ready = l->queues;" => "	;";
+    undecided_tasks_that_look_ready_to_a_cpu_are_caught: "expectation", undecided_beside_hogs,
+        "meta/look.bpf.h",
+        "account_has_ready(number)" => "account_has_queued(number)";
+    an_undecided_task_that_preempts_when_it_wakes_is_caught: "expectation", undecided_beside_hogs,
+        "meta/level1.bpf.h",
+        "		if (policy_has_user_half(l->lane.policy) && t->ticket)\n			return;" => "";
 }

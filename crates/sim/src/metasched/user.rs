@@ -1,0 +1,105 @@
+//! Policies' halves in user space in the simulator: the driver's twin. It is no task, and takes
+//! no time but its delay.
+
+use super::global;
+use crate::kernel::Kernel;
+use crate::ring::Reader;
+use metasched_abi::{
+    DECISIONS_MAX, DecisionResult, FromBytes, LANES_MAX, UserArgs, UserDecision, UserLane,
+    UserMessage,
+};
+use metasched_userhalf::Halves;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What the process is called in the program; no task has that number.
+const TGID: u32 = u32::MAX;
+
+/// A process decides for all lanes whose policies have a half in user space: it sees a message so
+/// long after it came. It finds those that nobody has read.
+pub fn start_user_half(kernel: &mut Kernel, delay_ns: u64, halves: Halves) {
+    kernel.note("a half in user space starts");
+    let halves = Rc::new(RefCell::new(halves));
+    kernel.ring.reader = Some(Reader { halves, act: Arc::new(serve), delay_ns });
+    user_decide(kernel, &mut []);
+    if !kernel.ring.is_empty() {
+        kernel.ring_wakes();
+    }
+}
+
+/// From now on it takes so long.
+pub fn delay_user_half(kernel: &mut Kernel, ns: u64) {
+    kernel.note(&format!("the half in user space takes {ns} ns"));
+    if let Some(reader) = &mut kernel.ring.reader {
+        reader.delay_ns = ns;
+    }
+}
+
+/// It dies.
+pub fn stop_user_half(kernel: &mut Kernel) {
+    kernel.note("the half in user space dies");
+    kernel.ring.reader = None;
+}
+
+/// What the process does when it is told of messages.
+fn serve(kernel: &mut Kernel) {
+    // It may have died meanwhile.
+    let Some(halves) = kernel.ring.reader.as_ref().map(|reader| reader.halves.clone()) else {
+        return;
+    };
+    let mut halves = halves.borrow_mut();
+    for message in user_messages(kernel) {
+        halves.hear(&message);
+    }
+    while let Some(batch) = halves.decisions() {
+        user_decide(kernel, batch);
+        halves.answered();
+    }
+    if halves.again() {
+        kernel.ring_wakes();
+    }
+}
+
+/// The messages that nobody has read, which are taken.
+pub fn user_messages(kernel: &mut Kernel) -> Vec<UserMessage> {
+    let read = |bytes: Box<[u8]>| UserMessage::read_from_bytes(&bytes).expect("such a message");
+    std::iter::from_fn(|| kernel.ring.take()).map(read).collect()
+}
+
+/// Hands decisions to the program, which says of each what became of it. With none it knows that
+/// somebody is there.
+///
+/// # Panics
+/// When there are more than one call takes.
+pub fn user_decide(kernel: &mut Kernel, decisions: &mut [UserDecision]) -> Vec<DecisionResult> {
+    if kernel.loaded().is_none() {
+        return Vec::new();
+    }
+    assert!(decisions.len() <= DECISIONS_MAX, "{} decisions in one call", decisions.len());
+    let shared = match kernel.image().required("user_decisions") {
+        // SAFETY: it is an array of as many, which nobody else looks at now.
+        Ok(at) => unsafe {
+            std::slice::from_raw_parts_mut(at.cast::<UserDecision>(), decisions.len())
+        },
+        Err(error) => {
+            kernel.fail("user_decisions", error.to_string());
+            return Vec::new();
+        }
+    };
+    shared.copy_from_slice(decisions);
+    let mut args = UserArgs { decisions: decisions.len() as u32, tgid: TGID };
+    match kernel.program("user_decide", [std::ptr::from_mut(&mut args) as u64, 0]) {
+        Ok(0) => {}
+        said => kernel.fail("user_decide", format!("it said {said:?}")),
+    }
+    decisions.copy_from_slice(shared);
+    let result = |d: &UserDecision| DecisionResult::try_from(d.result).expect("one of those");
+    decisions.iter().map(result).collect()
+}
+
+/// How the lane in that slot has met its half in user space.
+pub fn user_lane(kernel: &mut Kernel, slot: u32) -> UserLane {
+    let all: [UserLane; LANES_MAX] = global(kernel, "user_lanes");
+    all[slot as usize]
+}
