@@ -100,10 +100,10 @@ static __noinline u32 lane_queued(struct meta_lane *l)
 	return lane_count_in(l, l->queues);
 }
 
-/* How many of them could run now. */
-static __noinline u32 lane_ready(struct meta_lane *l)
+/* How many of them stand in queues that belong to no CPU and no cache. */
+static __noinline u32 lane_queued_anywhere(struct meta_lane *l)
 {
-	return lane_count_in(l, l->ready);
+	return lane_count_in(l, l->lane.llc_dsq - l->lane.dsq);
 }
 
 /* Whether tasks stand in the first so many queues of a lane. */

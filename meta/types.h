@@ -189,7 +189,7 @@ struct user_message {
 	u32 pid;
 	u32 weight;
 	u32 cpu; /* where it ran last */
-	u32 waiting; /* how many tasks of the lane could run now */
+	u32 waiting; /* tasks in those queues of the lane that belong to no CPU and no cache */
 };
 
 /* What became of a decision. */

@@ -89,7 +89,8 @@ impl Halves {
     /// What was too early is given again; whether there is any. Tasks are queued microseconds
     /// later: not at once, then, and without waiting for messages.
     pub fn again(&mut self) -> bool {
-        self.made.extend(self.early.drain(..));
+        let anew = |d| UserDecision { result: DecisionResult::None as u32, ..d };
+        self.made.extend(self.early.drain(..).map(anew));
         !self.made.is_empty()
     }
 }

@@ -40,7 +40,7 @@ pub struct Task {
     pub ran_ns: u64,
     /// How often it gave up a CPU by itself.
     pub sleeps: u64,
-    /// How many tasks of its lane could run now.
+    /// How many tasks wait in those queues of its lane that belong to no CPU or cache.
     pub waiting: u32,
 }
 

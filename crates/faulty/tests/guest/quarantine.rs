@@ -1,11 +1,17 @@
-//! What becomes of a lane whose policy does not dispatch.
+//! What becomes of a lane whose policy does not dispatch, and of one whose half in user space is
+//! late or dead.
 
 use std::time::{Duration, Instant};
 
 use metasched_abi::{QUARANTINE_SWEEPS, SWEEP_NS};
-use metasched_faulty::{LaneSpec, LoadOptions, Program};
+use metasched_base::Kind;
+use metasched_faulty::{LaneSpec, LoadOptions, Program, UserDriver, UserFiles};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn};
+use metasched_userhalf::Halves;
+
+#[path = "../../sim/faults/policies/rustland/half.rs"]
+mod rustland;
 
 /// The policy of crates/sim/faults that takes tasks and gives no CPU one.
 const LAZY: &str = "lazy";
@@ -80,7 +86,7 @@ fn a_policy_that_does_not_dispatch_loses_its_cgroups_before_the_watchdog_notices
     assert!(program.exited().is_none(), "{:?}", program.exited());
 }
 
-/// The policy there that has a half in user space, and that half as a program.
+/// The policy there that has a half in user space.
 const RUSTLAND: &str = "rustland";
 
 /// The process that decides, in a cgroup of its own.
@@ -88,10 +94,9 @@ struct Decider(std::process::Child);
 
 impl Decider {
     fn start(program: &Program, cgroup: &Cgroup) -> Self {
-        let tests = std::env::current_exe().unwrap();
-        let example = tests.ancestors().nth(2).unwrap().join("examples").join(RUSTLAND);
         let files = program.user_files().unwrap();
-        let mut command = std::process::Command::new(example);
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "who_was_passed_nothing_is_told_who_starts_it"]);
         files.pass_to(&mut command);
         let child = command.spawn().unwrap();
         cgroup.add(child.id() as i32).unwrap();
@@ -108,6 +113,25 @@ impl Drop for Decider {
         // It may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// Where something was passed it is the process that decides, which the next test starts.
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn who_was_passed_nothing_is_told_who_starts_it() {
+    let files = match UserFiles::inherited() {
+        Ok(files) => files,
+        Err(error) => {
+            assert_eq!(error.kind, Kind::BadInput);
+            assert!(error.to_string().contains("whoever has loaded the program"), "{error}");
+            return;
+        }
+    };
+    let halves = Halves::new(|_| Some(Box::<rustland::Rustland>::default()));
+    let mut driver = UserDriver::new(files, halves).unwrap();
+    loop {
+        driver.serve().unwrap();
     }
 }
 

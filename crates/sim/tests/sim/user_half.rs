@@ -85,9 +85,12 @@ fn rustland_shares_by_weight_and_favours_who_sleeps() {
     };
     let ratio = ran("heavy") as f64 / ran("light") as f64;
     assert!((2.7..3.3).contains(&ratio), "heavy to light is {ratio:.2}");
-    // A slice of each CPU's task, which nobody preempts, and a tick.
-    let longest = outcome.task("sleeper 0").longest_wait_ns;
-    println!("heavy to light {ratio:.2}, the sleeper waited {} us at most", longest / 1_000);
+    let mean = |name| {
+        let waits = outcome.waits_ns(name);
+        waits.iter().sum::<u64>() / waits.len() as u64
+    };
+    let (sleeper, light) = (mean("sleeper"), mean("light"));
+    assert!(3 * sleeper < light, "it waits {sleeper} ns in the mean, and they {light}");
 }
 
 /// Two tasks that want the one CPU at the same time, and nobody who decides.
