@@ -3,6 +3,7 @@
 use metasched_base::Result;
 use metasched_control::keeper::{Answer, Order};
 use metasched_control::{Assigned, Change};
+use metasched_host::process::Prompt;
 use metasched_loader::LaneSpec;
 
 use super::keeper::{START_ONE_WITH_LANES, ask_keeper, no_answer};
@@ -32,6 +33,7 @@ pub struct Args {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let _prompt = Prompt::new();
     let lane = LaneSpec {
         policy: args.policy.clone(),
         weight: args.weight,

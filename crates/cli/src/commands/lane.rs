@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use metasched_base::{Error, Kind, Result, parse_duration};
 use metasched_control::keeper::{Answer, Order};
+use metasched_host::process::Prompt;
 use metasched_loader::{PolicyInfo, policies};
 
 use super::assign::describe;
@@ -71,6 +72,7 @@ pub(super) fn pair(text: &str, form: &str) -> std::result::Result<(String, Strin
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let _prompt = Prompt::new();
     let Command::Set(set) = &args.command;
     let attempt = format!("change the lane of '{}'", set.cgroup);
     let options = match set.settings.as_slice() {

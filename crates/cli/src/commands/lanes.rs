@@ -11,6 +11,7 @@ use comfy_table::{ContentArrangement, Table};
 use metasched_base::{Result, parse_duration};
 use metasched_control::describe_quarantine;
 use metasched_control::keeper::KeeperStatus;
+use metasched_host::process::Prompt;
 use metasched_loader::{LaneInfo, LaneState, Quarantine};
 use serde::Serialize;
 
@@ -65,6 +66,7 @@ struct Row {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let _prompt = Prompt::new();
     let attempt = "show the lanes";
     let before = kept_status(context, attempt)?;
     context.interrupt.sleep(args.duration);

@@ -9,6 +9,7 @@ use metasched_control::keeper::{Answer, KeeperStatus, Order, ask};
 use metasched_control::{
     EEVDF, Holder, LockHolder, OPS_NAME, RUN_DIR, SchedulerExit, holder, lock_holder,
 };
+use metasched_host::process::Prompt;
 use metasched_host::sched_ext::{SchedExt, State, Status};
 use metasched_loader::LaneState;
 use serde::Serialize;
@@ -37,6 +38,7 @@ struct View {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(_args: &Args, context: &Context) -> Result<u8> {
+    let _prompt = Prompt::new();
     let (root, run_dir) = (Path::new("/"), Path::new(RUN_DIR));
     let sched_ext = SchedExt::at(root).status()?;
     let (keeper, keeper_error) = match ask(run_dir, &Order::Status, &context.interrupt) {

@@ -5,6 +5,7 @@ use std::path::Path;
 use metasched_base::{Error, Kind, Result};
 use metasched_control::keeper::stop;
 use metasched_control::{EEVDF, RUN_DIR, holder, lock_holder};
+use metasched_host::process::Prompt;
 use metasched_host::sched_ext::SchedExt;
 use serde::Serialize;
 
@@ -26,6 +27,7 @@ struct Stopped {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(_args: &Args, context: &Context) -> Result<u8> {
+    let _prompt = Prompt::new();
     let (root, run_dir) = (Path::new("/"), Path::new(RUN_DIR));
     let mut note = |text: &str| eprintln!("metasched: {text}");
     let stopped = match stop(root, run_dir, &context.interrupt, &mut note)? {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use metasched_base::Result;
 use metasched_control::keeper::{Answer, Order};
 use metasched_control::{CandidateEnv, Mechanism, SwitchRecord, resolve_in};
+use metasched_host::process::Prompt;
 
 use super::keeper::{ask_keeper, no_answer};
 use crate::context::Context;
@@ -21,6 +22,7 @@ pub struct Args {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let _prompt = Prompt::new();
     let candidate = resolve_in(&CandidateEnv::system(), &args.scheduler)?;
     let name = candidate.name.clone();
     let order = Order::Switch { candidate, mechanism: args.mechanism };

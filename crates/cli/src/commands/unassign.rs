@@ -3,6 +3,7 @@
 use metasched_base::Result;
 use metasched_control::App;
 use metasched_control::keeper::{Answer, Order};
+use metasched_host::process::Prompt;
 
 use super::keeper::{START_ONE_WITH_LANES, ask_keeper, kept_status, no_answer};
 use crate::context::Context;
@@ -21,6 +22,7 @@ pub struct Args {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let _prompt = Prompt::new();
     let names = match &args.cgroup {
         Some(name) => vec![name.clone()],
         // An absolute name: one that is a single word is not to be searched for.
