@@ -10,7 +10,7 @@ use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn};
 use metasched_userhalf::Halves;
 
-#[path = "../../sim/faults/policies/rustland/half.rs"]
+#[path = "../../../sim/faults/policies/rustland/half.rs"]
 mod rustland;
 
 /// The policy of crates/sim/faults that takes tasks and gives no CPU one.
