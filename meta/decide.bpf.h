@@ -77,6 +77,8 @@ __weak __noinline int lane_decide_late(u32 slot, u64 now)
 	/* Most have no such half, and in one that drains all queues are ready. */
 	if (!l->served || l->ready == l->queues)
 		return 0;
+	/* For 7.0 what a timer calls may sleep if it was made where one may. */
+	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, undecided_dsq(l), 0) {
 		t = task_ctx_find(p);
 		if (!t)
@@ -96,6 +98,7 @@ __weak __noinline int lane_decide_late(u32 slot, u64 now)
 			user_half.patience--;
 		task_is_ready(l, p, -1, t->told_awake);
 	}
+	bpf_rcu_read_unlock();
 	return 0;
 }
 
