@@ -15,11 +15,12 @@
 /* Options and counters per policy. */
 #define LANE_OPTIONS_MAX 12
 #define LANE_COUNTERS_MAX 16
-/* Bytes of state that a policy keeps per lane, task, CPU and cache: a cache line each. */
+/* Bytes of state that a policy keeps per lane, task, CPU, cache and cgroup: a cache line each. */
 #define LANE_STATE_BYTES 64
 #define TASK_STATE_BYTES 64
 #define CPU_STATE_BYTES 64
 #define LLC_STATE_BYTES 64
+#define GROUP_STATE_BYTES 64
 /* Sets of CPUs per lane. */
 #define LANE_CPU_SETS_MAX 4
 
@@ -29,6 +30,7 @@
 #define USES_TIMER 4
 #define USES_ANSWER 8
 #define USES_INFINITE 16
+#define USES_GROUPS 32
 
 /* 100 is the weight of a task with nice 0 and of a cgroup nobody has touched. */
 #define WEIGHT_DFL 100
@@ -61,6 +63,16 @@ struct lane_task {
 	u64 state[TASK_STATE_BYTES / 8];
 };
 
+/*
+ * A cgroup, for policies that keep something of each; see lane_group(). Measured is what level 1
+ * counts once for all lanes and CPUs, while a lane asks for it; what a policy decides about a
+ * cgroup is in @state, which is zero when a task of it first comes to a lane of that policy.
+ */
+struct lane_group {
+	u64 ran_ns; /* measured: what tasks directly in it have run; it never falls */
+	u64 state[GROUP_STATE_BYTES / 8];
+};
+
 /* A run of a task, from "running" to "stopping". */
 struct lane_run {
 	u64 ran_ns; /* measured */
@@ -88,7 +100,7 @@ struct lane_place {
 	s32 cpu; /* it is told of the task if it is idle; -1: any that is */
 };
 
-/* The policy's own struct, laid over the state words of a lane, a task, a CPU or a cache. */
+/* The policy's own struct, laid over the state words of a lane, a task, a CPU, a cache or a cgroup. */
 #define STATE_OF(owner, type)                                                                      \
 	({                                                                                         \
 		_Static_assert(sizeof(type) <= sizeof((owner)->state), "state words exceeded");    \

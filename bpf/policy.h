@@ -89,10 +89,11 @@ struct policy_ops {
 	u32 queues;
 	u32 llc_queues;
 	u32 cpu_queues;
-	/* What it keeps of each task, for each CPU and for each cache, and sets of CPUs. */
+	/* What it keeps of each task, for each CPU, cache and cgroup, and sets of CPUs. */
 	u32 task_bytes; /* TASK_STATE_BYTES at most */
 	u32 cpu_bytes; /* CPU_STATE_BYTES at most, see lane_cpu() */
 	u32 llc_bytes; /* LLC_STATE_BYTES at most, see lane_llc() */
+	u32 group_bytes; /* of each cgroup; GROUP_STATE_BYTES at most, see lane_group() */
 	u32 cpu_sets; /* LANE_CPU_SETS_MAX at most, see lane_cpu_set() */
 	/* It grants SCX_SLICE_INF: level 1 ends such a run when somebody else needs its CPU. */
 	u32 infinite;
@@ -104,13 +105,14 @@ struct policy_ops {
  */
 #define POLICY_WATCHES(ops)                                                                        \
 	((ops).task_bytes || (ops).join || (ops).running || (ops).stopping || (ops).tick ||        \
-	 (ops).runnable || (ops).quiescent || (ops).infinite || (ops).answer || (ops).decide)
+	 (ops).runnable || (ops).quiescent || (ops).infinite || (ops).answer || (ops).decide ||          \
+	 (ops).group_bytes)
 
 /* What of lane.h's list it uses. */
 #define POLICY_USES(ops)                                                                           \
 	(((ops).tick ? USES_TICK : 0) |                                                            \
 	 ((ops).runnable || (ops).quiescent ? USES_RUNNABLE : 0) |                                 \
 	 ((ops).timer ? USES_TIMER : 0) | ((ops).answer ? USES_ANSWER : 0) |                       \
-	 ((ops).infinite ? USES_INFINITE : 0))
+	 ((ops).infinite ? USES_INFINITE : 0) | ((ops).group_bytes ? USES_GROUPS : 0))
 
 #endif

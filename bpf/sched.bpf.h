@@ -58,6 +58,18 @@ static __always_inline bool lane_move_to_local(struct lane *lane, u64 dsq_id)
 /* In select_cpu: what the policy keeps of @p, which joins the lane; NULL if there is no memory. */
 static struct lane_task *lane_task(struct lane *lane, struct task_struct *p);
 
+/*
+ * The cgroup that @p is directly in; NULL if there is no memory. All that is unknown to level 1
+ * is one cgroup, as on a kernel that tells of none. Several CPUs may have it at once.
+ */
+static struct lane_group *lane_group(struct lane *lane, struct task_struct *p);
+
+/*
+ * What that cgroup weighs beside those next to it in this lane: what is left of cpu.weight where
+ * cgroups below it have lanes of their own. To be compared with its siblings' only.
+ */
+static u64 lane_group_weight(struct lane *lane, struct task_struct *p);
+
 /* In dispatch: lets the task that ran on this CPU go on for @slice_ns. In tick: 0 ends its run. */
 int lane_grant(struct lane *lane, struct task_struct *p, u64 slice_ns);
 

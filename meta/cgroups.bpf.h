@@ -15,6 +15,7 @@
 
 #include <lanes.bpf.h>
 #include <ancestors.bpf.h>
+#include <groups.bpf.h>
 
 /* Levels of cgroups that are looked at; deeper ones count for those above them. */
 #define CGROUP_LEVELS 32
@@ -129,6 +130,7 @@ static __noinline u32 cgroup_make(u64 id)
 	__builtin_memset((void *)n + sizeof(id), 0, sizeof(*n) - sizeof(id));
 	n->level = 1;
 	n->weight = WEIGHT_DFL;
+	group_forget(number);
 	if (!bpf_map_update_elem(&cgroup_numbers, &id, &number, BPF_ANY))
 		return number;
 	cgroup_free(number);

@@ -254,6 +254,8 @@ static __noinline u32 account_of_prev(struct cpu_ctx *here, struct task_struct *
 		return NO_ACCOUNT;
 	if (l)
 		charge_running(l, here, prev);
+	if (l && is_used(USES_GROUPS))
+		charge_group(here, prev);
 	if (root & ROOT_LANES &&
 	    (!l || here->placed_seq != READ_ONCE(assign_seq) || here->cgroup != cgroup_of(prev)))
 		l = change_lane(l, here, prev, root);

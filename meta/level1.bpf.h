@@ -103,6 +103,40 @@ __attribute__((unused)) static struct lane_task *lane_task(struct lane *lane, st
 	return &t->policy;
 }
 
+/* The cgroup that the task is directly in, as far as it is known. */
+static __always_inline struct group *group_of(struct task_struct *p, struct task_ctx *t)
+{
+	task_placed(p, t);
+	return group_at(t->group);
+}
+
+/* See sched.bpf.h. */
+__attribute__((unused)) static struct lane_group *lane_group(struct lane *lane,
+							     struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_make(p);
+	struct group *g = t ? group_of(p, t) : NULL;
+
+	if (!g)
+		return NULL;
+	if (g->policy_of != lane->policy + 1) {
+		__builtin_memset(g->lane.state, 0, sizeof(g->lane.state));
+		g->policy_of = lane->policy + 1;
+	}
+	return &g->lane;
+}
+
+/* See sched.bpf.h. */
+__attribute__((unused)) static u64 lane_group_weight(struct lane *lane, struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_make(p);
+
+	if (!t)
+		return WEIGHT_DFL;
+	task_placed(p, t);
+	return cgroup_weight_left(t->group);
+}
+
 /*
  * The first task that is queued in a new lane comes before everybody's, unless its account is
  * in debt, and a CPU chooses anew for it: one run of another lane's task is cut short, so that
@@ -297,6 +331,8 @@ static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
 	cpu->charged_from_ns = cpu->ran_from_ns;
 	if (all_uses() & USES_ANSWER)
 		cpu->kicked = 0;
+	if (all_uses() & USES_GROUPS)
+		cpu->group_from_ns = cpu->ran_from_ns;
 	if (root & ROOT_LANES) {
 		cpu->since_ns = scx_bpf_now();
 		cpu->cgroup = cgroup_of(p);
@@ -401,6 +437,18 @@ static __always_inline void charge_until(struct cpu_ctx *cpu, u64 ran_until_ns)
 		charge_rest(cpu);
 }
 
+/* Counts for its cgroup what the task of this CPU has run since the last time. */
+static __noinline void charge_group(struct cpu_ctx *cpu, struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_find(p);
+	u64 ran_ns = p->se.sum_exec_runtime;
+	struct group *g = t ? group_of(p, t) : NULL;
+
+	if (g)
+		__sync_fetch_and_add(&g->lane.ran_ns, ran_ns - cpu->group_from_ns);
+	cpu->group_from_ns = ran_ns;
+}
+
 /* Charges what @p, whose lane lane_running() found, has run on this CPU since the last time. */
 static __always_inline void charge_running(struct meta_lane *l, struct cpu_ctx *cpu,
 					   struct task_struct *p)
@@ -449,6 +497,8 @@ static __noinline void stopping_watched(struct task_struct *p, u32 root, bool ru
 	if (l) {
 		if (root & ROOT_SHARED)
 			charge_running(l, cpu, p);
+		if (is_used(USES_GROUPS))
+			charge_group(cpu, p);
 		if (policy_has_user_half(l->lane.policy) && !runnable && p->flags & PF_EXITING)
 			user_tell_left(l, p);
 		if (policy_keeps_tasks(l->lane.policy)) {
@@ -460,6 +510,15 @@ static __noinline void stopping_watched(struct task_struct *p, u32 root, bool ru
 		}
 	}
 	cpu->task = 0;
+}
+
+/* What runs here counts for its cgroup, of which a policy keeps something. */
+static __noinline void tick_group(struct task_struct *p)
+{
+	struct cpu_ctx *cpu = cpu_ctx_here();
+
+	if (cpu && lane_running(cpu, p))
+		charge_group(cpu, p);
 }
 
 /* The policy of the lane that runs here asks to be told of ticks. */

@@ -140,6 +140,8 @@ void BPF_PROG(metasched_tick, struct task_struct *p)
 		tick_shared(p, root);
 	if (unlikely(root & ROOT_LIMITS))
 		tick_limited(p);
+	if (is_used(USES_GROUPS))
+		tick_group(p);
 	if (is_used(USES_TICK))
 		tick_policy(p);
 }

@@ -406,7 +406,8 @@ __attribute__((used)) static void policy_shapes(void)
 	    name##_ops.queues > LANE_QUEUES_MAX || name##_ops.llc_queues > LANE_QUEUES_MAX ||      \
 	    name##_ops.cpu_queues > LANE_QUEUES_MAX || name##_ops.task_bytes > TASK_STATE_BYTES || \
 	    name##_ops.cpu_bytes > CPU_STATE_BYTES || name##_ops.llc_bytes > LLC_STATE_BYTES ||    \
-	    name##_ops.cpu_sets > LANE_CPU_SETS_MAX)                                               \
+	    name##_ops.cpu_sets > LANE_CPU_SETS_MAX ||                                             \
+	    name##_ops.group_bytes > GROUP_STATE_BYTES)                                            \
 		policy_asks_for_too_much();                                                        \
 	asm volatile(".pushsection .policy_shapes,\"\",@progbits\n"                               \
 		     ".quad %c0, %c1, %c2, %c3, %c4\n"                                            \

@@ -63,6 +63,7 @@ struct cpu_ctx {
 	u64 since_ns; /* when it started to run, while applications have lanes */
 	u64 ran_from_ns; /* sum_exec_runtime when it started to run */
 	u64 granted_ns; /* the slices that it has got since */
+	u64 group_from_ns; /* sum_exec_runtime up to which its cgroup has it, see charge_group() */
 	u64 charged_from_ns; /* sum_exec_runtime up to which its lane is charged, but for */
 	u64 uncharged_ns; /* see CHARGE_NS */
 	/* The task whose cgroup has a limit, which may be known when its lane is not. */

@@ -148,6 +148,9 @@ pub const CENTRAL: &str = "central";
 /// The policy of [`faulty_scenario`] that fails when it is told what cannot be.
 pub const WITNESS: &str = "witness";
 
+/// The policy of [`faulty_scenario`] that is a sketch of latency-aware group scheduling.
+pub const LAGS: &str = "lags";
+
 /// The policy of [`faulty_scenario`] that has a half in user space.
 pub const RUSTLAND: &str = "rustland";
 
@@ -311,6 +314,14 @@ pub fn weight_left(kernel: &mut Kernel, path: &str) -> u64 {
     let id = kernel.cgroup_id(path);
     let place = kernel.program("cgroup_number", [id, 0]).unwrap_or(0);
     kernel.program("cgroup_weight_left", [place as u64, 0]).unwrap_or(-1) as u64
+}
+
+/// What tasks directly in a cgroup have run, ns, as policies read it.
+pub fn group_ran(kernel: &mut Kernel, path: &str) -> u64 {
+    let id = kernel.cgroup_id(path);
+    let place = kernel.program("cgroup_number", [id, 0]).unwrap_or(0);
+    // struct group of meta/groups.bpf.h: whose the state is, and what was measured.
+    kernel.map_words("groups", place as u32).map_or(0, |words| words[1])
 }
 
 /// How many lanes were put in quarantine.

@@ -9,6 +9,7 @@ use metasched_host::process::{Child, Output, Spawn};
 
 const CENTRAL: &str = "central";
 const WITNESS: &str = "witness";
+const LAGS: &str = "lags";
 /// The kernel's watchdog, which ends us if a task that could run does not for so long.
 const WATCHDOG: Duration = Duration::from_secs(10);
 /// Twice that: also what waits for the end of something rare is seen to wait.
@@ -108,6 +109,16 @@ fn one_cpu_decides_for_all_in_the_root_lane() {
     let mut program = load(CENTRAL);
     let tasks = tasks(&cgroup);
     all_run_for(&mut program, &tasks, HELD);
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn cgroups_that_use_little_come_first_and_nobody_starves() {
+    let little = Cgroup::create("metasched-test/little").unwrap();
+    let much = Cgroup::create("metasched-test/much").unwrap();
+    let mut program = load(LAGS);
+    let all: Vec<_> = tasks(&little).into_iter().skip(HOGS).chain(tasks(&much)).collect();
+    all_run_for(&mut program, &all, WATCHDOG);
 }
 
 #[test]

@@ -1,10 +1,14 @@
-//! What level 1 tells policies and does for them: a witness of the order of callbacks, and a
+//! What level 1 tells policies and does for them: a witness of the order of callbacks, a
 //! sketch of `central` with a timer, a CPU that decides for others, queues and state of each
-//! CPU, and infinite slices.
+//! CPU, and infinite slices, and one of latency-aware group scheduling with state of each cgroup.
 
 use crate::lanes::hogs;
-use metasched_sim::metasched::{CENTRAL, WITNESS, assign, faulty_scenario, replace_root, set_app};
-use metasched_sim::{Scenario, TaskSpec, between, ms, us};
+use crate::level1::expect;
+use metasched_sim::kernel::Kernel;
+use metasched_sim::metasched::{
+    CENTRAL, LAGS, WITNESS, assign, faulty_scenario, group_ran, replace_root, set_app,
+};
+use metasched_sim::{Scenario, TaskSpec, between, exactly, ms, us};
 
 /// So many that sleep most of the time.
 fn sleepers(run: Scenario, n: usize) -> Scenario {
@@ -95,4 +99,70 @@ fn who_asks_often_interrupts_no_more_than_once_in_100_us() {
     // Who is interrupted goes on: else it would stop and start each time.
     let starts = ends(" start");
     assert!(starts < 200, "the CPU that answers began {starts} runs");
+}
+
+/// A service that runs little beside a batch job that wants all, each a cgroup.
+fn service_beside_batch(name: &str, policy: &str) -> Scenario {
+    let service = TaskSpec::named("service").in_cgroup("web");
+    let service = service.run(between(us(100), us(500))).sleep(between(ms(2), ms(8))).for_ever();
+    hogs(faulty_scenario(name, policy).cpus(2), 8, "batch").task(service)
+}
+
+#[test]
+fn a_cgroup_that_uses_little_comes_before_one_that_uses_much() {
+    let mean_wait = |policy: &str| {
+        let run = service_beside_batch("web beside batch", policy).run_for(ms(4_000)).pass();
+        let service = run.task("service");
+        service.waited_ns / service.waits.max(1)
+    };
+    let (lags, fifo) = (mean_wait(LAGS), mean_wait("fifo"));
+    assert!(lags < us(100), "{} us in the mean", lags / 1_000);
+    assert!(fifo > 100 * lags, "{} us without credits", fifo / 1_000);
+}
+
+/// Whether both cgroups together have had two CPUs for so long, but for what callbacks took.
+fn have_all(kernel: &mut Kernel, since: (u64, u64), ns: u64) -> (u64, u64) {
+    let ran = (group_ran(kernel, "batch"), group_ran(kernel, "web"));
+    let had = ran.0 - since.0 + ran.1 - since.1;
+    expect(kernel, had <= 2 * ns && had > 2 * ns * 9 / 10, &format!("{had} ns of two CPUs'"));
+    ran
+}
+
+#[test]
+fn what_a_cgroup_runs_is_measured_in_whatever_lane_it_is() {
+    let run = service_beside_batch("measured", LAGS);
+    run.at(ms(1_000), |kernel| {
+        have_all(kernel, (0, 0), ms(1_000));
+        set_app(kernel, 1, "fifo", 100);
+        assign(kernel, "batch", 1);
+    })
+    .at(ms(2_000), |kernel| {
+        have_all(kernel, (0, 0), ms(2_000));
+        set_app(kernel, 2, LAGS, 100);
+        assign(kernel, "batch", 2);
+        // No lane in force asks for it but that one.
+        replace_root(kernel, "vtime");
+    })
+    .at(ms(3_000), |kernel| {
+        let ran = have_all(kernel, (0, 0), ms(3_000));
+        expect(kernel, ran.1 > ms(100), "the service had next to nothing");
+    })
+    .run_for(ms(3_100))
+    .pass();
+}
+
+#[test]
+fn a_cgroup_in_the_place_of_another_has_used_nothing() {
+    let run = faulty_scenario("a new cgroup", LAGS).cpus(1);
+    let old = TaskSpec::named("old").in_cgroup("old").run(exactly(ms(300)));
+    run.task(old)
+        .at(ms(500), |kernel| {
+            let (ran, removed) = (group_ran(kernel, "old"), kernel.remove_cgroup("old"));
+            expect(kernel, ran >= ms(299) && removed, "it ran 300 ms, and is gone");
+            kernel.cgroup_id("new");
+            let ran = group_ran(kernel, "new");
+            expect(kernel, ran == 0, "it is new");
+        })
+        .run_for(ms(600))
+        .pass();
 }
