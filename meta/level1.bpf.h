@@ -392,15 +392,28 @@ static __always_inline struct meta_lane *lane_running(struct cpu_ctx *cpu, struc
 	return lane_if_current((u32)cpu->slot, cpu->generation);
 }
 
+/* The run of the task that runs here, as far as it has come. */
+static __always_inline struct lane_run run_of(struct cpu_ctx *here, struct task_struct *p,
+					      bool runnable)
+{
+	return (struct lane_run){
+		.ran_ns = p->se.sum_exec_runtime - here->ran_from_ns,
+		.granted_ns = here->granted_ns,
+		.runnable = runnable,
+	};
+}
+
 /*
  * A task that goes on running is enqueued nowhere. If it has another lane by now it
- * changes over here; the lane that it runs for, or NULL if that is unknown.
+ * changes over here, and to policies it stops in the one and starts to run in the other; the
+ * lane that it runs for, or NULL if that is unknown.
  */
 static __noinline struct meta_lane *change_lane(struct meta_lane *l, struct cpu_ctx *cpu,
 						struct task_struct *p, u32 root)
 {
 	struct task_ctx *t = task_ctx_make(p);
 	struct meta_lane *before = l;
+	struct lane_run run;
 
 	if (!t)
 		return l;
@@ -411,21 +424,17 @@ static __noinline struct meta_lane *change_lane(struct meta_lane *l, struct cpu_
 		cpu->placed_seq = READ_ONCE(assign_seq);
 		return l;
 	}
+	if (before && policy_keeps_tasks(before->lane.policy) &&
+	    t->generation == before->lane.generation) {
+		run = run_of(cpu, p, true);
+		policy_stopping(&before->lane, p, &t->policy, &run);
+	}
 	lane_join(l, p, t);
 	tell_runnable(l, p, t, 0);
 	cpu_runs(cpu, p, l, root);
+	if (policy_keeps_tasks(l->lane.policy))
+		policy_running(&l->lane, p, &t->policy);
 	return l;
-}
-
-/* The run of the task that runs here, as far as it has come. */
-static __always_inline struct lane_run run_of(struct cpu_ctx *here, struct task_struct *p,
-					      bool runnable)
-{
-	return (struct lane_run){
-		.ran_ns = p->se.sum_exec_runtime - here->ran_from_ns,
-		.granted_ns = here->granted_ns,
-		.runnable = runnable,
-	};
 }
 
 /* Charges what the task of this CPU has run up to there; less if the CPU's look charged more. */

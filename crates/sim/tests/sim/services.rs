@@ -73,6 +73,19 @@ fn a_task_that_comes_back_to_its_policy_is_known_there() {
     assert!(failure.contains("!w->joined"), "{failure}");
 }
 
+/// Alone on its CPU it is enqueued nowhere; the witness hears of its run all the same.
+#[test]
+fn a_run_that_goes_on_in_another_lane_begins_there() {
+    let run = faulty_scenario("a run goes on", "vtime").cpus(1);
+    hogs(run, 1, "a")
+        .at(ms(100), |kernel| {
+            set_app(kernel, 1, WITNESS, 100);
+            assign(kernel, "a", 1);
+        })
+        .run_for(ms(400))
+        .pass();
+}
+
 /// CPU 0 has a task that may run nowhere else, so it does not come to choose by itself. The
 /// lane's timer kicks it too, each millisecond at most.
 #[test]
