@@ -24,7 +24,6 @@ struct witness_task {
 	u64 joined;
 	u64 runnable;
 	u64 running;
-	u64 woken; /* select_cpu has met it */
 };
 
 static void witness_join(struct lane *lane, struct task_struct *p, struct lane_task *t)
@@ -42,7 +41,7 @@ static s32 witness_select_cpu(struct lane *lane, struct task_struct *p, s32 prev
 	bool claimed = false;
 
 	if (t)
-		STATE_OF(t, struct witness_task)->woken = 1;
+		MUST(STATE_OF(t, struct witness_task)->joined);
 	return wake_on_idle_cpu(lane, p, prev_cpu, wake_flags, WITNESS_SLICE_NS, &claimed);
 }
 
@@ -52,7 +51,6 @@ static void witness_runnable(struct lane *lane, struct task_struct *p, struct la
 	struct witness_task *w = STATE_OF(t, struct witness_task);
 
 	MUST(w->joined && !w->runnable);
-	MUST(w->woken || !(enq_flags & SCX_ENQ_WAKEUP) || p->nr_cpus_allowed == 1);
 	w->runnable = 1;
 }
 
@@ -106,7 +104,6 @@ static void witness_quiescent(struct lane *lane, struct task_struct *p, struct l
 
 	MUST(w->runnable && !w->running);
 	w->runnable = 0;
-	w->woken = 0;
 }
 
 static const struct policy_ops witness_ops = {
