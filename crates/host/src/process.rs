@@ -7,6 +7,7 @@ mod running;
 mod spawn;
 mod tail;
 mod threads;
+mod wait;
 
 pub use affinity::allowed_cpus;
 pub use identity::{ProcessId, peak_memory_kib};
@@ -14,3 +15,4 @@ pub use priority::{Prompt, run_first};
 pub use running::cgroups_of_commands;
 pub use spawn::{Child, Output, Spawn, StopPlan, Stopped};
 pub use threads::{Thread, own_threads, threads};
+pub use wait::{Watched, Woken, wait};

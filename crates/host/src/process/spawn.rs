@@ -13,10 +13,8 @@ use nix::unistd::Pid;
 use super::identity::ProcessId;
 use super::priority::run_first;
 use super::tail::Tail;
+use super::wait::{Watched, wait};
 use crate::cgroup::Cgroup;
-
-/// How often a wait looks whether the process has ended.
-const POLL: Duration = Duration::from_millis(2);
 
 /// How long the last words of a process that ended may take through the pipe.
 const LAST_WORDS: Duration = Duration::from_millis(200);
@@ -258,15 +256,12 @@ impl Child {
 
     /// Waits for its end for at most `timeout`.
     pub fn wait(&mut self, timeout: Duration) -> Result<Option<ExitStatus>> {
-        let end = Instant::now() + timeout;
-        loop {
-            let status = self.poll()?;
-            let left = end.saturating_duration_since(Instant::now());
-            if status.is_some() || left.is_zero() {
-                return Ok(status);
-            }
-            std::thread::sleep(POLL.min(left));
+        let status = self.poll()?;
+        if status.is_some() || timeout.is_zero() {
+            return Ok(status);
         }
+        wait(&[&Watched::new(self.id.pid)?], timeout, &[])?;
+        self.poll()
     }
 
     /// Sends a signal to its process group.

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, ResultExt};
-use metasched_host::process::{Child, Output, StopPlan};
+use metasched_host::process::{Child, Output, StopPlan, Watched, Woken, wait};
 
 use super::step::{command, ended, interrupted, last_lines, outcome, quoted};
-use super::wait::{Watched, Woken, wait};
 use super::{Group, Site, http};
 use crate::manifest::{Form, Probe, Process, Ready, Workload, expand};
 

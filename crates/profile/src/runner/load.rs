@@ -6,12 +6,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
-use metasched_host::process::Output;
+use metasched_host::process::{Output, Watched, Woken, wait};
 
 use super::application::Application;
 use super::step::{command, ended, interrupted, last_lines, outcome, quoted};
 use super::tracer::Tracer;
-use super::wait::{Watched, Woken, wait};
 use super::{Group, Usage, readers};
 use crate::{Figures, PartFigures, Parts};
 

@@ -9,7 +9,6 @@ mod readers;
 mod site;
 mod step;
 mod tracer;
-mod wait;
 
 pub use application::Application;
 pub use groups::{Cgroups, Group, Groups, Usage, cgroup_name};

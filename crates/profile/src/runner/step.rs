@@ -6,9 +6,8 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use metasched_base::{Error, Interrupt, Kind, Result};
-use metasched_host::process::{Child, Output, Spawn};
+use metasched_host::process::{Child, Output, Spawn, Watched, Woken, wait};
 
-use super::wait::{Watched, Woken, wait};
 use crate::manifest::Step;
 
 /// How many of its last lines an error quotes.

@@ -1,6 +1,9 @@
 use super::*;
 use std::os::unix::process::ExitStatusExt;
 
+/// How often something is looked at that nobody tells of.
+const POLL: Duration = Duration::from_millis(2);
+
 /// Far longer than anything here takes; only a test that fails waits so long.
 const PATIENCE: Duration = Duration::from_secs(30);
 

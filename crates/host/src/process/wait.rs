@@ -10,11 +10,11 @@ use nix::sys::time::TimeSpec;
 
 /// A process that can be waited for together with others.
 #[derive(Debug)]
-pub(super) struct Watched(OwnedFd);
+pub struct Watched(OwnedFd);
 
 /// Why a wait ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Woken {
+pub enum Woken {
     /// The process at this place in the list has ended.
     Ended(usize),
     /// The time is over.
@@ -25,7 +25,10 @@ pub(super) enum Woken {
 
 impl Watched {
     /// Watches our child with this number, which was not reaped yet.
-    pub(super) fn new(pid: i32) -> Result<Self> {
+    ///
+    /// # Errors
+    /// When there is no such process, or no descriptor left.
+    pub fn new(pid: i32) -> Result<Self> {
         // SAFETY: takes two numbers, and gives a new descriptor or -1.
         let fd = unsafe { nix::libc::syscall(nix::libc::SYS_pidfd_open, pid, 0) };
         let fd = nix::errno::Errno::result(fd)
@@ -37,11 +40,10 @@ impl Watched {
 
 /// Waits until one of the processes ends, the first of them in the list if several
 /// have, or `timeout` is over, or one of the interrupts is raised.
-pub(super) fn wait(
-    watched: &[&Watched],
-    timeout: Duration,
-    interrupts: &[&Interrupt],
-) -> Result<Woken> {
+///
+/// # Errors
+/// When the kernel does not let us wait.
+pub fn wait(watched: &[&Watched], timeout: Duration, interrupts: &[&Interrupt]) -> Result<Woken> {
     let end = Instant::now() + timeout;
     let processes = watched.len();
     loop {
@@ -67,8 +69,8 @@ pub(super) fn wait(
 
 #[cfg(test)]
 mod tests {
+    use super::super::Spawn;
     use super::*;
-    use metasched_host::process::Spawn;
 
     #[test]
     fn the_process_that_ends_wakes_the_wait_at_once() {
