@@ -17,6 +17,9 @@ const OVERRUN_TICKS: u64 = 2;
 /// expired, or it has come to a CPU and found nothing left, and the CPU has chosen anew.
 const LATE_NS: u64 = 200_000;
 
+/// A task that comes out of a parking queue takes so much, and runs it when its turn comes.
+const RESERVED_NS: u64 = 250_000;
+
 /// All limits are looked at once in so long, and those of a task when it stops: a period is a
 /// millisecond at least.
 const LOOK_NS: u64 = 1_000_000;
@@ -92,7 +95,10 @@ impl Limited {
             true => (SWEEP_NS / (period_ns + 1), quota_ns.min(self.members * SWEEP_NS)),
             false => (0, 0),
         };
-        let granted = (period - first + 1 + more + late) * quota_ns + left_ns + burst_ns;
+        // And what tasks took in those as they came out of a parking queue they may run in these.
+        let reserved_ns = if self.by_level1 { self.members * RESERVED_NS } else { 0 };
+        let granted =
+            (period - first + 1 + more + late) * quota_ns + left_ns + reserved_ns + burst_ns;
         if recent > granted + overrun {
             return Err(format!(
                 "cgroup {cgroup} ran for {} in {} periods, which grant {}",
