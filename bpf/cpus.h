@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The machine as the program is told of it, and sets of CPUs that a policy keeps, such as those that it likes tasks to be on. CPUs may
- * be put in and taken out by several CPUs at once.
+ * The machine as the program is told of it, and sets of CPUs that a policy keeps, such as those
+ * that it likes tasks to be on. CPUs may be put in and taken out by several CPUs at once.
  */
 #ifndef METASCHED_CPUS_H
 #define METASCHED_CPUS_H

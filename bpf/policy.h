@@ -105,7 +105,7 @@ struct policy_ops {
  */
 #define POLICY_WATCHES(ops)                                                                        \
 	((ops).task_bytes || (ops).join || (ops).running || (ops).stopping || (ops).tick ||        \
-	 (ops).runnable || (ops).quiescent || (ops).infinite || (ops).answer || (ops).decide ||          \
+	 (ops).runnable || (ops).quiescent || (ops).infinite || (ops).answer || (ops).decide ||  \
 	 (ops).group_bytes)
 
 /* What of lane.h's list it uses. */
