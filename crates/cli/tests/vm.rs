@@ -2,10 +2,14 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use metasched_base::{Interrupt, Kind};
+use metasched_testbed::{Accel, Streams, Thread, Vm, VmOptions};
 
 /// A guest boots in 4 to 10 s, on a machine that is busy in half a minute.
 const PATIENCE: Duration = Duration::from_secs(150);
@@ -228,6 +232,59 @@ fn with_isolated_cpus_no_scheduler_loads_and_the_user_is_told_why() {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{stderr}");
     assert!(stderr.contains("CPUs 1 are isolated (isolcpus=)"), "{stderr}");
+}
+
+/// A first process that fails as the emulator does, as long as the file `fails` is there.
+fn failing_agent(dir: &Path) -> VmOptions {
+    let (agent, console) = (dir.join("agent"), dir.join("console"));
+    fs::write(dir.join("fails"), "").unwrap();
+    let script = format!(
+        "#!/bin/sh\n[ ! -e {}/fails ] || {{ echo 'Oops: int3: 0000 [#1]'; exit 1; }}\nexec {} \"$@\"\n",
+        dir.display(),
+        env!("CARGO_BIN_EXE_metasched")
+    );
+    fs::write(&agent, script).unwrap();
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    VmOptions {
+        agent: Some(agent),
+        console: Some(console),
+        thread: Thread::Multi,
+        accel: Accel::Tcg,
+        shares: vec![dir.join("shared")],
+        ..VmOptions::default()
+    }
+}
+
+#[test]
+fn a_guest_that_the_emulator_kills_while_it_boots_is_booted_again_and_its_command_runs_once() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let options = failing_agent(dir.path());
+    let command = ["sh", "-c", &format!("echo ran >> {}/shared/runs", dir.path().display())];
+    let command = command.map(str::to_owned);
+    // The first guest has died when its console shows why.
+    let (fails, console) = (dir.path().join("fails"), dir.path().join("console"));
+    let mender = std::thread::spawn(move || {
+        let shows = |path: &Path| fs::read_to_string(path).is_ok_and(|t| t.contains("int3"));
+        wait_for("the death of the first guest", || shows(&console));
+        fs::remove_file(fails).unwrap();
+    });
+    let vm = Vm::new(options).unwrap();
+    let outcome = vm.run(&command, Streams::nowhere(), &Interrupt::default());
+    mender.join().unwrap();
+    assert_eq!(outcome.unwrap().status, 0);
+    assert_eq!(fs::read_to_string(dir.path().join("shared/runs")).unwrap(), "ran\n");
+}
+
+#[test]
+fn a_guest_that_dies_at_each_boot_ends_with_an_error() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let vm = Vm::new(failing_agent(dir.path())).unwrap();
+    let outcome = vm.run(&["true".to_owned()], Streams::nowhere(), &Interrupt::default());
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind, Kind::Guest);
+    assert!(error.cause.contains("Attempted to kill init"), "{}", error.cause);
 }
 
 #[test]

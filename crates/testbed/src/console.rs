@@ -51,6 +51,11 @@ impl Tail {
         SIGNS.iter().find_map(|sign| find(sign)).map(|line| line.trim())
     }
 
+    /// Whether one of its last lines holds that text.
+    pub fn shows(&self, text: &str) -> bool {
+        self.lines.iter().any(|line| line.contains(text))
+    }
+
     /// The last lines, indented, for an error message.
     pub fn quote(&self) -> String {
         let mut lines: Vec<String> = self.lines.iter().cloned().collect();

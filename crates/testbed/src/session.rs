@@ -54,6 +54,14 @@ enum Event {
 /// How many bytes of a stream have been passed on.
 type Count = Arc<AtomicU64>;
 
+/// How a guest's boot ended.
+pub(crate) enum Booted {
+    /// It waits for the order to start the command.
+    Ready,
+    /// The command cannot be started in it.
+    Refused(Outcome),
+}
+
 /// A guest that runs. It ends with this value, whatever it is doing.
 pub(crate) struct Session {
     qemu: Child,
@@ -65,22 +73,17 @@ pub(crate) struct Session {
     tail: Arc<Mutex<Tail>>,
     complaints: Option<JoinHandle<String>>,
     console: Option<JoinHandle<()>>,
-    stdout: Count,
-    stderr: Count,
-    input: Option<Box<dyn Read + Send>>,
     stdin: UnixStream,
+    stdout: UnixStream,
+    stderr: UnixStream,
+    send: Sender<Event>,
     boot: Option<Duration>,
     interrupted: Option<Instant>,
 }
 
 impl Session {
     /// Starts QEMU and everything that listens to it.
-    pub(crate) fn start(
-        machine: &Machine,
-        options: &VmOptions,
-        initramfs: &[u8],
-        streams: Streams,
-    ) -> Result<Self> {
+    pub(crate) fn start(machine: &Machine, options: &VmOptions, initramfs: &[u8]) -> Result<Self> {
         let console_file = match &options.console {
             Some(path) => Some(
                 File::create(path)
@@ -127,10 +130,10 @@ impl Session {
             tail,
             complaints: Some(complaints),
             console: Some(console),
-            stdout: pass_on(stdout, streams.stdout, send.clone()),
-            stderr: pass_on(stderr, streams.stderr, send.clone()),
-            input: streams.stdin,
             stdin,
+            stdout,
+            stderr,
+            send: send.clone(),
             boot: None,
             interrupted: None,
         };
@@ -138,53 +141,101 @@ impl Session {
         Ok(session)
     }
 
-    /// Waits for the command's end, and ends QEMU.
-    pub(crate) fn finish(mut self, interrupt: &Interrupt) -> Result<Outcome> {
+    /// Waits until the guest is ready to start the command.
+    pub(crate) fn boot(&mut self, interrupt: &Interrupt) -> Result<Booted> {
         loop {
-            match self.events.recv_timeout(POLL) {
-                Ok(Event::Guest(FromGuest::Ready)) => {
+            match self.next_event(interrupt)? {
+                Some(Event::Guest(FromGuest::Ready)) => {
                     self.boot = Some(self.started.elapsed());
                     // All its CPUs are there by now.
                     if self.pin {
                         pin(self.qemu.id(), &allowed_cpus()?)?;
                     }
-                    if self.say(&ToGuest::Start).is_err() {
-                        return Err(self.died());
-                    }
-                    self.feed_stdin();
+                    return Ok(Booted::Ready);
                 }
-                Ok(Event::Guest(FromGuest::Ended { status, stdout_bytes, stderr_bytes })) => {
-                    return self.ended(status, stdout_bytes, stderr_bytes);
+                Some(Event::Guest(FromGuest::Failed { why, status: Some(status) })) => {
+                    return Ok(Booted::Refused(self.refused(status, why)));
                 }
-                Ok(Event::Guest(FromGuest::Failed { why, status })) => {
+                Some(Event::Guest(FromGuest::Failed { why, status: None })) => {
+                    return Err(self.guest_error("set the guest up", &why));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether its kernel met a breakpoint where there is none. Under emulation in
+    /// parallel a CPU may run the old code of a place that the kernel has just patched.
+    pub(crate) fn met_a_stale_breakpoint(&mut self) -> bool {
+        self.with_tail(|tail| tail.shows("Oops: int3"))
+    }
+
+    /// Starts the command, waits for its end, and ends QEMU.
+    pub(crate) fn run(mut self, streams: Streams, interrupt: &Interrupt) -> Result<Outcome> {
+        let attempt = || "reach the guest".to_owned();
+        let (stdout, stderr) = (self.stdout.try_clone(), self.stderr.try_clone());
+        let stdout = stdout.attempt(Kind::Failed, attempt)?;
+        let stderr = stderr.attempt(Kind::Failed, attempt)?;
+        let passed = [
+            pass_on(stdout, streams.stdout, self.send.clone()),
+            pass_on(stderr, streams.stderr, self.send.clone()),
+        ];
+        if self.say(&ToGuest::Start).is_err() {
+            return Err(self.died());
+        }
+        self.feed_stdin(streams.stdin);
+        loop {
+            match self.next_event(interrupt)? {
+                Some(Event::Guest(FromGuest::Ended { status, stdout_bytes, stderr_bytes })) => {
+                    return self.ended(status, stdout_bytes + stderr_bytes, &passed);
+                }
+                Some(Event::Guest(FromGuest::Failed { why, status })) => {
                     return match status {
-                        Some(status) => {
-                            Ok(Outcome { not_started: Some(why), ..self.outcome(status) })
-                        }
+                        Some(status) => Ok(self.refused(status, why)),
                         None => Err(self.guest_error("set the guest up", &why)),
                     };
                 }
-                Ok(Event::Sink(error)) if error.kind() == ErrorKind::BrokenPipe => {
-                    return Ok(self.outcome(STATUS_SIGPIPE));
-                }
-                Ok(Event::Sink(error)) => {
-                    return Err(Error::new(Kind::Failed, "pass the guest's output on", error));
-                }
-                Ok(Event::Gone) | Err(RecvTimeoutError::Disconnected) => return Err(self.died()),
-                Err(RecvTimeoutError::Timeout) => {}
+                Some(Event::Sink(error)) => return self.sink_failed(error),
+                _ => {}
             }
+        }
+    }
+
+    /// What happens next; nothing for a while is no event. It is an error if the guest dies, its
+    /// time is over, or it is to end.
+    fn next_event(&mut self, interrupt: &Interrupt) -> Result<Option<Event>> {
+        let event = match self.events.recv_timeout(POLL) {
+            Ok(Event::Gone) | Err(RecvTimeoutError::Disconnected) => return Err(self.died()),
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
+        };
+        // What it says last counts, also when its time has just run out.
+        if event.is_none() {
             self.check_time()?;
             self.check_interrupt(interrupt)?;
         }
+        Ok(event)
     }
 
     fn outcome(&self, status: i32) -> Outcome {
         Outcome { status, boot: self.boot.unwrap_or_default(), not_started: None }
     }
 
+    fn refused(&self, status: i32, why: String) -> Outcome {
+        Outcome { not_started: Some(why), ..self.outcome(status) }
+    }
+
+    /// The command's output cannot be passed on.
+    fn sink_failed(&self, error: std::io::Error) -> Result<Outcome> {
+        match error.kind() {
+            ErrorKind::BrokenPipe => Ok(self.outcome(STATUS_SIGPIPE)),
+            _ => Err(Error::new(Kind::Failed, "pass the guest's output on", error)),
+        }
+    }
+
     /// Begins to send what is to be the command's standard input.
-    fn feed_stdin(&mut self) {
-        let Some(mut input) = self.input.take() else {
+    fn feed_stdin(&mut self, input: Option<Box<dyn Read + Send>>) {
+        let Some(mut input) = input else {
             let _ = self.stdin.shutdown(Shutdown::Write);
             return;
         };
@@ -196,26 +247,19 @@ impl Session {
         });
     }
 
-    /// The command ended: waits until all that it wrote has been passed on.
-    fn ended(&mut self, status: i32, stdout_bytes: u64, stderr_bytes: u64) -> Result<Outcome> {
+    /// The command ended: waits until all that it wrote, so many bytes, has been passed on.
+    fn ended(&mut self, status: i32, bytes: u64, passed: &[Count]) -> Result<Outcome> {
         let end = Instant::now() + OUTPUT_WITHIN;
         loop {
-            let missing = stdout_bytes.saturating_sub(self.stdout.load(Ordering::SeqCst))
-                + stderr_bytes.saturating_sub(self.stderr.load(Ordering::SeqCst));
-            if missing == 0 {
+            let passed: u64 = passed.iter().map(|count| count.load(Ordering::SeqCst)).sum();
+            if passed >= bytes {
                 return Ok(self.outcome(status));
             }
-            match self.events.recv_timeout(Duration::from_millis(1)) {
-                Ok(Event::Sink(error)) if error.kind() == ErrorKind::BrokenPipe => {
-                    return Ok(self.outcome(STATUS_SIGPIPE));
-                }
-                Ok(Event::Sink(error)) => {
-                    return Err(Error::new(Kind::Failed, "pass the guest's output on", error));
-                }
-                _ => {}
+            if let Ok(Event::Sink(error)) = self.events.recv_timeout(Duration::from_millis(1)) {
+                return self.sink_failed(error);
             }
             if Instant::now() > end {
-                let why = format!("{missing} bytes of its output did not arrive");
+                let why = format!("{} bytes of its output did not arrive", bytes - passed);
                 return Err(self.guest_error("end the guest", &why));
             }
         }

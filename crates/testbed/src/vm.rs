@@ -11,10 +11,13 @@ use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
 use crate::kernels::{self, Kernel};
 use crate::options::{Accel, Thread, VmOptions};
 use crate::qemu::Machine;
-use crate::session::Session;
+use crate::session::{Booted, Session};
 use crate::spec::{Share, Spec};
 use crate::{initramfs, kvm};
 
+/// How often a guest is booted at most, where the emulator fails before its command starts: it
+/// does in about one of a thousand boots.
+const BOOTS: u32 = 3;
 /// A guest with KVM boots in 1 to 2 s.
 const KVM_TRIAL: Duration = Duration::from_secs(20);
 /// What is handed on from our environment: where programs are, who and where the
@@ -240,7 +243,8 @@ impl Vm {
         })
     }
 
-    /// Boots the guest, runs `command` in it, and ends it.
+    /// Boots the guest, runs `command` in it, and ends it. Where the emulator fails before the
+    /// command starts, the guest is booted again; the command is started once at most.
     ///
     /// Call it on a thread that lives until it returns: QEMU is bound to die with
     /// the thread that started it.
@@ -256,6 +260,24 @@ impl Vm {
         }
         let spec = self.spec(command)?;
         let initramfs = initramfs::build(&self.kernel.modules, &self.agent, &spec)?;
-        Session::start(&self.machine, &self.options, &initramfs, streams)?.finish(interrupt)
+        let mut boots = 0;
+        loop {
+            boots += 1;
+            let mut session = Session::start(&self.machine, &self.options, &initramfs)?;
+            match session.boot(interrupt) {
+                Ok(Booted::Ready) => return session.run(streams, interrupt),
+                Ok(Booted::Refused(outcome)) => return Ok(outcome),
+                Err(_) if boots < BOOTS && self.is_emulators_fault(&mut session) => {
+                    eprintln!("metasched: the emulator failed while the guest booted; once more");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether the guest died of what the emulator did, and not of its kernel or its command.
+    fn is_emulators_fault(&self, session: &mut Session) -> bool {
+        let in_parallel = !self.machine.kvm && self.machine.thread == Thread::Multi;
+        in_parallel && session.met_a_stale_breakpoint()
     }
 }
