@@ -263,7 +263,8 @@ impl Checker for AccountsServed {
 /// watchdog would end everything after 30 s.
 const QUARANTINE_NS: u64 = QUARANTINE_SWEEPS * SWEEP_NS + 2 * URGENT_NS;
 
-/// A lane whose policy takes tasks and gives no CPU any is put in quarantine.
+/// A lane whose policy takes tasks and gives no CPU any is put in quarantine. What drains for the
+/// same account comes before it, and is served.
 #[derive(Default)]
 pub struct Quarantined {
     picture: Picture,
@@ -273,6 +274,8 @@ pub struct Quarantined {
     /// Those that have none, and since when: one whose last task takes the place of another
     /// has work again at the same moment.
     empty_since: ByLane<u64>,
+    /// When each account last had a task in a lane that is no longer in force.
+    drained_at: BTreeMap<u32, u64>,
     /// Whether a lane has a policy that does not dispatch.
     lazy: bool,
 }
@@ -310,10 +313,13 @@ impl Checker for Quarantined {
                 }
             }
             What::Remove(DsqRef::User(queue)) => {
-                if let Some(generation) = generation_of(queue)
-                    && self.picture.queued(generation) == 0
-                {
+                let Some(generation) = generation_of(queue) else { return said };
+                if self.picture.queued(generation) == 0 {
                     *self.empty_since.or_insert(generation, event.at) = event.at;
+                }
+                let of = self.picture.lane(generation);
+                if let Some(lane) = of.filter(|lane| lane.state == LaneState::Draining) {
+                    self.drained_at.insert(lane.app, event.at);
                 }
             }
             // Lanes of another program may have the same generations.
@@ -321,6 +327,7 @@ impl Checker for Quarantined {
                 self.apps_since = None;
                 self.busy_since.clear();
                 self.empty_since.clear();
+                self.drained_at.clear();
                 self.lazy = false;
             }
             _ => {}
@@ -333,7 +340,8 @@ impl Checker for Quarantined {
         for lane in self.picture.lanes.iter() {
             let Some(since) = self.busy_since.get(lane.generation) else { continue };
             let asked = lane.state == LaneState::InForce;
-            let busy = now - (*since).max(apps_since);
+            let drained_at = self.drained_at.get(&lane.app).copied().unwrap_or(0);
+            let busy = now - (*since).max(apps_since).max(drained_at);
             let queued = self.empty_since.get(lane.generation).is_none();
             let lazy = !lane.has_a_real_policy();
             if lazy && asked && !lane.quarantined && queued && busy > QUARANTINE_NS {
@@ -433,5 +441,23 @@ mod tests {
         feed(&mut checker, [(0, 0, 0, lanes), (0, 0, 3, What::Insert(QUEUE))]).unwrap();
         checker.finish(QUARANTINE_NS).unwrap();
         assert!(checker.finish(QUARANTINE_NS + 1).unwrap_err().contains("not in quarantine"));
+    }
+
+    #[test]
+    fn a_lazy_lane_has_its_time_from_when_the_lane_before_it_was_drained() {
+        let mut checker = Quarantined::default();
+        let (mut before, mut lazy) = (lane(2, LaneState::Draining, 1), lane(3, InForce, 1));
+        before.policy = POLICIES.len() as u32;
+        lazy.policy = POLICIES.len() as u32;
+        let lanes = What::Lanes([lane(1, InForce, 0), before, lazy].into());
+        let begin = [
+            (0, 0, 0, lanes),
+            (0, 0, 3, What::Insert(QUEUE)),
+            (0, 0, 4, What::Insert(DsqRef::User(3 << LANE_DSQ_BITS))),
+            (9, 0, 3, What::Remove(QUEUE)),
+        ];
+        feed(&mut checker, begin).unwrap();
+        checker.finish(9 + QUARANTINE_NS).unwrap();
+        checker.finish(10 + QUARANTINE_NS).unwrap_err();
     }
 }

@@ -19,8 +19,8 @@ const LEAST_BOUND_NS: u64 = ms(2_000);
 /// later it finds that.
 const PARKED_NS: u64 = ms(10_000) + SWEEP_NS;
 /// In the fair class each other task may run for so long before one that may run on one CPU only,
-/// in a cgroup to which those above it leave a thirtieth of what a task has: as many ticks.
-const FAIR_TURN_NS: u64 = ms(30 * 4);
+/// in a cgroup to which those above it leave a sixtieth of what a task has: as many ticks.
+const FAIR_TURN_NS: u64 = ms(60 * 4);
 const LONG_PERIOD_US: u64 = 100_000;
 /// A policy that does not dispatch leaves a CPU idle beside its tasks until level 1 tries
 /// itself, which takes one task in eight sweeps, or until it puts the lane in quarantine.
