@@ -47,9 +47,10 @@ struct Args {
     /// which shows what of its p99 is the machine's own, or redis beside a batch job
     #[arg(long, value_delimiter = ',', default_value = "batch,forks,nobody,redis")]
     loads: Vec<Load>,
-    /// Which schedulers are compared with EEVDF
+    /// Which schedulers are compared with EEVDF: those that `metasched list` shows, and lanes,
+    /// which is the service on one with vtime and its neighbour on one with fifo
     #[arg(long, value_delimiter = ',', default_value = "fifo,vtime,lanes")]
-    schedulers: Vec<Scheduler>,
+    schedulers: Vec<String>,
     /// The seed of the order of runs
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -102,13 +103,10 @@ impl Load {
     }
 }
 
-/// What is compared with EEVDF.
-#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum Scheduler {
-    Fifo,
-    Vtime,
-    Lanes,
-}
+/// What is no candidate's name: the service and its neighbour on lanes of their own.
+const LANES: &str = "lanes";
+/// Policies of the service's and of the neighbour's lane, then.
+const LANES_POLICIES: [&str; 2] = ["vtime", "fifo"];
 /// How often the service has something to do.
 const PERIOD: Duration = Duration::from_millis(10);
 /// How long that takes it, alone on a CPU.
@@ -138,7 +136,7 @@ struct Seen {
 
 /// How a scheduler is put in force.
 struct Subject {
-    name: &'static str,
+    name: String,
     candidate: Candidate,
     /// Policies of the service's and of the neighbour's lane.
     lanes: Option<[&'static str; 2]>,
@@ -170,14 +168,14 @@ struct Figures {
     /// The same: the batch job's throughput.
     hog_ratio: Option<f64>,
     /// By load and scheduler, over EEVDF.
-    over_eevdf: BTreeMap<&'static str, BTreeMap<&'static str, Ratios>>,
+    over_eevdf: BTreeMap<&'static str, BTreeMap<String, Ratios>>,
     /// By load and scheduler: the median over the rounds of the service's p99 response,
     /// microseconds. Of an emulated machine's absolute times only the order is of interest.
-    response_p99_us: BTreeMap<&'static str, BTreeMap<&'static str, Option<f64>>>,
+    response_p99_us: BTreeMap<&'static str, BTreeMap<String, Option<f64>>>,
     /// The same: its waits in the run queue.
-    queue_p99_us: BTreeMap<&'static str, BTreeMap<&'static str, Option<f64>>>,
+    queue_p99_us: BTreeMap<&'static str, BTreeMap<String, Option<f64>>>,
     /// The same: what redis served, per second.
-    served_per_s: BTreeMap<&'static str, BTreeMap<&'static str, Option<f64>>>,
+    served_per_s: BTreeMap<&'static str, BTreeMap<String, Option<f64>>>,
     rounds: u64,
     seed: u64,
 }
@@ -291,14 +289,19 @@ fn bench(args: &Args) -> Result<Figures> {
     let groups = Groups::new()?;
     let table = candidates(&CandidateEnv::system())?;
     let named = |name: &str| find(&table, name).cloned();
-    let mut subjects = vec![Subject { name: "eevdf", candidate: named("eevdf")?, lanes: None }];
-    for scheduler in &args.schedulers {
-        let (name, policy, lanes) = match scheduler {
-            Scheduler::Fifo => ("fifo", "fifo", None),
-            Scheduler::Vtime => ("vtime", "vtime", None),
-            Scheduler::Lanes => ("lanes", "fifo", Some(["vtime", "fifo"])),
-        };
-        subjects.push(Subject { name, candidate: named(policy)?, lanes });
+    let plain = |name: &str| -> Result<Subject> {
+        Ok(Subject { name: name.to_owned(), candidate: named(name)?, lanes: None })
+    };
+    let mut subjects = vec![plain("eevdf")?];
+    for name in &args.schedulers {
+        subjects.push(match name.as_str() {
+            LANES => Subject {
+                name: name.clone(),
+                candidate: named(LANES_POLICIES[1])?,
+                lanes: Some(LANES_POLICIES),
+            },
+            name => plain(name)?,
+        });
     }
     let mut switcher = Switcher::new(SwitcherOptions::new("bench-neighbour"))?;
     // runs[load][subject][round]
@@ -306,7 +309,7 @@ fn bench(args: &Args) -> Result<Figures> {
     let progress = Progress::new("bench-neighbour", args.rounds * subjects.len() as u64);
     for round in 0..args.rounds {
         for s in order(subjects.len(), args.seed, round) {
-            progress.message(subjects[s].name.to_owned());
+            progress.message(subjects[s].name.clone());
             groups.start(&mut switcher, &subjects[s])?;
             for (n, load) in args.loads.iter().enumerate() {
                 interrupt.check("the benchmark")?;
@@ -503,7 +506,7 @@ fn figures(args: &Args, subjects: &[Subject], runs: &[Vec<Vec<Run>>]) -> Figures
     let medians = |of: fn(&Run) -> f64| {
         let of_subjects = |rounds: &Vec<Vec<Run>>| {
             let of_runs = |runs: &Vec<Run>| median(&runs.iter().map(of).collect::<Vec<_>>());
-            subjects.iter().zip(rounds).map(|(s, runs)| (s.name, of_runs(runs))).collect()
+            subjects.iter().zip(rounds).map(|(s, runs)| (s.name.clone(), of_runs(runs))).collect()
         };
         let loads = args.loads.iter().map(|load| load.name());
         loads.zip(runs).map(|(name, rounds)| (name, of_subjects(rounds))).collect()
@@ -524,7 +527,7 @@ fn figures(args: &Args, subjects: &[Subject], runs: &[Vec<Vec<Run>>]) -> Figures
                 neighbour_throughput: load.neighbour().and_then(|_| ratio(|run| run.done_per_s)),
             };
             shown.add_row([
-                subject.name.to_owned(),
+                subject.name.clone(),
                 load.name().to_owned(),
                 show(ratios.served),
                 show(ratios.response_p99),
@@ -532,11 +535,11 @@ fn figures(args: &Args, subjects: &[Subject], runs: &[Vec<Vec<Run>>]) -> Figures
                 show(ratios.queue_p99),
                 show(ratios.neighbour_throughput),
             ]);
-            over_eevdf.entry(load.name()).or_default().insert(subject.name, ratios);
+            over_eevdf.entry(load.name()).or_default().insert(subject.name.clone(), ratios);
         }
     }
     println!("{shown}");
-    let lanes = over_eevdf.get("batch").and_then(|by_subject| by_subject.get("lanes"));
+    let lanes = over_eevdf.get("batch").and_then(|by_subject| by_subject.get(LANES));
     Figures {
         p99_ratio: lanes.and_then(|r| r.response_p99).map(|i| i.estimate),
         hog_ratio: lanes.and_then(|r| r.neighbour_throughput).map(|i| i.estimate),

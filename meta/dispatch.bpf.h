@@ -319,6 +319,7 @@ static __noinline bool dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 
 	if (!here)
 		return false;
+	here->chosen = 1;
 	/* After a kernel thread that would go on lanes come first, if they have work for this CPU. */
 	kthread_goes_on = goes_on && here->kthread_chosen;
 	here->kthread_chosen = 0;
@@ -431,10 +432,10 @@ __noinline int account_tell_of_left(u32 number, s32 cpu)
 }
 
 /*
- * A CPU has found nothing that it may run. Who is told of a task need not be who takes it:
- * of two CPUs that were told of two tasks at once the one may take the other's, which then
- * finds a task that it may not run. So it tells on. Whether there is somebody that it may run
- * itself: who came at this moment, or whom a policy leaves on purpose.
+ * A CPU has found nothing that it may run. The CPU that we kicked may take a different task: of
+ * two that were kicked for two tasks the one may take the other's, and the other finds a task
+ * that it may not run. So it kicks the next one. Returns whether this CPU may run one of those
+ * that wait: it came at this moment, or its policy leaves it on purpose.
  */
 static __noinline bool goes_idle(s32 cpu, u32 root)
 {

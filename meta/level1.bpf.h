@@ -350,6 +350,17 @@ static __always_inline void look_from_now_on(struct cpu_ctx *here, struct meta_l
 	look_timer_start(bpf_get_smp_processor_id());
 }
 
+/*
+ * A task starts to run. Level 1 has not chosen it here: so it gave way to another scheduling class,
+ * and goes on with the rest of its slice. If its lane was replaced meanwhile, the kick that was to
+ * end that slice found the other class, and had no effect.
+ */
+static __always_inline void end_resumed(struct meta_lane *l, struct cpu_ctx *here)
+{
+	if (unlikely(l->state == LANE_DRAINING) && !here->chosen)
+		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
+}
+
 static __noinline void running_watched(struct task_struct *p, u32 root)
 {
 	struct task_ctx *t = task_ctx_find(p);
@@ -364,6 +375,7 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 	if (root & ROOT_SHARED) {
 		stamp_first_run(l, t);
 		cap_slice(l, p, root);
+		end_resumed(l, cpu);
 	}
 	if (policy_keeps_tasks(l->lane.policy)) {
 		/* Dispatched directly, or queued before tasks were watched. */
@@ -519,6 +531,7 @@ static __noinline void stopping_watched(struct task_struct *p, u32 root, bool ru
 		}
 	}
 	cpu->task = 0;
+	cpu->chosen = 0;
 }
 
 /* What runs here counts for its cgroup, of which a policy keeps something. */

@@ -68,8 +68,10 @@ pub(crate) struct Cpu {
     pub distributed: usize,
     pub ticking: bool,
     pub in_balance: bool,
-    /// The last to run was the kernel's stopper thread, not a task of ours.
+    /// The last to run was of a higher class, as the kernel's stopper thread is.
     pub stopper: bool,
+    /// A higher scheduling class has this CPU.
+    pub taken: bool,
     pub switches: u64,
     pub costs: Charged,
     /// What waits here in the fair class.

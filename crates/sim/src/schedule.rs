@@ -44,6 +44,9 @@ impl Kernel {
     /// The scheduler proper: what `cpu` runs from now on.
     pub(crate) fn schedule(&mut self, cpu: usize) {
         self.cpus[cpu].resched = false;
+        if self.cpus[cpu].taken {
+            return;
+        }
         let previous = self.cpus[cpu].curr;
         let next = match self.class {
             Class::Fair => self.fair_pick(cpu, previous),
@@ -191,6 +194,35 @@ impl Kernel {
         if !std::mem::replace(&mut self.cpus[cpu].ticking, true) {
             self.next_tick(cpu);
         }
+    }
+
+    /// A higher scheduling class, as of real-time tasks, has a CPU for so long. What runs there
+    /// waits in the local queue with the rest of its slice; kicks find nobody.
+    pub fn take_cpu(&mut self, cpu: usize, for_ns: u64) {
+        if !self.active.has(cpu) || std::mem::replace(&mut self.cpus[cpu].taken, true) {
+            return;
+        }
+        self.note(&format!("a higher class has CPU {cpu} for {for_ns} ns"));
+        match self.cpus[cpu].curr {
+            Some(id) => self.take_from(cpu, id),
+            None => self.update_idle(cpu, false),
+        }
+        self.schedule_at(self.now + for_ns, Event::GiveBack(cpu));
+    }
+
+    /// A task gives its CPU up to a higher scheduling class.
+    pub(crate) fn take_from(&mut self, cpu: usize, id: TaskId) {
+        self.put_prev_task(cpu, id, Some(id));
+        self.sched_info_depart(id);
+        self.cpus[cpu].curr = None;
+        self.cpus[cpu].costs.idle_from = self.now;
+        self.cpus[cpu].epoch += 1;
+    }
+
+    pub(crate) fn give_back(&mut self, cpu: usize) {
+        self.cpus[cpu].taken = false;
+        self.cpus[cpu].stopper = true;
+        self.schedule(cpu);
     }
 
     pub(crate) fn update_idle(&mut self, cpu: usize, idle: bool) {

@@ -232,15 +232,9 @@ impl Kernel {
     pub(crate) fn migrate_away(&mut self, id: TaskId, cpu: usize, mask: CpuMask) {
         let running = self.cpus[cpu].curr == Some(id);
         if running {
-            self.put_prev_task(cpu, id, Some(id));
-            self.cpus[cpu].curr = None;
-            self.cpus[cpu].costs.idle_from = self.now;
-            self.cpus[cpu].epoch += 1;
+            self.take_from(cpu, id);
         }
         self.observe(cpu, Some(id), What::Allowed(Rc::new(mask)));
-        if running {
-            self.sched_info_depart(id);
-        }
         self.dequeue_task(id, scx::DEQ_SCHED_CHANGE, true);
         self.sched_info_dequeue(id);
         let there = self.fallback_cpu(id);

@@ -18,13 +18,26 @@ pub(crate) enum Event {
     Arrive(Arc<TaskSpec>),
     Wake(TaskId),
     Resched(usize),
-    RunEnd { cpu: u32, epoch: u64 },
+    RunEnd {
+        cpu: u32,
+        epoch: u64,
+    },
     Tick(usize),
-    Kick { cpu: u32, flags: u64 },
-    Timer { place: u32, armed: u64 },
+    Kick {
+        cpu: u32,
+        flags: u64,
+    },
+    Timer {
+        place: u32,
+        armed: u64,
+    },
     Push(usize),
+    /// A higher scheduling class has no more use for a CPU.
+    GiveBack(usize),
     Dying(usize),
-    Watchdog { load: u64 },
+    Watchdog {
+        load: u64,
+    },
     Attach(Box<Program>),
     Enabled,
     Detach(Box<ProgramExit>),
@@ -174,6 +187,7 @@ impl Kernel {
             Event::Resched(cpu) if self.online.has(cpu) => self.schedule(cpu),
             Event::Resched(cpu) => self.cpus[cpu].resched = false,
             Event::Push(cpu) => self.push(cpu),
+            Event::GiveBack(cpu) => self.give_back(cpu),
             Event::Dying(cpu) => self.dying(cpu),
             Event::Attach(program) => self.attach(&program),
             Event::Enabled => self.enabled(),

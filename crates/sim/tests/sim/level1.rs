@@ -1,10 +1,12 @@
 //! Level 1: lanes come and go, and nobody is lost, forgotten or kept waiting.
 
 use metasched_sim::kernel::Kernel;
-use metasched_sim::metasched::{LaneState, POLICIES, lanes, reap, replace_root, scenario};
+use metasched_sim::metasched::{
+    LaneState, POLICIES, lanes, reap, replace_root, scenario, scenario_of,
+};
 use metasched_sim::random::Random;
 use metasched_sim::task::Step;
-use metasched_sim::{Machine, Scenario, TaskSpec, between, exactly, ms, policy, us};
+use metasched_sim::{Machine, Scenario, TaskSpec, between, exactly, image, ms, policy, us};
 use std::sync::Arc;
 
 /// Hogs and sleepers, three to a CPU.
@@ -54,6 +56,28 @@ fn a_task_runs_under_the_new_lane_within_a_slice() {
         })
         .run_for(ms(200))
         .pass();
+}
+
+/// The root lane is replaced while a higher scheduling class has the only CPU: the kick that is to
+/// end the slice of the task there finds nobody.
+pub(crate) fn kicked_in_vain(image: &'static [u8]) -> Scenario {
+    const REPLACED: u64 = ms(101);
+    scenario_of(image, "a kick that finds another class", "fifo")
+        .cpus(1)
+        .tasks(2, |i| TaskSpec::hog(format!("hog {i}")))
+        .at(REPLACED - us(500), |kernel| kernel.take_cpu(0, ms(1)))
+        .at(REPLACED, |kernel| replace_root(kernel, "vtime"))
+        .at(REPLACED + ms(1), |kernel| {
+            let root = lanes(kernel).into_iter().find(|l| l.is_root());
+            let ran = root.map_or(0, |l| l.first_run_ns);
+            expect(kernel, ran > REPLACED, "no first run when the CPU was given back");
+        })
+        .run_for(ms(200))
+}
+
+#[test]
+fn what_a_higher_class_kept_from_its_cpu_goes_on_under_the_new_lane_at_once() {
+    kicked_in_vain(image::faulty()).pass();
 }
 
 #[test]

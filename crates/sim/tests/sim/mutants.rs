@@ -3,6 +3,7 @@
 //! whose line has changed fails loudly; and the same scenario passes without it.
 
 use crate::lanes::{hogs, share_from_elsewhere};
+use crate::level1::kicked_in_vain;
 use crate::shares::{idle_sibling, long_queue};
 use crate::user_half::{drains, nobody_decides, undecided_beside_hogs};
 use metasched_sim::metasched::{
@@ -315,6 +316,9 @@ plants! {
     a_rotation_that_never_comes_is_caught: "waiting_bounded", share_from_elsewhere,
         "meta/dispatch.bpf.h",
         "	if (since < every ||" => "	if (1 ||";
+    a_kick_that_found_another_class_is_caught: "expectation", kicked_in_vain,
+        "meta/level1.bpf.h",
+        "		end_resumed(l, cpu);" => "		;";
     a_forgotten_kick_is_caught: "work_conserved", slices_that_end_beside_an_idle_cpu,
         "meta/kcalls.bpf.h",
         "	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);" => "	;";
