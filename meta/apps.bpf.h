@@ -27,16 +27,14 @@ static __noinline void place_task(struct task_struct *p, struct task_ctx *t)
 	struct cgroup *cgrp = p->cgroups->dfl_cgrp;
 	s32 at, level = cgrp->level;
 	struct cgroup_node *n;
-	u32 *number, place;
-	u64 id;
+	u32 place, limit;
 
 	t->account = ROOT_ACCOUNT;
 	t->group = 0;
 	t->watched = 0;
 	t->limit = 0;
 	bpf_for(at, 0, level + 1) {
-		id = ancestor_id(cgrp, at);
-		place = cgroup_number(id);
+		place = cgroup_number(ancestor_id(cgrp, at));
 		n = cgroup_node_at(place);
 		if (place)
 			t->group = place;
@@ -44,10 +42,10 @@ static __noinline void place_task(struct task_struct *p, struct task_ctx *t)
 			t->account = n->assigned;
 		if (place && n->watched)
 			t->watched = place;
-		number = bpf_map_lookup_elem(&cgroup_limits, &id);
-		if (number) {
-			limit_at(*number)->parent = t->limit;
-			t->limit = *number;
+		limit = place ? READ_ONCE(n->limit) : 0;
+		if (limit) {
+			limit_at(limit)->parent = t->limit;
+			t->limit = limit;
 		}
 	}
 }

@@ -30,6 +30,7 @@ struct cgroup_node {
 	u32 weight; /* cpu.weight, or what cpu.idle makes of it */
 	u32 assigned; /* its account, if it is assigned itself */
 	u32 untold; /* no callback tells of it */
+	u32 limit; /* its limit in cpu.max: the place plus one; 0: none; see limits.bpf.h */
 	/* As watch_walk() left them. */
 	u32 open;
 	u32 watched;

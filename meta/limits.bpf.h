@@ -18,6 +18,7 @@
 #define METASCHED_LIMITS_BPF_H
 
 #include <kcalls.bpf.h>
+#include <cgroups.bpf.h>
 #include <lanes.bpf.h>
 #include <requeue.bpf.h>
 #include <timer.bpf.h>
@@ -26,7 +27,6 @@
 #define LIMIT_DEPTH_MAX 16
 /* What cgroup callbacks call a quota of "max". */
 #define NO_QUOTA ~0ULL
-#define EEXIST 17
 
 /*
  * What a run takes at a time: its CPU's part of what is left, so that the last of a quota is
@@ -69,19 +69,11 @@ u32 limits_live;
 u64 limits_ended_ns;
 /* How often they were looked at. */
 u32 limits_swept;
-/* Limits that there was no place for: those cgroups are not limited. */
+/* Limits that there was no place for, or of cgroups that there was none for: not enforced. */
 u64 limits_refused;
 /* Cgroups that there are, and parking queues: see limit_make_queue(). */
 u32 cgroups_live;
 u32 parked_dsqs;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, LIMITS_MAX);
-	__type(key, u64); /* cgroup id */
-	__type(value, u32); /* place in limits, plus one */
-} cgroup_limits SEC(".maps");
 
 /* The limit of that place plus one, which must not be 0. */
 static __always_inline struct limit *limit_at(u32 number)
@@ -348,18 +340,18 @@ __noinline u32 limit_claim_free(void)
 
 static void limit_remove(u64 cgroup)
 {
-	u32 *found = bpf_map_lookup_elem(&cgroup_limits, &cgroup), number;
+	struct cgroup_node *n = cgroup_node_at(cgroup_number(cgroup));
+	u32 number = READ_ONCE(n->limit);
 	u64 now = bpf_ktime_get_ns();
 	struct limit *l;
 
-	if (!found)
+	if (!number)
 		return;
-	number = *found;
 	l = limit_at(number);
 	/* Who writes to it at this moment came last. */
 	if (l->cgroup != cgroup || !limit_claim(l, LIMIT_LIVE))
 		return;
-	bpf_map_delete_elem(&cgroup_limits, &cgroup);
+	WRITE_ONCE(n->limit, 0);
 	l->cgroup = 0;
 	limit_release(number, l, now);
 	WRITE_ONCE(limits_ended_ns, now);
@@ -369,26 +361,22 @@ static void limit_remove(u64 cgroup)
 }
 
 /* A place for a cgroup that has none yet, claimed; 0 if there is none, or it has got one now. */
-static __always_inline u32 limit_add(u64 cgroup)
+static __always_inline u32 limit_add(struct cgroup_node *n)
 {
 	u32 number = limit_claim_free();
 	struct limit *l;
-	long err;
 
 	if (!number) {
 		__sync_fetch_and_add(&limits_refused, 1);
 		return 0;
 	}
 	l = limit_at(number);
-	err = bpf_map_update_elem(&cgroup_limits, &cgroup, &number, BPF_NOEXIST);
-	if (err) {
+	if (__sync_val_compare_and_swap(&n->limit, 0, number)) {
 		WRITE_ONCE(l->state, LIMIT_FREE);
-		if (err != -EEXIST)
-			__sync_fetch_and_add(&limits_refused, 1);
 		return 0;
 	}
 	/* Another cgroup may have had the place. */
-	l->cgroup = cgroup;
+	l->cgroup = n->id;
 	l->parent = 0;
 	l->nr_periods = 0;
 	l->nr_throttled = 0;
@@ -401,7 +389,8 @@ static __always_inline u32 limit_add(u64 cgroup)
 /* cpu.max of a cgroup was written, or found at the start. */
 static void limit_set(u64 cgroup, u64 period_us, u64 quota_us, u64 burst_us)
 {
-	u32 *found = bpf_map_lookup_elem(&cgroup_limits, &cgroup), number;
+	u32 number, place = cgroup_number(cgroup);
+	struct cgroup_node *n = cgroup_node_at(place);
 	u64 now = bpf_ktime_get_ns();
 	struct limit *l;
 
@@ -409,14 +398,18 @@ static void limit_set(u64 cgroup, u64 period_us, u64 quota_us, u64 burst_us)
 		limit_remove(cgroup);
 		return;
 	}
-	if (found) {
-		number = *found;
+	if (!place) {
+		__sync_fetch_and_add(&limits_refused, 1);
+		return;
+	}
+	number = READ_ONCE(n->limit);
+	if (number) {
 		/* As in limit_remove(). */
 		if (limit_at(number)->cgroup != cgroup ||
 		    !limit_claim(limit_at(number), LIMIT_LIVE))
 			return;
 	} else {
-		number = limit_add(cgroup);
+		number = limit_add(n);
 		if (!number)
 			return;
 	}
