@@ -7,14 +7,15 @@
 //! in rounds of random order.
 //!
 //! After that the kernel counts what each callback takes, in runs of their own since
-//! counting costs time itself.
+//! counting costs time itself. There a second lane has work too, once: the load's time is then
+//! shared with that, and tells nothing, but a callback's is its own.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Parser;
 use metasched_base::{Interrupt, Progress, Result};
-use metasched_benches::{Timed, finish, order, put_in_force, show, table};
+use metasched_benches::{Hackbench, Timed, finish, order, put_in_force, show, table};
 use metasched_control::{Candidate, CandidateEnv, CandidateKind, Switcher, SwitcherOptions};
 use metasched_host::cgroup::Cgroup;
 use metasched_loader::{CallbackCost, CountCallbacks, DEFAULT_WEIGHT, HOT_CALLBACKS, LaneSpec};
@@ -38,6 +39,9 @@ struct Args {
     /// and needs no long ones
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
+    /// Only these schedulers, by their names in the tables; can be given several times
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
     /// The seed of the order of runs
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -64,6 +68,8 @@ struct Subject {
     name: String,
     candidate: Candidate,
     lanes: u32,
+    /// The second lane has hackbench, which never ends, beside the load.
+    two_at_work: bool,
 }
 
 /// How many lanes of applications there are beside the default one.
@@ -79,9 +85,9 @@ struct Figures {
     /// Eight lanes, of which the load has one, over one lane alone, by workload.
     ratio_lanes8: BTreeMap<&'static str, Option<f64>>,
     by_workload: BTreeMap<&'static str, BTreeMap<String, Option<Interval>>>,
-    /// What callbacks take under hackbench: nanoseconds for each call, and how many calls
-    /// there were for each time that a task started to run.
-    callbacks: BTreeMap<String, BTreeMap<&'static str, Callback>>,
+    /// What callbacks take, by workload and scheduler: nanoseconds for each call, and how many
+    /// calls there were for each time that a task started to run.
+    callbacks: BTreeMap<&'static str, Callbacks>,
     rounds: u64,
     seed: u64,
 }
@@ -93,6 +99,9 @@ struct Callback {
     calls_per_run: f64,
 }
 
+/// By scheduler and callback.
+type Callbacks = BTreeMap<String, BTreeMap<&'static str, Callback>>;
+
 fn main() -> ExitCode {
     finish(bench(&Args::parse()))
 }
@@ -101,8 +110,12 @@ fn bench(args: &Args) -> Result<Figures> {
     let interrupt = Interrupt::listen()?;
     let ours = metasched_control::candidates(&CandidateEnv::system())?;
     let ours = |name| metasched_control::find(&ours, name).cloned();
-    let alone =
-        |candidate: Candidate| Subject { name: candidate.name.clone(), candidate, lanes: 0 };
+    let alone = |candidate: Candidate| Subject {
+        name: candidate.name.clone(),
+        candidate,
+        lanes: 0,
+        two_at_work: false,
+    };
     let mut subjects = vec![
         alone(ours("eevdf")?),
         alone(Candidate {
@@ -116,8 +129,16 @@ fn bench(args: &Args) -> Result<Figures> {
         alone(ours("vtime")?),
     ];
     for lanes in LANES {
-        subjects.push(Subject { name: lanes_name(lanes), candidate: ours("fifo")?, lanes });
+        subjects.push(Subject {
+            name: lanes_name(lanes),
+            candidate: ours("fifo")?,
+            lanes,
+            two_at_work: false,
+        });
     }
+    let is_asked_for =
+        |subject: &Subject| args.only.is_empty() || args.only.contains(&subject.name);
+    subjects.retain(is_asked_for);
     // Every run is in it, so that all pay for a cgroup.
     let cgroup = Cgroup::create("metasched/bench-cost")?;
     let mut switcher = Switcher::new(SwitcherOptions::new("bench-cost"))?;
@@ -142,45 +163,61 @@ fn bench(args: &Args) -> Result<Figures> {
         }
     }
     drop(progress);
-    let callbacks = callbacks(args, &mut switcher, &subjects, &cgroup, &interrupt)?;
+    subjects.push(Subject {
+        name: "fifo, two at work".into(),
+        candidate: ours("fifo")?,
+        lanes: 2,
+        two_at_work: true,
+    });
+    subjects.retain(|s| s.candidate.kind == CandidateKind::Policy && is_asked_for(s));
+    let mut callbacks = BTreeMap::new();
+    for load in &loads {
+        let counted = count_callbacks(args, &mut switcher, &subjects, load, &cgroup, &interrupt)?;
+        callbacks.insert(load.name, counted);
+    }
     switcher.restore()?;
     cgroup.remove()?;
     Ok(Figures { callbacks, ..figures(args, &subjects, &times) })
 }
 
-/// Has the kernel count what the callbacks of our subjects take, in a few rounds.
-fn callbacks(
+/// Has the kernel count what the callbacks of our subjects take under a load, in a few rounds.
+fn count_callbacks(
     args: &Args,
     switcher: &mut Switcher,
     subjects: &[Subject],
+    load: &Timed,
     cgroup: &Cgroup,
     interrupt: &Interrupt,
-) -> Result<BTreeMap<String, BTreeMap<&'static str, Callback>>> {
-    let ours: Vec<&Subject> =
-        subjects.iter().filter(|s| s.candidate.kind == CandidateKind::Policy).collect();
+) -> Result<Callbacks> {
     let mut sums: BTreeMap<&str, BTreeMap<&'static str, (u64, u64)>> = BTreeMap::new();
-    let progress = Progress::new("callbacks", args.count_rounds * ours.len() as u64);
+    let progress = Progress::new("callbacks", args.count_rounds * subjects.len() as u64);
     for round in 0..args.count_rounds {
-        for s in order(ours.len(), args.seed, round) {
+        for s in order(subjects.len(), args.seed, round) {
             interrupt.check("the benchmark")?;
-            progress.message(ours[s].name.clone());
-            start(switcher, ours[s], cgroup)?;
+            progress.message(subjects[s].name.clone());
+            start(switcher, &subjects[s], cgroup)?;
+            let beside = subjects[s].two_at_work.then(|| Beside::start(switcher)).transpose()?;
             // The callbacks begin with each load of the program, so this is all of them.
             let counting = CountCallbacks::start()?;
-            WORKLOADS[0].scaled(args.scale).run(Some(cgroup))?;
+            load.run(Some(cgroup))?;
             for CallbackCost { name, calls, run_ns } in counting.read() {
-                let sum = sums.entry(&ours[s].name).or_default().entry(name).or_default();
+                let sum = sums.entry(&subjects[s].name).or_default().entry(name).or_default();
                 *sum = (sum.0 + calls, sum.1 + run_ns);
+            }
+            drop(counting);
+            if let Some(beside) = beside {
+                beside.stop()?;
             }
             progress.step();
         }
     }
     drop(progress);
-    let mut titles = vec!["ns a call (calls for each run of a task)"];
+    let title = format!("{}: ns a call (calls for each run of a task)", load.name);
+    let mut titles = vec![title.as_str()];
     titles.extend(HOT_CALLBACKS);
     let mut shown = table(&titles);
     let mut all = BTreeMap::new();
-    for subject in ours {
+    for subject in subjects {
         let Some(of) = sums.get(subject.name.as_str()) else { continue };
         let runs = of.get("running").map_or(0, |(calls, _)| *calls);
         let costs: BTreeMap<&'static str, Callback> = of
@@ -202,6 +239,28 @@ fn callbacks(
     }
     println!("{shown}");
     Ok(all)
+}
+
+/// Work in the second lane, always.
+struct Beside {
+    cgroup: Cgroup,
+    hackbench: Hackbench,
+}
+
+impl Beside {
+    fn start(switcher: &mut Switcher) -> Result<Self> {
+        let cgroup = Cgroup::create("metasched/bench-cost-beside")?;
+        if let Some(program) = switcher.program() {
+            program.assign(cgroup.id()?, 2)?;
+        }
+        Ok(Self { hackbench: Hackbench::start(Some(&cgroup))?, cgroup })
+    }
+
+    fn stop(self) -> Result<()> {
+        self.cgroup.kill()?;
+        drop(self.hackbench);
+        self.cgroup.remove()
+    }
 }
 
 /// Puts a subject in force; with lanes, the cgroup is on the first of them.
