@@ -89,7 +89,11 @@ static __always_inline u32 lowest_account(u64 set)
 /* Whether there are several in a set. */
 static __always_inline bool several(u64 set)
 {
-	return set & (set - 1);
+	u64 others = set & (set - 1);
+
+	/* Else the compiler sees a count of bits in it, which takes it thirty instructions. */
+	barrier_var(others);
+	return others;
 }
 
 /*

@@ -44,15 +44,16 @@ static __always_inline u32 next_account(u64 set, u32 number)
  * the policy too if it is the lane's, unless the lane was replaced: then the task
  * has to come through the new one. If the policy keeps it, others may have work.
  */
-static __always_inline bool lane_dispatch(struct meta_lane *l, s32 cpu, struct task_struct *prev,
-					  struct cpu_ctx *here)
+static __always_inline bool lane_dispatch(struct meta_lane *l, s32 cpu, struct task_struct *prev)
 {
+	struct cpu_ctx *here;
 	struct lane_run run;
 	struct task_ctx *t;
 
-	if (policy_keeps_tasks(l->lane.policy) && l->state == LANE_IN_FORCE && here && prev &&
-	    (prev->scx.flags & SCX_TASK_QUEUED) && lane_running(here, prev) == l) {
-		t = task_ctx_find(prev);
+	if (policy_keeps_tasks(l->lane.policy) && prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
+	    l->state == LANE_IN_FORCE) {
+		here = cpu_ctx_here();
+		t = here && lane_running(here, prev) == l ? task_ctx_find(prev) : NULL;
 		if (t && t->generation == l->lane.generation) {
 			run = run_of(here, prev, true);
 			return policy_dispatch_task(&l->lane, cpu, prev, &t->policy, &run);
@@ -61,10 +62,18 @@ static __always_inline bool lane_dispatch(struct meta_lane *l, s32 cpu, struct t
 	return policy_dispatch_task(&l->lane, cpu, NULL, &no_task, &no_run);
 }
 
+/* The lane's policy has given a CPU a task. */
+static __always_inline void account_served(struct account *a, struct meta_lane *l)
+{
+	a->serves++;
+	if (unlikely(l->rescues))
+		l->rescues = 0;
+}
+
 /* One lane is in force, and its policy keeps state per task. */
 static __noinline bool dispatch_alone(struct meta_lane *l, s32 cpu, struct task_struct *prev)
 {
-	return lane_dispatch(l, cpu, prev, cpu_ctx_here());
+	return lane_dispatch(l, cpu, prev);
 }
 
 /*
@@ -82,10 +91,8 @@ __weak __noinline bool lane_serve(u32 slot, s32 cpu,
 	struct account *a = account_at(l->account);
 	bool urgent = READ_ONCE(busy.urgent) & account_bit(l->account);
 
-	if (likely(!l->quarantined) && lane_dispatch(l, cpu, prev, cpu_ctx_here())) {
-		a->serves++;
-		if (unlikely(l->rescues))
-			l->rescues = 0;
+	if (likely(!l->quarantined) && lane_dispatch(l, cpu, prev)) {
+		account_served(a, l);
 		return true;
 	}
 	if (likely(l->state == LANE_IN_FORCE && !l->quarantined && !urgent))
@@ -165,15 +172,37 @@ static __always_inline bool account_serve_all(struct account *a, s32 cpu,
 	return serve_by_age(a, false, cpu, prev);
 }
 
+/*
+ * The account's lane if it has that one only and no account is urgent, or NULL: then its policy
+ * is asked and nothing more is to be done, which is so most often.
+ */
+static __always_inline struct meta_lane *lane_only(struct account *a)
+{
+	u32 lane = READ_ONCE(a->lane);
+	struct meta_lane *l = lane_at(lane - 1);
+
+	if (likely(lane && a->first == lane && a->last == lane && !l->quarantined &&
+		   !READ_ONCE(busy.urgent)))
+		return l;
+	return NULL;
+}
+
 /* Serves an account: whether one of its lanes gave this CPU a task. */
 __weak __noinline bool account_serve(u32 number, s32 cpu,
 				     struct task_struct *prev __arg_trusted __arg_nullable)
 {
 	struct account *a = account_at(number);
+	struct meta_lane *only = lane_only(a);
 	u32 lane = READ_ONCE(a->lane);
 	bool served;
 
-	if (likely(lane && a->first == lane && a->last == lane))
+	if (likely(only)) {
+		if (!lane_dispatch(only, cpu, prev))
+			return false;
+		account_served(a, only);
+		return true;
+	}
+	if (lane && a->first == lane && a->last == lane)
 		served = lane_serve(lane - 1, cpu, prev);
 	else
 		served = account_serve_all(a, cpu, prev);
@@ -228,13 +257,16 @@ static __always_inline void level1_advance(u64 vtime)
 /* Whether this choice goes to the next account in order of those with work, see ROTATION_NS. */
 static __always_inline bool rotation_is_due(struct cpu_ctx *here, u64 set)
 {
-	u64 now = scx_bpf_now(), since = now - here->rotated_ns;
-	u64 every = ROTATION_ALL_NS / __builtin_popcountll(set);
+	u64 now = scx_bpf_now(), since = now - here->rotated_ns, every;
 	bool asked_for = here->preempted;
 
+	here->preempted = 0;
+	/* However many have work: most choices need no count of them. */
+	if (likely(since < ROTATION_ALL_NS / ACCOUNTS_MAX))
+		return false;
+	every = ROTATION_ALL_NS / __builtin_popcountll(set);
 	if (every > ROTATION_NS)
 		every = ROTATION_NS;
-	here->preempted = 0;
 	if (since < every || (asked_for && since < 2 * every))
 		return false;
 	here->rotated_ns = now;
@@ -256,24 +288,41 @@ static __noinline u32 account_of_prev(struct cpu_ctx *here, struct task_struct *
 		charge_running(l, here, prev);
 	if (l && is_used(USES_GROUPS))
 		charge_group(here, prev);
-	if (root & ROOT_LANES &&
-	    (!l || here->placed_seq != READ_ONCE(assign_seq) || here->cgroup != cgroup_of(prev)))
+	if (root & ROOT_LANES && (!l || l->state == LANE_IN_FORCE))
 		l = change_lane(l, here, prev, root);
 	return l && l->state == LANE_IN_FORCE ? l->account : NO_ACCOUNT;
 }
 
 /*
- * Tries the accounts of a set in their order until one gives a task, or keeps the one that ran
- * here, if it is of the account @own. Whether there is one to run.
+ * The same as below for one account. With nobody to compare it with it is always its turn.
+ */
+static __always_inline bool serve_alone(u32 number, u32 own, s32 cpu, struct task_struct *prev,
+					struct cpu_ctx *here)
+{
+	u64 vtime = account_at(number)->vtime;
+
+	if (!account_serve(number, cpu, prev)) {
+		if (number != own)
+			return false;
+		if (prev)
+			grant_slice(here, prev, SCX_SLICE_DFL);
+	}
+	level1_advance(vtime);
+	return true;
+}
+
+/*
+ * Tries the accounts of a set of several in their order until one gives a task, or keeps the one
+ * that ran here, if it is of the account @own. Whether there is one to run.
  */
 static __always_inline bool serve_accounts(u64 left, u32 own, s32 cpu, struct task_struct *prev,
 					   struct cpu_ctx *here)
 {
-	bool shared = several(left), in_turn = true;
+	bool in_turn = true;
 	u32 i, number;
 	u64 vtime;
 
-	if (shared && rotation_is_due(here, left)) {
+	if (rotation_is_due(here, left)) {
 		number = next_account(left, (u32)here->turn);
 		here->turn = number;
 		/* Out of its turn, so that it tells nothing about how far level 1 has come. */
@@ -290,13 +339,13 @@ static __always_inline bool serve_accounts(u64 left, u32 own, s32 cpu, struct ta
 			if (in_turn)
 				level1_advance(vtime);
 			/* A policy that keeps a task does not know that others have work. */
-			if (shared && number == own && prev && prev->scx.slice > SHARED_SLICE_NS)
+			if (number == own && prev && prev->scx.slice > SHARED_SLICE_NS)
 				grant_slice(here, prev, SHARED_SLICE_NS);
 			return true;
 		}
 		if (number == own) {
 			if (prev)
-				grant_slice(here, prev, shared ? SHARED_SLICE_NS : SCX_SLICE_DFL);
+				grant_slice(here, prev, SHARED_SLICE_NS);
 			if (in_turn)
 				level1_advance(vtime);
 			return true;
@@ -330,7 +379,8 @@ static __noinline bool dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 	left = accounts_with_work(root);
 	if (own != NO_ACCOUNT)
 		left |= account_bit(own);
-	if (left && serve_accounts(left, own, cpu, prev, here))
+	if (unlikely(several(left)) ? serve_accounts(left, own, cpu, prev, here) :
+				      left && serve_alone(lowest_account(left), own, cpu, prev, here))
 		return true;
 	if (unlikely(kthreads) && kthread_goes_on && serve_kthreads(here))
 		return true;
@@ -340,6 +390,36 @@ static __noinline bool dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 	if (!is_level1s(prev, root))
 		change_lane(NULL, here, prev, root);
 	grant_slice(here, prev, SHARED_SLICE_NS);
+	return true;
+}
+
+/*
+ * One account alone has work, in one lane, whose policy keeps nothing of tasks; nobody goes on
+ * here, and no kernel thread waits. So it is most often where lanes of applications are idle:
+ * that lane, or NULL.
+ */
+static __always_inline struct meta_lane *lane_to_ask(struct task_struct *prev, u32 root)
+{
+	u64 left = accounts_with_work(root);
+	struct meta_lane *l;
+
+	if (!left || several(left) || READ_ONCE(kthreads_arrived) ||
+	    (prev && (prev->scx.flags & SCX_TASK_QUEUED)))
+		return NULL;
+	l = lane_only(account_at(lowest_account(left)));
+	return l && !policy_keeps_tasks(l->lane.policy) ? l : NULL;
+}
+
+/* Serves that lane as dispatch_shared() would, with its policy called in line. */
+static __always_inline bool dispatch_only(struct meta_lane *l, s32 cpu)
+{
+	struct account *a = account_at(l->account);
+	u64 vtime = a->vtime;
+
+	if (!policy_dispatch(&l->lane, cpu))
+		return false;
+	account_served(a, l);
+	level1_advance(vtime);
 	return true;
 }
 
@@ -354,6 +434,7 @@ static __noinline bool goes_on_after_answer(struct task_struct *prev, u32 root)
 {
 	struct cpu_ctx *here = cpu_ctx_here();
 	struct meta_lane *l;
+	struct task_ctx *t;
 	u64 kicked, rest_ns;
 
 	if (!here)
@@ -366,8 +447,8 @@ static __noinline bool goes_on_after_answer(struct task_struct *prev, u32 root)
 	l = lane_running(here, prev);
 	if (!l || l->state != LANE_IN_FORCE)
 		return false;
-	if (root & ROOT_LANES && (here->placed_seq != READ_ONCE(assign_seq) ||
-				  here->cgroup != cgroup_of(prev)))
+	t = task_ctx_find(prev);
+	if (!t || lane_for(prev, t, root) != l)
 		return false;
 	rest_ns = here->granted_ns - (prev->se.sum_exec_runtime - here->ran_from_ns);
 	if (here->granted_ns == SCX_SLICE_INF)

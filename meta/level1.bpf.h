@@ -161,7 +161,8 @@ static __always_inline void announce_first(struct meta_lane *l, struct task_stru
 
 /*
  * What the task that runs on a CPU has run in all up to now, more or less: the kernel's own
- * books are up to a tick behind, and leave out what interrupts took.
+ * books are up to a tick behind, and leave out what interrupts took. Of one that started while
+ * nobody else had work that is not known, and far too much until its next tick.
  */
 static __always_inline u64 running_until(struct cpu_ctx *there, u64 now)
 {
@@ -241,7 +242,11 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 		tell_runnable(l, p, t, enq_flags);
 		if (policy_has_user_half(l->lane.policy))
 			t->ticket = 0;
-		policy_enqueue_task(&l->lane, p, &t->policy, enq_flags);
+		/* In line, which saves a call. */
+		if (policy_keeps_tasks(l->lane.policy))
+			policy_enqueue_task(&l->lane, p, &t->policy, enq_flags);
+		else
+			policy_enqueue(&l->lane, p, enq_flags);
 		/* For a task that is not ready nobody gives way: see task_is_ready(). */
 		if (policy_has_user_half(l->lane.policy) && t->ticket)
 			return;
@@ -288,9 +293,9 @@ static __always_inline void stamp_first_run(struct meta_lane *l, struct task_ctx
 }
 
 /* While others have work, none may keep a CPU for long. */
-static __always_inline void cap_slice(struct meta_lane *l, struct task_struct *p, u32 root)
+static __always_inline void cap_slice(struct task_struct *p, bool others)
 {
-	if (p->scx.slice > SHARED_SLICE_NS && (others_have_work(l, root) || kthreads_queued()))
+	if (p->scx.slice > SHARED_SLICE_NS && (others || kthreads_queued()))
 		scx_bpf_task_set_slice(p, SHARED_SLICE_NS);
 }
 
@@ -317,7 +322,7 @@ static __always_inline void charge_rest(struct cpu_ctx *cpu)
 
 /* The CPU runs that task, for that lane, from now on. */
 static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
-				     struct meta_lane *l, u32 root)
+				     struct meta_lane *l, bool others)
 {
 	if (cpu->uncharged_ns &&
 	    (cpu->slot != l->lane.slot || cpu->generation != l->lane.generation))
@@ -333,18 +338,18 @@ static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
 		cpu->kicked = 0;
 	if (all_uses() & USES_GROUPS)
 		cpu->group_from_ns = cpu->ran_from_ns;
-	if (root & ROOT_LANES) {
-		cpu->since_ns = scx_bpf_now();
-		cpu->cgroup = cgroup_of(p);
-		cpu->placed_seq = READ_ONCE(assign_seq);
-	}
+	/* Reading the clock is a tenth of what is done here, and nobody else asks when it began. */
+	cpu->since_ns = others ? scx_bpf_now() : 0;
 	cpu->wait_from_ns = NO_WAIT;
+	cpu->kthread_chosen = 0;
 }
 
-/* Has this CPU look from now on, if it does not, while several accounts have work. */
-static __always_inline void look_from_now_on(struct cpu_ctx *here, struct meta_lane *l, u32 root)
+/* Has this CPU look from now on, if it does not; at a tick, or as a task starts to run. */
+static __always_inline void look_from_now_on(struct cpu_ctx *here, struct task_struct *p)
 {
-	if (here->looks || !(root & ROOT_LANES) || likely(!others_have_work(l, root)))
+	if (!here->since_ns)
+		here->since_ns = scx_bpf_now() - (p->se.sum_exec_runtime - here->ran_from_ns);
+	if (here->looks)
 		return;
 	here->looks = 1;
 	look_timer_start(bpf_get_smp_processor_id());
@@ -366,15 +371,17 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 	struct task_ctx *t = task_ctx_find(p);
 	struct meta_lane *l = lane_of(t, root);
 	struct cpu_ctx *cpu = cpu_ctx_here();
+	bool others;
 
 	if (!cpu)
 		return;
 	cpu->task = 0;
 	if (!l || is_level1s(p, root))
 		return;
+	others = root & ROOT_SHARED && others_have_work(l, root);
 	if (root & ROOT_SHARED) {
 		stamp_first_run(l, t);
-		cap_slice(l, p, root);
+		cap_slice(p, others);
 		end_resumed(l, cpu);
 	}
 	if (policy_keeps_tasks(l->lane.policy)) {
@@ -387,8 +394,9 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 			policy_running(&l->lane, p, &t->policy);
 		}
 	}
-	cpu_runs(cpu, p, l, root);
-	look_from_now_on(cpu, l, root);
+	cpu_runs(cpu, p, l, others);
+	if (unlikely(others) && root & ROOT_LANES)
+		look_from_now_on(cpu, p);
 	if (root & ROOT_SHARED && t && t->generation == l->lane.generation)
 		wait_ends(cpu, p, t);
 }
@@ -430,12 +438,8 @@ static __noinline struct meta_lane *change_lane(struct meta_lane *l, struct cpu_
 	if (!t)
 		return l;
 	l = lane_for(p, t, root);
-	if (l == before) {
-		/* Its run goes on. */
-		cpu->cgroup = cgroup_of(p);
-		cpu->placed_seq = READ_ONCE(assign_seq);
+	if (likely(l == before))
 		return l;
-	}
 	if (before && policy_keeps_tasks(before->lane.policy) &&
 	    t->generation == before->lane.generation) {
 		run = run_of(cpu, p, true);
@@ -443,7 +447,7 @@ static __noinline struct meta_lane *change_lane(struct meta_lane *l, struct cpu_
 	}
 	lane_join(l, p, t);
 	tell_runnable(l, p, t, 0);
-	cpu_runs(cpu, p, l, root);
+	cpu_runs(cpu, p, l, others_have_work(l, root));
 	if (policy_keeps_tasks(l->lane.policy))
 		policy_running(&l->lane, p, &t->policy);
 	return l;
@@ -486,13 +490,15 @@ static __noinline void tick_shared(struct task_struct *p, u32 root)
 {
 	struct cpu_ctx *cpu = cpu_ctx_here();
 	struct meta_lane *l = cpu ? lane_running(cpu, p) : NULL;
+	bool others = l && others_have_work(l, root);
 	struct task_ctx *t;
 
 	if (!cpu)
 		return;
 	if (l) {
 		account_arrival(l->account);
-		look_from_now_on(cpu, l, root);
+		if (others)
+			look_from_now_on(cpu, p);
 		t = task_ctx_find(p);
 		if (t)
 			cgroup_arrival(t->watched);
@@ -500,7 +506,7 @@ static __noinline void tick_shared(struct task_struct *p, u32 root)
 	if (p->scx.slice <= SHARED_SLICE_NS)
 		return;
 	/* In the local queue is a kernel thread that is bound to this CPU. */
-	if ((l && others_have_work(l, root)) || kthreads_queued() ||
+	if (others || kthreads_queued() ||
 	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) > 0)
 		grant_slice(cpu, p, SHARED_SLICE_NS);
 }

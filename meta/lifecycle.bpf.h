@@ -310,7 +310,6 @@ static int lifecycle_set_app(struct app_args *args)
 	account_add(l);
 	if (!(root & ROOT_LANES))
 		begin_lanes(root);
-	account_arrival(args->app);
 	old = __sync_lock_test_and_set(&a->lane, slot + 1);
 	if (old) {
 		lane_drain(lane_at(old - 1));

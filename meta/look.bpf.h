@@ -58,7 +58,9 @@ static bool look(s32 cpu)
 	if (!l || !others_have_work(l, root))
 		return false;
 	here->looks = 1;
-	charge_until(here, running_until(here, now));
+	/* What began while nobody else had work is charged as of its next tick, see running_until(). */
+	if (here->since_ns)
+		charge_until(here, running_until(here, now));
 	look_for_laggards(cpu, here, accounts_with_work(root) & ~account_bit(l->account), now);
 	return true;
 }

@@ -69,8 +69,12 @@ void BPF_PROG(metasched_enqueue, struct task_struct *p, u64 enq_flags)
 /* Whether there is a task for this CPU to run. */
 static __always_inline bool choose(s32 cpu, struct task_struct *prev, u32 root)
 {
-	if (unlikely(root & ROOT_SHARED))
-		return dispatch_shared(cpu, prev, root);
+	struct meta_lane *only;
+
+	if (unlikely(root & ROOT_SHARED)) {
+		only = lane_to_ask(prev, root);
+		return only ? dispatch_only(only, cpu) : dispatch_shared(cpu, prev, root);
+	}
 	if (unlikely(root & ROOT_TASKS))
 		return dispatch_alone(lane_at(root), cpu, prev);
 	return policy_dispatch(&lane_at(root)->lane, cpu);

@@ -57,10 +57,7 @@ struct cpu_ctx {
 	u64 episode; /* the watch_episode in which it was written */
 	u64 generation; /* of its lane */
 	u64 slot;
-	/* The task's cgroup, and assign_seq, when it started to run. */
-	u64 cgroup;
-	u64 placed_seq;
-	u64 since_ns; /* when it started to run, while applications have lanes */
+	u64 since_ns; /* when it started to run, while others have work; 0: not known */
 	u64 ran_from_ns; /* sum_exec_runtime when it started to run */
 	u64 granted_ns; /* the slices that it has got since */
 	u64 group_from_ns; /* sum_exec_runtime up to which its cgroup has it, see charge_group() */
