@@ -344,15 +344,20 @@ static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
 	cpu->kthread_chosen = 0;
 }
 
-/* Has this CPU look from now on, if it does not; at a tick, or as a task starts to run. */
-static __always_inline void look_from_now_on(struct cpu_ctx *here, struct task_struct *p)
+/*
+ * Has the task's CPU look from now on, if it does not; at a tick, or as a task starts to run. Only
+ * that CPU can begin to; where another one lets the task run on, its tick does.
+ */
+static __always_inline void look_from_now_on(struct cpu_ctx *cpu, struct task_struct *p)
 {
-	if (!here->since_ns)
-		here->since_ns = scx_bpf_now() - (p->se.sum_exec_runtime - here->ran_from_ns);
-	if (here->looks)
+	s32 here = bpf_get_smp_processor_id();
+
+	if (!cpu->since_ns)
+		cpu->since_ns = scx_bpf_now() - (p->se.sum_exec_runtime - cpu->ran_from_ns);
+	if (cpu->looks || scx_bpf_task_cpu(p) != here)
 		return;
-	here->looks = 1;
-	look_timer_start(bpf_get_smp_processor_id());
+	cpu->looks = 1;
+	look_timer_start(here);
 }
 
 /*
@@ -360,17 +365,18 @@ static __always_inline void look_from_now_on(struct cpu_ctx *here, struct task_s
  * and goes on with the rest of its slice. If its lane was replaced meanwhile, the kick that was to
  * end that slice found the other class, and had no effect.
  */
-static __always_inline void end_resumed(struct meta_lane *l, struct cpu_ctx *here)
+static __always_inline void end_resumed(struct meta_lane *l, struct cpu_ctx *cpu,
+					struct task_struct *p)
 {
-	if (unlikely(l->state == LANE_DRAINING) && !here->chosen)
-		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
+	if (unlikely(l->state == LANE_DRAINING) && !cpu->chosen)
+		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
 }
 
 static __noinline void running_watched(struct task_struct *p, u32 root)
 {
 	struct task_ctx *t = task_ctx_find(p);
 	struct meta_lane *l = lane_of(t, root);
-	struct cpu_ctx *cpu = cpu_ctx_here();
+	struct cpu_ctx *cpu = cpu_ctx_of_task(p);
 	bool others;
 
 	if (!cpu)
@@ -382,7 +388,7 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 	if (root & ROOT_SHARED) {
 		stamp_first_run(l, t);
 		cap_slice(p, others);
-		end_resumed(l, cpu);
+		end_resumed(l, cpu, p);
 	}
 	if (policy_keeps_tasks(l->lane.policy)) {
 		/* Dispatched directly, or queued before tasks were watched. */
@@ -513,7 +519,7 @@ static __noinline void tick_shared(struct task_struct *p, u32 root)
 
 static __noinline void stopping_watched(struct task_struct *p, u32 root, bool runnable)
 {
-	struct cpu_ctx *cpu = cpu_ctx_here();
+	struct cpu_ctx *cpu = cpu_ctx_of_task(p);
 	struct lane_run run;
 	struct meta_lane *l;
 	struct task_ctx *t;

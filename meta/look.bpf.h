@@ -40,7 +40,8 @@ static __noinline void look_for_laggards(s32 cpu, struct cpu_ctx *here, u64 set,
 
 /*
  * The CPU's timer has expired: it charges what it runs, and looks. Whether it is to look again.
- * This runs on that CPU with interrupts on, so no callback of it is under way.
+ * This runs on that CPU with interrupts on, so no callback of it is under way, but for one by which
+ * another CPU changes the task: then a look may be charged twice.
  */
 static bool look(s32 cpu)
 {

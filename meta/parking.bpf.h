@@ -60,14 +60,15 @@ static __always_inline u64 reserved_for_run(struct task_ctx *t)
 }
 
 /*
- * The task runs on this CPU from now on. If nothing is left of its limit, since it was queued
- * before that was used up or was let through, the CPU chooses anew at once.
+ * The task runs from now on. If nothing is left of its limit, since it was queued before that was
+ * used up or was let through, its CPU chooses anew at once. Where another CPU lets it run on the
+ * timer is left to the next tick.
  */
 static __noinline void running_limited(struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_make(p);
-	struct cpu_ctx *cpu = cpu_ctx_here();
-	s32 here = bpf_get_smp_processor_id();
+	struct cpu_ctx *cpu = cpu_ctx_of_task(p);
+	s32 on = scx_bpf_task_cpu(p);
 	u64 reserved;
 
 	if (!cpu)
@@ -85,15 +86,15 @@ static __noinline void running_limited(struct task_struct *p)
 	cpu->limited_since_ns = bpf_ktime_get_ns();
 	cpu->taken_ns = reserved + limit_take(t->limit, PIECE_MOST_NS);
 	cpu->limited_task = (u64)(unsigned long)p;
-	if (cpu->taken_ns)
-		slice_timer_set(here, cpu->limited_since_ns + cpu->taken_ns);
-	else if (!(p->flags & PF_KTHREAD) && !task_dies(p))
-		scx_bpf_kick_cpu(here, SCX_KICK_PREEMPT);
+	if (!cpu->taken_ns && !(p->flags & PF_KTHREAD) && !task_dies(p))
+		scx_bpf_kick_cpu(on, SCX_KICK_PREEMPT);
+	else if (cpu->taken_ns && on == (s32)bpf_get_smp_processor_id())
+		slice_timer_set(on, cpu->limited_since_ns + cpu->taken_ns);
 }
 
 static __noinline void stopping_limited(struct task_struct *p)
 {
-	struct cpu_ctx *cpu = cpu_ctx_here();
+	struct cpu_ctx *cpu = cpu_ctx_of_task(p);
 
 	if (cpu)
 		limited_ends(cpu, p);

@@ -157,4 +157,16 @@ static __always_inline struct cpu_ctx *cpu_ctx_of(s32 cpu)
 	return bpf_map_lookup_percpu_elem(&cpu_ctxs, &zero, cpu);
 }
 
+/*
+ * The record of the CPU that the task is on. It may be another than this one: who changes the
+ * affinity, the weight or the cgroup of a task that runs has it stop and run on from his own CPU, with
+ * that run queue locked.
+ */
+static __always_inline struct cpu_ctx *cpu_ctx_of_task(struct task_struct *p)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+
+	return likely(cpu == (s32)bpf_get_smp_processor_id()) ? cpu_ctx_here() : cpu_ctx_of(cpu);
+}
+
 #endif

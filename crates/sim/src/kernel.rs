@@ -122,6 +122,9 @@ pub struct Kernel {
     pub(crate) image: Option<Image>,
     pub(crate) host: *mut Host,
     pub(crate) context: Context,
+    /// The CPU of whoever changes something about a task: he makes the callbacks about that, with
+    /// the run queue of the task's CPU locked.
+    pub(crate) changer: Option<usize>,
     /// The CPU on which a wake-up is being made.
     pub(crate) waking_on: Option<usize>,
     pub(crate) dispatched: Vec<Buffered>,
@@ -192,6 +195,7 @@ impl Kernel {
             ops: Ops::none(),
             image: None,
             host: std::ptr::null_mut(),
+            changer: None,
             context: Context { callback: Callback::Nothing, cpu: 0, may: May::Look },
             waking_on: None,
             dispatched: Vec::new(),

@@ -136,9 +136,18 @@ impl Kernel {
         }
     }
 
-    /// Runs `change` with the task off its queue, and puts it back where it was.
+    /// Runs `change` with the task off its queue, and puts it back where it was. Whoever has it
+    /// changed is on another CPU where there is one.
     pub(crate) fn changing(&mut self, id: TaskId, change: impl FnOnce(&mut Kernel)) {
         let cpu = self.tasks[id.0].cpu;
+        let outer = self.changer;
+        let mut others = (1..self.nr_cpus()).map(|ahead| (cpu + ahead) % self.nr_cpus());
+        self.changer = outer.or(others.find(|cpu| self.active.has(*cpu)));
+        self.change_aside(id, cpu, change);
+        self.changer = outer;
+    }
+
+    fn change_aside(&mut self, id: TaskId, cpu: usize, change: impl FnOnce(&mut Kernel)) {
         let (queued, current) = (self.tasks[id.0].queued(), self.cpus[cpu].curr == Some(id));
         if queued {
             self.dequeue_task(id, scx::DEQ_SCHED_CHANGE, false);

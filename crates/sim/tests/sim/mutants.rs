@@ -4,6 +4,7 @@
 
 use crate::lanes::{hogs, share_from_elsewhere};
 use crate::level1::kicked_in_vain;
+use crate::services::changed_from_elsewhere;
 use crate::shares::{idle_sibling, long_queue};
 use crate::user_half::{drains, nobody_decides, undecided_beside_hogs};
 use metasched_sim::metasched::{
@@ -300,10 +301,10 @@ plants! {
         "			limit_let_die(i + 1);" => "			;";
     quotas_that_end_at_ticks_are_caught: "quota_kept", tiny_quotas,
         "meta/parking.bpf.h",
-        "		slice_timer_set(here, cpu->limited_since_ns + cpu->taken_ns);" => "		;";
+        "		slice_timer_set(on, cpu->limited_since_ns + cpu->taken_ns);" => "		;";
     a_task_that_runs_with_nothing_left_is_caught: "quota_kept", tiny_quotas,
         "meta/parking.bpf.h",
-        "		scx_bpf_kick_cpu(here, SCX_KICK_PREEMPT);" => "		;";
+        "		scx_bpf_kick_cpu(on, SCX_KICK_PREEMPT);" => "		;";
     timers_that_outlive_the_program_are_caught: "context", it_comes_and_goes,
         "meta/metasched.bpf.c",
         "	__sync_fetch_and_or(&exit_record.kind, info->kind);\n	timers_stop();" => "";
@@ -316,9 +317,13 @@ plants! {
     a_rotation_that_never_comes_is_caught: "waiting_bounded", share_from_elsewhere,
         "meta/dispatch.bpf.h",
         "	if (since < every ||" => "	if (1 ||";
+    books_of_the_wrong_cpu_are_caught: "scx_bpf_error", changed_from_elsewhere,
+        "meta/tasks.bpf.h",
+        "	return likely(cpu == (s32)bpf_get_smp_processor_id()) ? cpu_ctx_here() : cpu_ctx_of(cpu);"
+            => "	return cpu_ctx_here();";
     a_kick_that_found_another_class_is_caught: "expectation", kicked_in_vain,
         "meta/level1.bpf.h",
-        "		end_resumed(l, cpu);" => "		;";
+        "		end_resumed(l, cpu, p);" => "		;";
     a_forgotten_kick_is_caught: "work_conserved", slices_that_end_beside_an_idle_cpu,
         "meta/kcalls.bpf.h",
         "	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);" => "	;";

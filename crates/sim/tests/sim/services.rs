@@ -6,9 +6,9 @@ use crate::lanes::hogs;
 use crate::level1::expect;
 use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{
-    CENTRAL, LAGS, WITNESS, assign, faulty_scenario, group_ran, replace_root, set_app,
+    CENTRAL, LAGS, WITNESS, assign, faulty_scenario, group_ran, replace_root, scenario_of, set_app,
 };
-use metasched_sim::{Scenario, TaskSpec, between, exactly, ms, us};
+use metasched_sim::{Scenario, TaskSpec, between, exactly, image, ms, us};
 
 /// So many that sleep most of the time.
 fn sleepers(run: Scenario, n: usize) -> Scenario {
@@ -35,6 +35,23 @@ fn one_cpu_decides_for_all_and_its_timer_ends_infinite_slices() {
 fn a_lane_alone_is_told_of_its_tasks_in_order() {
     let run = faulty_scenario("witness", WITNESS).cpus(3);
     sleepers(hogs(run, 4, ""), 5).run_for(ms(1_000)).pass();
+}
+
+/// Tasks that run are given other weights, by somebody on another CPU.
+pub(crate) fn changed_from_elsewhere(image: &'static [u8]) -> Scenario {
+    let mut run = hogs(scenario_of(image, "changed from elsewhere", WITNESS).cpus(3), 4, "");
+    for i in 0..90 {
+        run = run.at(ms(10) + i * ms(5), move |kernel| {
+            let hog = kernel.task_named(&format!(" {}", i % 4));
+            kernel.set_weight(hog, 100 + 50 * (i as u32 % 7));
+        });
+    }
+    run.run_for(ms(500))
+}
+
+#[test]
+fn a_lane_is_told_in_order_of_tasks_that_are_changed_while_they_run() {
+    changed_from_elsewhere(image::faulty()).pass();
 }
 
 #[test]
