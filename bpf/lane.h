@@ -31,6 +31,7 @@
 #define USES_ANSWER 8
 #define USES_INFINITE 16
 #define USES_GROUPS 32
+#define USES_PLACES 64 /* queues that belong to a cache or a CPU */
 
 /* 100 is the weight of a task with nice 0 and of a cgroup nobody has touched. */
 #define WEIGHT_DFL 100

@@ -113,6 +113,7 @@ struct policy_ops {
 	(((ops).tick ? USES_TICK : 0) |                                                            \
 	 ((ops).runnable || (ops).quiescent ? USES_RUNNABLE : 0) |                                 \
 	 ((ops).timer ? USES_TIMER : 0) | ((ops).answer ? USES_ANSWER : 0) |                       \
-	 ((ops).infinite ? USES_INFINITE : 0) | ((ops).group_bytes ? USES_GROUPS : 0))
+	 ((ops).infinite ? USES_INFINITE : 0) | ((ops).group_bytes ? USES_GROUPS : 0) |    \
+	 ((ops).llc_queues || (ops).cpu_queues ? USES_PLACES : 0))
 
 #endif

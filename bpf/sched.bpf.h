@@ -35,10 +35,14 @@
  * calls for these: level 1 has a say in them.
  */
 
+/* Level 1 is told that a task comes to @dsq_id, where it would else not look for one. */
+static __always_inline void lane_mark(struct lane *lane, u64 dsq_id);
+
 /* Queues @p at the end of @dsq_id for @slice_ns of run time. */
 static __always_inline void lane_insert(struct lane *lane, struct task_struct *p, u64 dsq_id,
 					u64 slice_ns, u64 enq_flags)
 {
+	lane_mark(lane, dsq_id);
 	scx_bpf_dsq_insert(p, dsq_id, slice_ns, enq_flags);
 }
 
@@ -46,6 +50,7 @@ static __always_inline void lane_insert(struct lane *lane, struct task_struct *p
 static __always_inline void lane_insert_vtime(struct lane *lane, struct task_struct *p, u64 dsq_id,
 					      u64 slice_ns, u64 vtime, u64 enq_flags)
 {
+	lane_mark(lane, dsq_id);
 	scx_bpf_dsq_insert_vtime(p, dsq_id, slice_ns, vtime, enq_flags);
 }
 

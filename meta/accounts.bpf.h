@@ -7,7 +7,8 @@
 #ifndef METASCHED_ACCOUNTS_BPF_H
 #define METASCHED_ACCOUNTS_BPF_H
 
-#include <lanes.bpf.h>
+#include <bits.bpf.h>
+#include <queues.bpf.h>
 
 /* In place of an account's number. */
 #define NO_ACCOUNT ACCOUNTS_MAX
@@ -21,12 +22,6 @@
  * again, so at 500 us at most one hundredth of the CPU goes into preemptions.
  */
 #define WAKE_LAG_NS (500ULL * 1000)
-/*
- * An account is idle when no task has come to it or run for it at a tick for so many sweeps:
- * 12 ms, which is longer than a tick of HZ=100. Who runs alone is enqueued nowhere.
- */
-#define ARRIVED_SWEEPS 3
-
 struct account accounts[ACCOUNTS_MAX];
 
 /* Written while several accounts have work; on a cache line of its own. */
@@ -68,22 +63,10 @@ static __always_inline u64 accounts_with_work(u32 root)
 	return root & ROOT_LANES ? READ_ONCE(busy.accounts) : account_bit(ROOT_ACCOUNT);
 }
 
-/* Where the lowest bit of a u64 is, by the product of that bit with LOWEST_BIT_KEY. */
-#define LOWEST_BIT_KEY 0x0218a392cd3d5dbfULL
-const u8 lowest_bit_at[64] = {
-	0,  1,	2,  7,	3,  13, 8,  19, 4,  25, 14, 28, 9,  34, 20, 40, 5,  17, 26, 38, 15, 46,
-	29, 48, 10, 31, 35, 54, 21, 50, 41, 57, 63, 6,	12, 18, 24, 27, 33, 39, 16, 37, 45, 47,
-	30, 53, 49, 56, 62, 11, 23, 32, 36, 44, 52, 55, 61, 22, 43, 51, 60, 42, 59, 58,
-};
-
 /* The lowest account in a set that is not empty. */
 static __always_inline u32 lowest_account(u64 set)
 {
-	u32 number = lowest_bit_at[((set & -set) * LOWEST_BIT_KEY) >> 58];
-
-	/* The compiler knows what the table holds and drops masks; the verifier needs them. */
-	barrier_var(number);
-	return number;
+	return lowest_bit(set);
 }
 
 /* Whether there are several in a set. */
@@ -129,7 +112,7 @@ static __always_inline void account_arrival(u32 number)
 		__sync_fetch_and_or(&busy.accounts, account_bit(number));
 }
 
-/* How many tasks are queued in an account's lanes. */
+/* How many tasks are queued in an account's lanes, as lane_queued() has it. */
 __noinline u32 account_queued(u32 number)
 {
 	u32 i, sum = 0, lane = account_at(number)->first;
@@ -168,7 +151,7 @@ static __always_inline bool account_has(u32 number, bool ready)
 		if (!lane)
 			break;
 		l = lane_at(lane - 1);
-		if (ready ? lane_has_ready(l) : lane_has_queued(l))
+		if (ready ? lane_has_ready(l) : lane_may_have_queued(l))
 			return true;
 		lane = l->next;
 	}

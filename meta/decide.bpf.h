@@ -25,9 +25,10 @@ extern void bpf_task_release(struct task_struct *p) __weak __ksym;
 /* What user space has decided; it writes here, and reads what became of it. */
 struct user_decision user_decisions[DECISIONS_MAX] SEC(".bss.user");
 
-static __always_inline bool move_decided(struct bpf_iter_scx_dsq *it, struct task_struct *p,
-					 const struct lane_place *place)
+static __always_inline bool move_decided(struct meta_lane *l, struct bpf_iter_scx_dsq *it,
+					 struct task_struct *p, const struct lane_place *place)
 {
+	lane_mark(&l->lane, place->dsq);
 	scx_bpf_dsq_move_set_slice(it, place->slice_ns);
 	if (!place->by_vtime)
 		return scx_bpf_dsq_move(it, p, place->dsq, 0);
@@ -63,7 +64,7 @@ static __always_inline bool decide_alone(struct meta_lane *l, struct bpf_iter_sc
 	struct lane_place place = { .cpu = -1 };
 
 	policy_decide(&l->lane, p, &t->policy, NULL, &place);
-	return move_decided(it, p, &place);
+	return move_decided(l, it, p, &place);
 }
 
 /* Those of a lane that have waited as long as they may; and until when the next one may. */
@@ -152,7 +153,7 @@ static __noinline u32 decide_task(struct meta_lane *l, struct task_struct *p,
 	bpf_rcu_read_lock();
 	/* The lane may be gone at this moment. */
 	if (!bpf_iter_scx_dsq_new(&it, undecided_dsq(l), 0))
-		moved = move_decided(&it, p, &place);
+		moved = move_decided(l, &it, p, &place);
 	bpf_iter_scx_dsq_destroy(&it);
 	if (moved)
 		task_is_ready(l, p, place.cpu, t->told_awake);

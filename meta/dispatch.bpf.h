@@ -494,7 +494,7 @@ __noinline int tell_of_left(u64 dsq, s32 cpu)
 /* The same for the queues of an account. */
 __noinline int account_tell_of_left(u32 number, s32 cpu)
 {
-	u32 i, queue, lane = account_at(number)->first;
+	u32 i, at, queue, lane = account_at(number)->first;
 	struct meta_lane *l;
 	int said;
 
@@ -502,10 +502,15 @@ __noinline int account_tell_of_left(u32 number, s32 cpu)
 		if (!lane)
 			break;
 		l = lane_at(lane - 1);
-		bpf_for(queue, 0, l->ready) {
+		queue = 0;
+		bpf_for(at, 0, l->ready) {
+			queue = next_queue(l, queue);
+			if (queue >= l->ready)
+				break;
 			said = tell_of_left(lane_dsq(&l->lane, queue), cpu);
 			if (said != LEFT_NOBODY)
 				return said;
+			queue++;
 		}
 		lane = l->next;
 	}

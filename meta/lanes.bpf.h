@@ -37,6 +37,12 @@
 #define ROOT_WATCHED (ROOT_TASKS | ROOT_SHARED)
 #define ROOT_SWEPT (ROOT_LANES | ROOT_LIMITS) /* the sweep has something to do */
 
+/*
+ * An account is idle when no task has come to it or run for it at a tick for so many sweeps:
+ * 12 ms, which is longer than a tick of HZ=100. Who runs alone is enqueued nowhere.
+ */
+#define ARRIVED_SWEEPS 3
+
 /* Written by set_root_word() only. */
 u32 root_word;
 /* Counts changes of cgroups' assignments and limits: what is older is looked up anew. */
@@ -78,69 +84,6 @@ static __always_inline struct meta_lane *lane_if_current(u32 slot, u64 generatio
 	struct meta_lane *l = lane_at(slot);
 
 	return generation && l->lane.generation == generation ? l : NULL;
-}
-
-/* How many tasks stand in the first so many queues of a lane. */
-static __always_inline u32 lane_count_in(struct meta_lane *l, u32 queues)
-{
-	u32 queue, sum = 0;
-	s32 nr;
-
-	bpf_for(queue, 0, queues) {
-		nr = scx_bpf_dsq_nr_queued(lane_dsq(&l->lane, queue));
-		if (nr > 0)
-			sum += nr;
-	}
-	return sum;
-}
-
-/* How many tasks a lane has queued. */
-static __noinline u32 lane_queued(struct meta_lane *l)
-{
-	return lane_count_in(l, l->queues);
-}
-
-/* How many of them stand in queues that belong to no CPU and no cache. */
-static __noinline u32 lane_queued_anywhere(struct meta_lane *l)
-{
-	return lane_count_in(l, l->lane.llc_dsq - l->lane.dsq);
-}
-
-/* Whether tasks stand in the first so many queues of a lane. */
-static __always_inline bool lane_has_in(struct meta_lane *l, u32 queues)
-{
-	u32 queue;
-
-	bpf_for(queue, 0, queues) {
-		if (scx_bpf_dsq_nr_queued(lane_dsq(&l->lane, queue)) > 0)
-			return true;
-	}
-	return false;
-}
-
-static __noinline bool lane_has_queued(struct meta_lane *l)
-{
-	return lane_has_in(l, l->queues);
-}
-
-static __noinline bool lane_has_ready(struct meta_lane *l)
-{
-	return lane_has_in(l, l->ready);
-}
-
-/*
- * Level 1 takes a task of the lane to this CPU without its policy: whichever may
- * run here, in the order of the lane's queues.
- */
-static __noinline bool lane_move_any(struct meta_lane *l)
-{
-	u32 queue;
-
-	bpf_for(queue, 0, l->ready) {
-		if (scx_bpf_dsq_move_to_local(lane_dsq(&l->lane, queue)))
-			return true;
-	}
-	return false;
 }
 
 #endif

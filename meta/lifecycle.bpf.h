@@ -128,9 +128,14 @@ static int lane_make(u32 policy, u32 account)
 	l->lane.generation = generations;
 	l->queues = queues;
 	l->ready = queues - policy_has_user_half(policy);
+	l->places = l->ready - lane_shared_queues(l);
+	if (any_places())
+		marks_forget(slot, l->places);
 	user_forget(slot);
 	l->account = account;
 	uses_now |= policy_uses(policy);
+	if (policy_uses(policy) & USES_PLACES)
+		sweep_timer_start();
 	policy_start(&l->lane);
 	return slot;
 }
@@ -390,7 +395,7 @@ static int lifecycle_set_lane(struct lane_args *args)
  */
 static __always_inline bool lane_settles(struct meta_lane *l, u64 graces)
 {
-	if (lane_has_queued(l)) {
+	if (!lane_is_empty(l)) {
 		l->settled_at = 0;
 		return false;
 	}

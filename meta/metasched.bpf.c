@@ -245,7 +245,7 @@ SEC("struct_ops/metasched_cpu_offline")
 void BPF_PROG(metasched_cpu_offline, s32 cpu)
 {
 	struct meta_lane *l;
-	u32 i, queue;
+	u32 i, at, queue;
 
 	cpus_add(&cpus_off, cpu);
 	/* Who waits for an answer of this CPU's decides for itself. */
@@ -256,8 +256,13 @@ void BPF_PROG(metasched_cpu_offline, s32 cpu)
 		l = lane_at(i);
 		if (!l->served)
 			continue;
-		bpf_for(queue, 0, l->queues) {
+		queue = 0;
+		bpf_for(at, 0, l->queues) {
+			queue = next_queue(l, queue);
+			if (queue >= l->queues)
+				break;
 			leave_cpu(lane_dsq(&l->lane, queue), cpu);
+			queue++;
 		}
 		bpf_for(queue, 0, policy_cpu_queues(l->lane.policy)) {
 			requeue_all(lane_cpu_dsq(&l->lane, cpu, queue));

@@ -85,6 +85,7 @@ __weak __noinline bool lane_hand(struct lane *lane __arg_nonnull, u64 dsq_id, s3
 
 	if (!cpu_possible(cpu) || cpus_has(&cpus_off, cpu))
 		return false;
+	lane_mark(lane, to);
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
 		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_dsq_move(&___it, p, to, 0)) {
 			handed = true;

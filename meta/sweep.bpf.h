@@ -157,6 +157,8 @@ static void sweep(void)
 {
 	u32 root = READ_ONCE(root_word);
 
+	if (is_used(USES_PLACES))
+		sweep_marks();
 	if (root & ROOT_LANES)
 		sweep_accounts();
 	if (root & ROOT_LIMITS)

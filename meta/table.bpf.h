@@ -14,7 +14,7 @@
 #ifndef METASCHED_TABLE_BPF_H
 #define METASCHED_TABLE_BPF_H
 
-#include <lanes.bpf.h>
+#include <queues.bpf.h>
 
 /* Policies call level 1, which knows what it did: see sched.bpf.h. */
 #define scx_bpf_dsq_insert policies_call_lane_insert
@@ -126,6 +126,12 @@ static __always_inline u32 all_uses(void)
 __weak __noinline u32 policies_use(void)
 {
 	return all_uses();
+}
+
+/* See marks.bpf.h. */
+static __always_inline bool any_places(void)
+{
+	return all_uses() & USES_PLACES;
 }
 
 /* What the policies of lanes use that are not free; written while lanes change. */

@@ -49,7 +49,7 @@ struct meta_lane {
 	u32 quarantined; /* its policy is not asked any more, level 1 serves it alone */
 	u32 nr_queued; /* as count_queued() last found it */
 	u32 first_queued; /* whether a CPU was told of its first task */
-	u32 unused;
+	u32 places; /* how many of its queues belong to a cache or a CPU, see marks.bpf.h */
 	u64 in_force_ns; /* when it came into force, CLOCK_MONOTONIC */
 	u64 first_run_ns; /* when a task first ran that came through it; 0: not yet */
 	u64 settled_at; /* the grace period after which it moves on in its life; 0: not empty */
@@ -58,7 +58,11 @@ struct meta_lane {
 	u64 runtime_ns; /* what its tasks ran, measured */
 	u64 turn_vtime; /* of a lane of a cycle: what each of its tasks has had, see turns.bpf.h */
 	u64 rescues; /* tasks that level 1 could move and its policy did not, since it last gave one */
-	u64 unused_too[5];
+	u32 placed; /* tasks in its places, as the sweep last found them */
+	u32 found; /* one of those places, plus one; 0: it found none */
+	u32 passed; /* the sweep that did */
+	u32 unused;
+	u64 unused_too[3];
 } __attribute__((aligned(64)));
 
 _Static_assert(sizeof(struct meta_lane) == 384, "six cache lines, see above");

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use libbpf_rs::OpenMapMut;
-use metasched_abi::{CPUS_MAX, LANE_CPU_SETS_MAX, LANES_MAX, USES_GROUPS, USES_RUNNABLE};
+use metasched_abi::{
+    CPUS_MAX, LANE_CPU_SETS_MAX, LANE_QUEUES_MAX, LANES_MAX, USES_GROUPS, USES_PLACES,
+    USES_RUNNABLE,
+};
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_host::machine::{self, Place};
 
@@ -53,6 +56,9 @@ pub(crate) fn prepare(open: &mut OpenMetaschedSkel<'_>) -> Result<()> {
     }
     size(&mut open.maps.cpu_states, mine().any(|s| s.cpu_bytes > 0), cpus as usize)?;
     size(&mut open.maps.llc_states, mine().any(|s| s.llc_bytes > 0), llcs as usize)?;
+    // As mark_words() of meta/marks.bpf.h.
+    let words = (LANE_QUEUES_MAX * (cpus + llcs) as usize) / 32 + 1;
+    size(&mut open.maps.marks, used & u64::from(USES_PLACES) != 0, words)?;
     size(&mut open.maps.cpu_sets, mine().any(|s| s.cpu_sets > 0), LANE_CPU_SETS_MAX)?;
     if used & u64::from(USES_GROUPS) == 0 {
         let least = open.maps.groups.set_max_entries(1);

@@ -25,6 +25,7 @@ void *memcpy(void *restrict dst, const void *restrict src, size_t n);
 struct seam_host {
 	u64 size; /* of this struct, as the engine sees it */
 	void *kernel;
+	u64 calls; /* made so far */
 	void (*fail)(void *k, const char *check, const char *message);
 	bool (*insert)(void *k, struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime,
 		       u64 enq_flags, bool by_vtime);
@@ -74,7 +75,7 @@ struct seam_host {
 
 struct seam_host seam_host = { .size = sizeof(struct seam_host) };
 
-#define HOST(fn, args...) seam_host.fn(seam_host.kernel, ##args)
+#define HOST(fn, args...) (seam_host.calls++, seam_host.fn(seam_host.kernel, ##args))
 
 /* What src/abi.rs must agree with, in its order. */
 const u64 seam_layout[] = {

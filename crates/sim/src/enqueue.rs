@@ -59,6 +59,7 @@ impl Kernel {
         let may = May::InsertOne { task: id, spent: false, selecting: false };
         let args = [self.pointer(id), flags, 0];
         self.call(self.ops.enqueue, Callback::Enqueue, cpu, may, args);
+        self.gap(cpu);
         if self.tasks[id.0].direct.is_some() {
             return self.direct_dispatch(id, flags);
         }

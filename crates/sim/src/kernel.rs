@@ -134,6 +134,10 @@ pub struct Kernel {
     pub(crate) reenqueued: Vec<u64>,
     pub(crate) maps: Maps,
     pub(crate) timers: Timers,
+    /// Whether timers expire between an enqueue and its insert.
+    pub(crate) timers_in_gaps: bool,
+    /// The most calls of the kernel that one of each kind of callbacks has made.
+    most_calls: [u64; Callback::ALL.len()],
     /// How often any timer was set.
     pub(crate) timers_set: u64,
     /// What is left of the program before this one, until its user space is gone.
@@ -204,6 +208,8 @@ impl Kernel {
             reenqueued: Vec::new(),
             maps: Maps::default(),
             timers: Timers::default(),
+            timers_in_gaps: false,
+            most_calls: [0; Callback::ALL.len()],
             timers_set: 0,
             left: None,
             timed: Arc::new(|_| ()),

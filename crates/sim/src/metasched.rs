@@ -11,7 +11,8 @@ use crate::scenario::Scenario;
 use crate::trace::What;
 use metasched_abi::{
     ACCOUNTS_MAX, Account, AppArgs, AssignArgs, FAULTY_POLICIES, FromBytes, IntoBytes,
-    LANE_OPTIONS_MAX, LANES_MAX, LaneArgs, MetaLane, OPTION_DEFAULT, ReapArgs, ReplaceArgs,
+    LANE_OPTIONS_MAX, LANE_QUEUES_MAX, LANES_MAX, LaneArgs, MetaLane, OPTION_DEFAULT, ReapArgs,
+    ReplaceArgs,
 };
 use metasched_base::{Error, Kind, Result};
 use metasched_stats::WaitHistogram;
@@ -153,6 +154,9 @@ pub const LAGS: &str = "lags";
 
 /// The policy of [`faulty_scenario`] that has a half in user space.
 pub const RUSTLAND: &str = "rustland";
+
+/// The policy of [`faulty_scenario`] that has a queue for each CPU and each cache.
+pub const PLACES: &str = "places";
 
 /// The same with those policies more that are for tests.
 ///
@@ -322,6 +326,17 @@ pub fn group_ran(kernel: &mut Kernel, path: &str) -> u64 {
     let place = kernel.program("cgroup_number", [id, 0]).unwrap_or(0);
     // struct group of meta/groups.bpf.h: whose the state is, and what was measured.
     kernel.map_words("groups", place as u32).map_or(0, |words| words[1])
+}
+
+/// Takes back the marks of all queues: what a CPU leaves that stops for longer than a sweep between
+/// an enqueue and its insert.
+pub fn lose_marks(kernel: &mut Kernel) {
+    let places = LANE_QUEUES_MAX * (kernel.machine.nr_llcs() + kernel.nr_cpus());
+    for key in 0..LANES_MAX * (places / 32 + 1) {
+        if let Some(word) = kernel.map_words("marks", key as u32) {
+            word[0] = 0;
+        }
+    }
 }
 
 /// How many lanes were put in quarantine.

@@ -12,6 +12,9 @@ use std::ffi::c_void;
 /// A timer expires so much too late at most, ns: what interrupts take natively.
 const LATEST_NS: u64 = 50_000;
 
+/// So much before its time a timer may expire in a gap: see [`Kernel::timers_come_in_gaps`].
+const EARLY_NS: u64 = 1_000_000;
+
 /// One that was initialised.
 struct Timer {
     map: *mut c_void,
@@ -21,6 +24,8 @@ struct Timer {
     callback: *const c_void,
     /// Tells the time that it is set to from earlier ones; 0 where it is not set.
     armed: u64,
+    /// The time that it is set to.
+    at: u64,
     /// On which it was set.
     cpu: usize,
 }
@@ -43,7 +48,7 @@ impl Kernel {
         }
         let key = self.maps.index_of(map, value).ok_or(EINVAL)?;
         let (key, callback) = (Box::new(key), std::ptr::null());
-        self.timers.0.push(Timer { map, value, key, callback, armed: 0, cpu: 0 });
+        self.timers.0.push(Timer { map, value, key, callback, armed: 0, at: 0, cpu: 0 });
         Ok(())
     }
 
@@ -69,6 +74,7 @@ impl Kernel {
         (timer.armed, timer.cpu) = (armed, cpu);
         let late_ns = self.random.within(0, LATEST_NS);
         let at = at.max(self.now) + late_ns;
+        self.timers.0[place].at = at;
         self.schedule_at(at, Event::Timer { place: place as u32, armed });
         Ok(())
     }
@@ -95,6 +101,27 @@ impl Kernel {
             self.swap_with(&mut left);
         }
         self.left = Some(left);
+    }
+
+    /// From now on timers of other CPUs expire between an enqueue and its insert where they are
+    /// nearly due. The kernel carries an insert out after the callback, so that anything may
+    /// happen elsewhere meanwhile; here it is one step else.
+    pub fn timers_come_in_gaps(&mut self) {
+        self.timers_in_gaps = true;
+    }
+
+    /// An enqueue on that CPU is over, and its insert is still to come.
+    pub(crate) fn gap(&mut self, cpu: usize) {
+        if !self.timers_in_gaps {
+            return;
+        }
+        let until = self.now + EARLY_NS;
+        let due = |timer: &Timer| timer.armed != 0 && timer.cpu != cpu && timer.at <= until;
+        let places = self.timers.0.iter().enumerate().filter(|(_, timer)| due(timer));
+        let places: Vec<_> = places.map(|(place, timer)| (place, timer.armed)).collect();
+        for (place, armed) in places {
+            self.timer_expires(place, armed);
+        }
     }
 
     fn swap_with(&mut self, left: &mut Left) {

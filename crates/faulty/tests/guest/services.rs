@@ -8,6 +8,7 @@ use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn};
 
 const CENTRAL: &str = "central";
+const PLACES: &str = "places";
 const WITNESS: &str = "witness";
 const LAGS: &str = "lags";
 /// The kernel's watchdog, which ends us if a task that could run does not for so long.
@@ -135,6 +136,18 @@ fn one_cpu_decides_for_a_lane_beside_another() {
     // Alone with work, so that its slices are infinite.
     all.truncate(TASKS);
     all_run_for(&mut program, &all, WATCHDOG);
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn a_lane_with_queues_for_each_cpu_and_cache_runs_beside_another() {
+    let mine = Cgroup::create("metasched-test/mine").unwrap();
+    let others = Cgroup::create("metasched-test/others").unwrap();
+    let mut program = load("fifo");
+    let all: Vec<_> = tasks(&mine).into_iter().chain(tasks(&others)).collect();
+    program.set_app(1, &LaneSpec::of(PLACES), 100).unwrap();
+    program.assign(mine.id().unwrap(), 1).unwrap();
+    all_run_for(&mut program, &all, HELD);
 }
 
 #[test]

@@ -74,13 +74,22 @@ impl Kernel {
         // Calls nest (dispatch moves a task, which calls dequeue), so what was
         // there is put back.
         let outer_kernel = unsafe { (*host).enter(self) };
+        let calls = unsafe { (*host).calls() };
         let result = unsafe { trampoline(code, arg(0), arg(1), arg(2), arg(3)) };
         unsafe { (*host).leave(outer_kernel) };
+        let most = &mut self.most_calls[callback as usize];
+        *most = (*most).max(unsafe { (*host).calls() } - calls);
         self.context = outer;
         if self.maps.memory.waits() {
             self.grace_period();
         }
         result
+    }
+
+    /// The most calls of the kernel that one callback of that kind has made, look-ups in maps
+    /// among them, since it was last asked for.
+    pub fn most_calls(&mut self, callback: Callback) -> u64 {
+        std::mem::take(&mut self.most_calls[callback as usize])
     }
 
     /// Where no callback is under way nobody holds RCU: deleted values are gone.

@@ -15,6 +15,7 @@ use std::ptr;
 pub struct Host {
     size: u64,
     kernel: K,
+    calls: u64,
     fail: extern "C" fn(K, *const c_char, *const c_char),
     insert: extern "C" fn(K, P, u64, u64, u64, u64, bool) -> bool,
     move_to_local: extern "C" fn(K, u64) -> bool,
@@ -77,6 +78,11 @@ impl Host {
         std::mem::replace(&mut self.kernel, kernel.cast())
     }
 
+    /// How many calls of the kernel the image has made.
+    pub(crate) unsafe fn calls(&self) -> u64 {
+        self.calls
+    }
+
     /// Calls go where they went before.
     pub(crate) unsafe fn leave(&mut self, before: K) {
         self.kernel = before;
@@ -86,6 +92,7 @@ impl Host {
 const TABLE: Host = Host {
     size: size_of::<Host>() as u64,
     kernel: ptr::null_mut(),
+    calls: 0,
     fail: super::fail,
     insert: queues::insert,
     move_to_local: queues::move_to_local,

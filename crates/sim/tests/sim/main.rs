@@ -15,6 +15,7 @@ mod lanes;
 mod level1;
 mod limits;
 mod machine;
+mod marks;
 mod model;
 mod mutants;
 mod record;

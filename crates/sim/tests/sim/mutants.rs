@@ -5,6 +5,7 @@
 use crate::lanes::{hogs, share_from_elsewhere};
 use crate::level1::kicked_in_vain;
 use crate::services::changed_from_elsewhere;
+use crate::marks::{inserts_meet_sweeps, marks_are_lost};
 use crate::shares::{idle_sibling, long_queue};
 use crate::user_half::{drains, nobody_decides, undecided_beside_hogs};
 use metasched_sim::metasched::{
@@ -266,7 +267,7 @@ plants! {
         "	return shares.queued[number] && n->due_of" => "	return shares.round == 0 && n->due_of";
     a_lane_that_is_freed_while_it_has_tasks_is_caught: "dead_lanes_empty", a_lane_goes,
         "meta/lifecycle.bpf.h",
-        "	if (lane_has_queued(l)) {\n		l->settled_at = 0;" => "	if (0) {\n		l->settled_at = 0;";
+        "	if (!lane_is_empty(l)) {\n		l->settled_at = 0;" => "	if (0) {\n		l->settled_at = 0;";
     queues_that_outlive_their_lane_are_caught: "dead_lanes_empty", a_lane_goes,
         "meta/lifecycle.bpf.h",
         "		scx_bpf_destroy_dsq(lane_dsq(&l->lane, queue));" => "		;";
@@ -339,4 +340,10 @@ plants! {
     an_undecided_task_that_preempts_when_it_wakes_is_caught: "expectation", undecided_beside_hogs,
         "meta/level1.bpf.h",
         "		if (policy_has_user_half(l->lane.policy) && t->ticket)\n			return;" => "";
+    marks_that_go_before_the_insert_are_caught: "waiting_bounded", inserts_meet_sweeps,
+        "meta/marks.bpf.h",
+        "	held &= ~(empty & ~came);" => "	held &= ~empty;";
+    marks_that_are_lost_for_ever_are_caught: "waiting_bounded", marks_are_lost,
+        "meta/marks.bpf.h",
+        "% MARK_ROUNDS == 0);" => "% MARK_ROUNDS == MARK_ROUNDS);";
 }
