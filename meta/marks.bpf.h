@@ -74,6 +74,10 @@ struct {
 	u32 tasks; /* in the places of this lane, so far */
 	u32 found; /* one of those that hold tasks, plus one */
 	u32 steps; /* left in this sweep */
+	/* Of a word: what is left to be looked at, and what was found. */
+	u64 left;
+	u64 empty;
+	u64 filled;
 } marking;
 
 /* Whether a policy of the build has such queues: a constant, see table.bpf.h. */
@@ -114,20 +118,18 @@ static __always_inline u32 lane_shared_queues(const struct meta_lane *l)
 /* The first place from that one on that may hold tasks, of the first so many; else so many. */
 __noinline u32 next_marked(u32 slot, u32 from, u32 places)
 {
-	u32 i, word = from / MARK_PLACES, place = from;
+	u32 word, place, first = from / MARK_PLACES;
 	u64 held, *at;
 
-	bpf_for(i, 0, MARK_WORDS_MAX) {
-		if (place >= places)
-			break;
+	bpf_for(word, first, (places + MARK_PLACES - 1) / MARK_PLACES) {
 		at = mark_word(slot, word);
-		held = at ? (u32)READ_ONCE(*at) & ~(MARK_HELD(place) - 1) : 0;
+		held = at ? (u32)READ_ONCE(*at) : 0;
+		if (word == first)
+			held &= ~(MARK_HELD(from) - 1);
 		if (held) {
 			place = word * MARK_PLACES + lowest_bit(held);
 			return place < places ? place : places;
 		}
-		word++;
-		place = word * MARK_PLACES;
 	}
 	return places;
 }
@@ -166,11 +168,15 @@ static __noinline void marks_forget(u32 slot, u32 places)
 	}
 }
 
-/* The sweep at one word: looks at the queues that are marked, or at all of them. */
+/*
+ * The sweep at one word: looks at the queues that are marked, or at all of them. What it keeps
+ * between two queues is in memory: in registers each set of queues that are empty would be a path
+ * of its own to the verifier.
+ */
 __noinline int mark_step(u32 slot, u32 number, bool all)
 {
 	struct meta_lane *l = lane_at(slot);
-	u64 *word = mark_word(slot, number), was, held, came, look, bit, empty = 0;
+	u64 *word = mark_word(slot, number), was, held, came, bit;
 	u32 i, place, left = l->places - number * MARK_PLACES;
 	s32 nr;
 
@@ -179,29 +185,31 @@ __noinline int mark_step(u32 slot, u32 number, bool all)
 	was = READ_ONCE(*word);
 	if (!was && !all)
 		return 0;
-	held = (u32)was;
-	came = was >> MARK_PLACES;
-	look = all ? (u32)~0 : held;
-	if (left < MARK_PLACES)
-		look &= MARK_HELD(left) - 1;
+	bit = left < MARK_PLACES ? MARK_HELD(left) - 1 : (u32)~0;
+	WRITE_ONCE(marking.left, bit & (all ? ~0ULL : was));
+	WRITE_ONCE(marking.empty, 0);
+	WRITE_ONCE(marking.filled, 0);
 	bpf_for(i, 0, MARK_PLACES) {
-		if (!look)
+		bit = READ_ONCE(marking.left);
+		if (!bit)
 			break;
-		bit = look & -look;
-		look &= look - 1;
+		WRITE_ONCE(marking.left, bit & (bit - 1));
+		bit &= -bit;
 		place = number * MARK_PLACES + lowest_bit(bit);
 		nr = scx_bpf_dsq_nr_queued(l->lane.llc_dsq + place);
 		marking.steps--;
 		if (nr <= 0) {
-			empty |= bit;
+			WRITE_ONCE(marking.empty, READ_ONCE(marking.empty) | bit);
 			continue;
 		}
-		held |= bit;
+		WRITE_ONCE(marking.filled, READ_ONCE(marking.filled) | bit);
 		marking.tasks += nr;
 		marking.found = place + 1;
 	}
-	held &= ~(empty & ~came);
-	came &= ~empty;
+	came = was >> MARK_PLACES;
+	held = (u32)was | READ_ONCE(marking.filled);
+	held &= ~(READ_ONCE(marking.empty) & ~came);
+	came &= ~READ_ONCE(marking.empty);
 	if (was != (held | came << MARK_PLACES))
 		__sync_val_compare_and_swap(word, was, held | came << MARK_PLACES);
 	return 0;

@@ -342,7 +342,7 @@ plants! {
         "		if (policy_has_user_half(l->lane.policy) && t->ticket)\n			return;" => "";
     marks_that_go_before_the_insert_are_caught: "waiting_bounded", inserts_meet_sweeps,
         "meta/marks.bpf.h",
-        "	held &= ~(empty & ~came);" => "	held &= ~empty;";
+        "	held &= ~(READ_ONCE(marking.empty) & ~came);" => "	held &= ~READ_ONCE(marking.empty);";
     marks_that_are_lost_for_ever_are_caught: "waiting_bounded", marks_are_lost,
         "meta/marks.bpf.h",
         "% MARK_ROUNDS == 0);" => "% MARK_ROUNDS == MARK_ROUNDS);";
