@@ -50,13 +50,19 @@
  */
 #define LIMITS_LINGER_NS (100ULL * 1000 * 1000)
 
+/*
+ * Places that a sweep looks at; the next one goes on from there. So where all are in use each is
+ * looked at every 32 ms, and is filled up later by as much at most.
+ */
+#define LIMIT_STEPS 512
+
 /* SIGKILL among the signals of a task; each thread gets it that any deadly signal is to end. */
 #define SIGKILL_BIT (1UL << 8)
 
 /*
  * Of a queue so many parked tasks are looked at for those that were killed, and of queues in
  * a sweep so many, or one more: a thousand looks at most. So who is among the first
- * DYING_LOOKS dies within a sweep, or one more for each DYING_QUEUES limits that there are.
+ * DYING_LOOKS dies within a sweep, or about one more for each DYING_QUEUES limits that there are.
  */
 #define DYING_LOOKS 64
 #define DYING_QUEUES 16
@@ -67,8 +73,9 @@ u32 limits_used;
 /* How many there are, and when the last one went. */
 u32 limits_live;
 u64 limits_ended_ns;
-/* How often they were looked at. */
-u32 limits_swept;
+/* Where the next sweep goes on, and how often all were looked at. */
+u32 limits_at;
+u32 limits_rounds;
 /* Limits that there was no place for, or of cgroups that there was none for: not enforced. */
 u64 limits_refused;
 /* Cgroups that there are, and parking queues: see limit_make_queue(). */
@@ -203,7 +210,7 @@ static __always_inline void limit_unpark(u32 number)
 
 /*
  * Its tasks may run again. One that found it throttled just before may be put into its queue
- * after this: so the next sweep looks once more.
+ * after this: so the sweep looks once more when it comes here next.
  */
 static __always_inline void limit_release(u32 number, struct limit *l, u64 now)
 {
@@ -216,17 +223,18 @@ static __always_inline void limit_release(u32 number, struct limit *l, u64 now)
 
 /*
  * Fills up an account whose period is over. What is granted grows by the quota, beyond
- * what was used by a quota and the burst at most. Periods that are shorter than a sweep
+ * what was used by a quota and the burst at most. Periods that end between two looks
  * count as one: nobody could see which of them was used up.
  */
 static __always_inline void limit_refill(struct limit *l, u64 now)
 {
 	u64 periods = (now - l->period_ends_ns) / l->period_ns + 1;
+	u64 sweeps = (limits_used + LIMIT_STEPS - 1) / LIMIT_STEPS;
 	u64 most, quota = l->quota_ns;
 
 	l->period_ends_ns += periods * l->period_ns;
 	l->nr_periods += periods;
-	if (l->period_ns < SWEEP_NS)
+	if (l->period_ns < sweeps * SWEEP_NS)
 		quota *= periods;
 	l->granted_ns += periods * l->quota_ns;
 	most = l->used_ns + quota + l->burst_ns;
@@ -260,20 +268,23 @@ static __always_inline void limit_sweep(u32 number, u64 now)
 }
 
 /*
- * Fills up the accounts whose periods are over. Its cost is that of a look at each place in
- * use, and of the tasks that are parked by the limits which have something left again.
+ * Fills up the accounts whose periods are over. Its cost is that of a look at LIMIT_STEPS places
+ * at most, and of the tasks that are parked by those limits which have something left again. When
+ * the last limit has gone, each place in use is looked at once more.
  */
 static void limits_refill(void)
 {
 	u64 now = bpf_ktime_get_ns();
-	u32 i, every = limits_used / DYING_QUEUES + 1;
+	u32 i, from = limits_at, left = limits_used - from;
+	u32 steps = left < LIMIT_STEPS ? left : LIMIT_STEPS, every = steps / DYING_QUEUES + 1;
 
-	limits_swept++;
-	bpf_for(i, 0, limits_used) {
+	bpf_for(i, from, from + steps) {
 		limit_sweep(i + 1, now);
-		if (limit_at(i + 1)->throttled && (i + limits_swept) % every == 0)
+		if (limit_at(i + 1)->throttled && (i + limits_rounds) % every == 0)
 			limit_let_die(i + 1);
 	}
+	limits_at = steps < left ? from + steps : 0;
+	limits_rounds += !limits_at;
 	if (!READ_ONCE(limits_live) && now - READ_ONCE(limits_ended_ns) > LIMITS_LINGER_NS) {
 		bpf_for(i, 0, limits_used) {
 			limit_unpark(i + 1);

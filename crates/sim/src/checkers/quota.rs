@@ -20,6 +20,10 @@ const LATE_NS: u64 = 200_000;
 /// A task that comes out of a parking queue takes so much, and runs it when its turn comes.
 const RESERVED_NS: u64 = 250_000;
 
+/// `LIMIT_STEPS` of `meta/limits.bpf.h`: with more limits each is looked at in every second sweep, or
+/// more seldom.
+const LIMITS_A_SWEEP: usize = 512;
+
 /// All limits are looked at once in so long, and those of a task when it stops: a period is a
 /// millisecond at least.
 const LOOK_NS: u64 = 1_000_000;
@@ -31,6 +35,8 @@ pub struct QuotaKept {
     /// What runs, by its CPU.
     running: Dense<Option<TaskId>>,
     limits: BTreeMap<u64, Limited>,
+    /// How long level 1 takes to look at each of them, with as many as there were at once.
+    round_ns: u64,
     /// When all of them were looked at.
     looked_at: u64,
     /// All that were set, also while nobody keeps them.
@@ -75,7 +81,7 @@ impl Limited {
         }
     }
 
-    fn judge(&mut self, cgroup: u64, now: u64, tick_ns: u64) -> Result<(), String> {
+    fn judge(&mut self, cgroup: u64, now: u64, tick_ns: u64, round_ns: u64) -> Result<(), String> {
         let Quota { quota_ns, period_ns, burst_ns } = self.quota;
         let period = (now - self.since) / period_ns;
         if self.starts.back().is_none_or(|(last, _)| *last < period) {
@@ -88,11 +94,11 @@ impl Limited {
         let (first, before) = self.starts[0];
         let recent = self.used_ns - before;
         let more = u64::from(self.under_way);
-        // Level 1 grants short periods together, as often as it sweeps: ten of them may have in
+        // Level 1 grants short periods together, as often as it looks: ten of them may have in
         // them what was due before. And what it granted late for the period before may be left
         // when these begin: as much as all can run until it fills up again.
         let (late, left_ns) = match self.by_level1 {
-            true => (SWEEP_NS / (period_ns + 1), quota_ns.min(self.members * SWEEP_NS)),
+            true => (round_ns / (period_ns + 1), quota_ns.min(self.members * round_ns)),
             false => (0, 0),
         };
         // And what tasks took in those as they came out of a parking queue they may run in these.
@@ -128,6 +134,7 @@ impl QuotaKept {
             picture: Picture::default(),
             running: Dense::default(),
             limits: BTreeMap::new(),
+            round_ns: SWEEP_NS,
             looked_at: 0,
             quotas: BTreeMap::new(),
             suspended: false,
@@ -159,6 +166,8 @@ impl QuotaKept {
             starts: VecDeque::new(),
         };
         self.limits.insert(cgroup, limited);
+        let sweeps = self.limits.len().div_ceil(LIMITS_A_SWEEP) as u64;
+        self.round_ns = self.round_ns.max(sweeps * SWEEP_NS);
     }
 
     /// Brings all accounts up to date, then looks at them.
@@ -167,7 +176,7 @@ impl QuotaKept {
         let mut said = Ok(());
         for (id, limited) in &mut self.limits {
             limited.count(now);
-            said = said.and(limited.judge(*id, now, self.tick_ns));
+            said = said.and(limited.judge(*id, now, self.tick_ns, self.round_ns));
         }
         said
     }
@@ -187,7 +196,7 @@ impl QuotaKept {
     /// A task starts to run, or stops; what is wrong with the limits that it is under.
     fn runs(&mut self, task: TaskId, runs: bool, now: u64) -> Result<(), String> {
         let Some(cgroup) = self.picture.cgroup_of(task) else { return Ok(()) };
-        let (mut said, tick_ns) = (Ok(()), self.tick_ns);
+        let (mut said, tick_ns, round_ns) = (Ok(()), self.tick_ns, self.round_ns);
         self.limits_of(cgroup, |id, limited| {
             limited.count(now);
             if runs {
@@ -195,7 +204,7 @@ impl QuotaKept {
                 return;
             }
             limited.running -= 1;
-            let judged = limited.judge(id, now, tick_ns);
+            let judged = limited.judge(id, now, tick_ns, round_ns);
             if said.is_ok() {
                 said = judged;
             }
@@ -341,9 +350,9 @@ mod tests {
             starts: VecDeque::new(),
         };
         for period in 0..30 {
-            limited.judge(1, period * PERIOD, 0).unwrap();
+            limited.judge(1, period * PERIOD, 0, SWEEP_NS).unwrap();
         }
         limited.used_ns = 12 * QUOTA;
-        assert!(limited.judge(1, 30 * PERIOD, 0).unwrap_err().contains("in 11 periods"));
+        assert!(limited.judge(1, 30 * PERIOD, 0, SWEEP_NS).unwrap_err().contains("in 11 periods"));
     }
 }

@@ -3,6 +3,7 @@
 use crate::level1::expect;
 use metasched_abi::SWEEP_NS;
 use metasched_sim::abi::NO_QUOTA;
+use metasched_sim::callbacks::Callback;
 use metasched_sim::image::{self, Image};
 use metasched_sim::metasched::{POLICIES, assign, scenario, set_app};
 use metasched_sim::observer::Observer;
@@ -282,4 +283,35 @@ fn each_of_4096_limits_has_a_place_of_its_own_and_one_more_has_none() {
         expect(kernel, (live, refused) == (PLACES, 1), &said);
     });
     near(&run.run_for(ms(TEN_PERIODS)).pass(), "0", 400.0);
+}
+
+/// `LIMIT_STEPS` of `meta/limits.bpf.h`.
+const LOOKS: u64 = 512;
+
+/// The first place, one whose periods are shorter than a round, one between, and the last.
+const IN_USE: [&str; 4] = ["0", "1", "2048", "4095"];
+
+#[test]
+fn each_of_4096_limits_is_kept_and_a_sweep_looks_at_512() {
+    let outcome = limited("4,096 limits", "fifo", &IN_USE.map(|cgroup| (cgroup, 1)))
+        .cpus(8)
+        .at(0, |kernel| {
+            for cgroup in 0..PLACES {
+                let (period_us, quota_us) =
+                    if cgroup == 1 { (5_000, 2_000) } else { (PERIOD_US, 40_000) };
+                kernel.set_cgroup_max(&cgroup.to_string(), period_us, quota_us, 0);
+            }
+            kernel.most_calls(Callback::Timer);
+        })
+        .at(ms(TEN_PERIODS - 1), |kernel| {
+            // One for each place whose queue is looked at, as all are at first.
+            let calls = kernel.most_calls(Callback::Timer);
+            let said = format!("a sweep makes {calls} calls");
+            expect(kernel, (LOOKS..LOOKS + 20).contains(&calls), &said);
+        })
+        .run_for(ms(TEN_PERIODS))
+        .pass();
+    for cgroup in IN_USE {
+        near(&outcome, cgroup, 400.0);
+    }
 }
