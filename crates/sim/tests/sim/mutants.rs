@@ -4,8 +4,8 @@
 
 use crate::lanes::{hogs, share_from_elsewhere};
 use crate::level1::kicked_in_vain;
-use crate::services::changed_from_elsewhere;
 use crate::marks::{inserts_meet_sweeps, marks_are_lost};
+use crate::services::changed_from_elsewhere;
 use crate::shares::{idle_sibling, long_queue};
 use crate::user_half::{drains, nobody_decides, undecided_beside_hogs};
 use metasched_sim::metasched::{
