@@ -158,9 +158,9 @@ static __always_inline struct cpu_ctx *cpu_ctx_of(s32 cpu)
 }
 
 /*
- * The record of the CPU that the task is on. It may be another than this one: who changes the
- * affinity, the weight or the cgroup of a task that runs has it stop and run on from his own CPU, with
- * that run queue locked.
+ * The record of the CPU that the task is on, which may be another than this one: when somebody
+ * changes the affinity, the weight or the cgroup of a task that runs, the kernel calls stopping and
+ * running on that somebody's CPU, under the lock of the task's run queue.
  */
 static __always_inline struct cpu_ctx *cpu_ctx_of_task(struct task_struct *p)
 {
