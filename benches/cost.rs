@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Parser;
-use metasched_base::{Interrupt, Progress, Result};
+use metasched_base::{Error, Interrupt, Kind, Progress, Result};
 use metasched_benches::{Hackbench, Timed, finish, order, put_in_force, show, table};
 use metasched_control::{Candidate, CandidateEnv, CandidateKind, Switcher, SwitcherOptions};
 use metasched_host::cgroup::Cgroup;
@@ -106,6 +106,18 @@ fn main() -> ExitCode {
     finish(bench(&Args::parse()))
 }
 
+/// Leaves the schedulers that are asked for; all if none is.
+fn keep_only(subjects: &mut Vec<Subject>, only: &[String]) -> Result<()> {
+    let names: Vec<&str> = subjects.iter().map(|subject| subject.name.as_str()).collect();
+    if let Some(unknown) = only.iter().find(|name| !names.contains(&name.as_str())) {
+        let cause = format!("there is no '{unknown}'");
+        return Err(Error::new(Kind::Usage, "choose what is measured", cause)
+            .remedy(format!("choose among: {}", names.join(", "))));
+    }
+    subjects.retain(|subject| only.is_empty() || only.contains(&subject.name));
+    Ok(())
+}
+
 fn bench(args: &Args) -> Result<Figures> {
     let interrupt = Interrupt::listen()?;
     let ours = metasched_control::candidates(&CandidateEnv::system())?;
@@ -136,9 +148,7 @@ fn bench(args: &Args) -> Result<Figures> {
             two_at_work: false,
         });
     }
-    let is_asked_for =
-        |subject: &Subject| args.only.is_empty() || args.only.contains(&subject.name);
-    subjects.retain(is_asked_for);
+    keep_only(&mut subjects, &args.only)?;
     // Every run is in it, so that all pay for a cgroup.
     let cgroup = Cgroup::create("metasched/bench-cost")?;
     let mut switcher = Switcher::new(SwitcherOptions::new("bench-cost"))?;

@@ -84,6 +84,11 @@ enum scx_enq_flags {
 	SCX_ENQ_LAST = 1ULL << 41,
 };
 
+/* kernel/sched/ext: enum scx_wake_flags */
+enum scx_wake_flags {
+	SCX_WAKE_SYNC = 16,
+};
+
 /* kernel/sched/ext: enum scx_deq_flags */
 enum scx_deq_flags {
 	SCX_DEQ_SLEEP = 1ULL,

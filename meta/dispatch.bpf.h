@@ -471,6 +471,9 @@ enum left {
 	LEFT_MINE, /* somebody that this CPU may run itself */
 };
 
+/* In place of the CPU that may run what is left: none. */
+#define NO_CPU (-1)
+
 /*
  * Tells an idle CPU that may run one of the first tasks of a queue, unless @cpu may run one
  * that stands before it.
@@ -480,8 +483,10 @@ __noinline int tell_of_left(u64 dsq, s32 cpu)
 	struct task_struct *p;
 	u32 looks = 0;
 
+	if (!scx_bpf_dsq_nr_queued(dsq))
+		return LEFT_NOBODY;
 	bpf_for_each(scx_dsq, p, dsq, 0) {
-		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (cpu != NO_CPU && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			return LEFT_MINE;
 		if (tell_idle_cpu(p))
 			return LEFT_TOLD;
@@ -517,13 +522,8 @@ __noinline int account_tell_of_left(u32 number, s32 cpu)
 	return LEFT_NOBODY;
 }
 
-/*
- * A CPU has found nothing that it may run. The CPU that we kicked may take a different task: of
- * two that were kicked for two tasks the one may take the other's, and the other finds a task
- * that it may not run. So it kicks the next one. Returns whether this CPU may run one of those
- * that wait: it came at this moment, or its policy leaves it on purpose.
- */
-static __noinline bool goes_idle(s32 cpu, u32 root)
+/* The same for all queues. */
+static __noinline int tell_of_all_left(s32 cpu, u32 root)
 {
 	u64 left = accounts_with_work(root);
 	int said;
@@ -532,7 +532,7 @@ static __noinline bool goes_idle(s32 cpu, u32 root)
 	if (root & ROOT_LANES) {
 		said = tell_of_left(KTHREADS_DSQ, cpu);
 		if (said != LEFT_NOBODY)
-			return said == LEFT_MINE;
+			return said;
 	}
 	bpf_for(i, 0, ACCOUNTS_MAX) {
 		if (!left)
@@ -540,9 +540,29 @@ static __noinline bool goes_idle(s32 cpu, u32 root)
 		said = account_tell_of_left(lowest_account(left), cpu);
 		left &= left - 1;
 		if (said != LEFT_NOBODY)
-			return said == LEFT_MINE;
+			return said;
 	}
-	return false;
+	return LEFT_NOBODY;
+}
+
+/*
+ * A CPU has found nothing that it may run. The CPU that we kicked may take a different task: of
+ * two that were kicked for two tasks the one may take the other's, and the other finds a task
+ * that it may not run. So it kicks the next one. Returns whether this CPU may run one of those
+ * that wait: it came at this moment, or its policy leaves it on purpose.
+ */
+static __always_inline bool goes_idle(s32 cpu, u32 root)
+{
+	return tell_of_all_left(cpu, root) == LEFT_MINE;
+}
+
+/*
+ * A CPU that was idle has found a task. It may have been told of another one, for which nobody
+ * else was told, or of this one, for which no CPU was left to be told: so it kicks the next one.
+ */
+static __always_inline void goes_busy(u32 root)
+{
+	tell_of_all_left(NO_CPU, root);
 }
 
 #endif

@@ -170,6 +170,43 @@ static __always_inline u64 running_until(struct cpu_ctx *there, u64 now)
 }
 
 /*
+ * What the runs on a CPU add up to before their lane is charged: two atomics, on lines
+ * that all CPUs share, for each 100 us and not for each run, of which there may be a
+ * hundred thousand a second. So an account's vtime is behind by 100 us at most for each
+ * CPU that runs its tasks, one twentieth of SHARED_SLICE_NS.
+ */
+#define CHARGE_NS (100ULL * 1000)
+
+/*
+ * Charges the lane whose tasks this CPU ran last with what is not charged yet; if that is
+ * less than nothing, what was charged too much is forgotten.
+ */
+static __always_inline void charge_rest(struct cpu_ctx *cpu)
+{
+	struct meta_lane *l = lane_if_current((u32)cpu->slot, cpu->generation);
+
+	if (l && (s64)cpu->uncharged_ns > 0)
+		lane_charge(l, cpu->uncharged_ns);
+	cpu->uncharged_ns = 0;
+}
+
+/* Charges what the task of this CPU has run up to there; less if the CPU's look charged more. */
+static __always_inline void charge_until(struct cpu_ctx *cpu, u64 ran_until_ns)
+{
+	cpu->uncharged_ns += ran_until_ns - cpu->charged_from_ns;
+	cpu->charged_from_ns = ran_until_ns;
+	if ((s64)cpu->uncharged_ns >= (s64)CHARGE_NS)
+		charge_rest(cpu);
+}
+
+/* The same for what its task has run up to now, where that is known: see running_until(). */
+static __always_inline void charge_so_far(struct cpu_ctx *cpu, u64 now)
+{
+	if (cpu->since_ns)
+		charge_until(cpu, running_until(cpu, now));
+}
+
+/*
  * Whether a CPU runs for an account that @a lags behind by enough. What that CPU's task runs
  * at this moment is counted as well: it is charged only when it stops, at a choice, or when
  * the CPU looks. A lane that drains was there first and is not disturbed.
@@ -197,16 +234,41 @@ static __always_inline bool lags_behind(struct account *a, struct cpu_ctx *there
 }
 
 /*
+ * Whether a task that woke is left to this CPU: whoever woke it runs here for the same account and
+ * is about to sleep. Another CPU would be taken away for nothing, and the two would run side by
+ * side, each for as long as the other's answer takes.
+ */
+static __always_inline bool is_left_to_waker(struct account *a, struct task_struct *p,
+					     struct task_ctx *t, struct cpu_ctx *here)
+{
+	struct meta_lane *l;
+
+	if (!t || !t->woken_sync)
+		return false;
+	t->woken_sync = 0;
+	l = lane_if_current((u32)here->slot, here->generation);
+	return l && account_at(l->account) == a &&
+	       bpf_cpumask_test_cpu(bpf_get_smp_processor_id(), p->cpus_ptr);
+}
+
+/*
  * A task woke and was queued: a CPU on which it may run, and which runs for an account that
  * its own lags behind, chooses anew. The one on which it ran last comes first.
  */
-static __noinline void preempt_if_lagging(struct account *a, struct task_struct *p)
+static __noinline void preempt_if_lagging(struct account *a, struct task_struct *p,
+					  struct task_ctx *t)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	u32 i, cpus = nr_cpus();
+	struct cpu_ctx *there, *here = cpu_ctx_here();
 	u64 now = scx_bpf_now();
-	struct cpu_ctx *there;
 
+	if (here && here->task) {
+		if (is_left_to_waker(a, p, t, here))
+			return;
+		/* It may run for the same account, which so lags by less. */
+		charge_so_far(here, now);
+	}
 	bpf_for(i, 0, PREEMPT_LOOKS) {
 		if (i >= cpus)
 			break;
@@ -262,20 +324,21 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 	}
 	announce_first(l, p);
 	if (enq_flags & SCX_ENQ_WAKEUP && several(accounts_with_work(root)))
-		preempt_if_lagging(account_at(l->account), p);
+		preempt_if_lagging(account_at(l->account), p, t);
 }
 
 /*
  * A task wakes while several lanes are served: it may go straight to an idle CPU
  * and never be enqueued, and still it comes through its lane, which is returned.
  */
-static __noinline struct meta_lane *lane_waking(struct task_struct *p, u32 root)
+static __noinline struct meta_lane *lane_waking(struct task_struct *p, u32 root, u64 wake_flags)
 {
 	struct task_ctx *t = task_ctx_make(p);
 	struct meta_lane *l;
 
 	if (!t)
 		return lane_at(root);
+	t->woken_sync = !!(wake_flags & SCX_WAKE_SYNC);
 	l = lane_for(p, t, root);
 	lane_join(l, p, t);
 	return l;
@@ -297,27 +360,6 @@ static __always_inline void cap_slice(struct task_struct *p, bool others)
 {
 	if (p->scx.slice > SHARED_SLICE_NS && (others || kthreads_queued()))
 		scx_bpf_task_set_slice(p, SHARED_SLICE_NS);
-}
-
-/*
- * What the runs on a CPU add up to before their lane is charged: two atomics, on lines
- * that all CPUs share, for each 100 us and not for each run, of which there may be a
- * hundred thousand a second. So an account's vtime is behind by 100 us at most for each
- * CPU that runs its tasks, one twentieth of SHARED_SLICE_NS.
- */
-#define CHARGE_NS (100ULL * 1000)
-
-/*
- * Charges the lane whose tasks this CPU ran last with what is not charged yet; if that is
- * less than nothing, what was charged too much is forgotten.
- */
-static __always_inline void charge_rest(struct cpu_ctx *cpu)
-{
-	struct meta_lane *l = lane_if_current((u32)cpu->slot, cpu->generation);
-
-	if (l && (s64)cpu->uncharged_ns > 0)
-		lane_charge(l, cpu->uncharged_ns);
-	cpu->uncharged_ns = 0;
 }
 
 /* The CPU runs that task, for that lane, from now on. */
@@ -357,7 +399,7 @@ static __always_inline void look_from_now_on(struct cpu_ctx *cpu, struct task_st
 	if (cpu->looks || scx_bpf_task_cpu(p) != here)
 		return;
 	cpu->looks = 1;
-	look_timer_start(here);
+	look_timer_start(here, LOOK_NS);
 }
 
 /*
@@ -457,15 +499,6 @@ static __noinline struct meta_lane *change_lane(struct meta_lane *l, struct cpu_
 	if (policy_keeps_tasks(l->lane.policy))
 		policy_running(&l->lane, p, &t->policy);
 	return l;
-}
-
-/* Charges what the task of this CPU has run up to there; less if the CPU's look charged more. */
-static __always_inline void charge_until(struct cpu_ctx *cpu, u64 ran_until_ns)
-{
-	cpu->uncharged_ns += ran_until_ns - cpu->charged_from_ns;
-	cpu->charged_from_ns = ran_until_ns;
-	if ((s64)cpu->uncharged_ns >= (s64)CHARGE_NS)
-		charge_rest(cpu);
 }
 
 /* Counts for its cgroup what the task of this CPU has run since the last time. */

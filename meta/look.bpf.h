@@ -13,57 +13,81 @@
 #include <level1.bpf.h>
 
 /*
- * Has the CPU choose anew if an account with tasks that are ready lags behind the one that it serves,
- * unless that one was served out of its turn: it lags behind nobody, and has its slice.
+ * How long two CPUs may run for an account until another lags behind it by enough; 0 if it does.
+ * With one CPU it is twice as long. Where there are more it is shorter, but each of them looks, at a
+ * time of its own.
  */
-static __noinline void look_for_laggards(s32 cpu, struct cpu_ctx *here, u64 set, u64 now)
+static __always_inline u64 until_lag_ns(struct account *ahead, struct account *behind)
 {
+	s64 vtime_ns = behind->vtime + WAKE_LAG_NS - ahead->vtime;
+
+	if (vtime_ns <= 0)
+		return 0;
+	if ((u64)vtime_ns >= account_vtime_ns(ahead, 2 * SHARED_SLICE_NS))
+		return SHARED_SLICE_NS;
+	return (u64)vtime_ns * READ_ONCE(ahead->weight_now) / WEIGHT_NOW_DFL / 2;
+}
+
+/*
+ * Has the CPU choose anew if an account with tasks that are ready lags behind the one that it serves,
+ * unless that one was served out of its turn: it lags behind nobody, and has its slice. Returns
+ * in what time that may be so again.
+ */
+static __noinline u64 look_for_laggards(s32 cpu, struct cpu_ctx *here, struct account *own, u64 now)
+{
+	u64 since_turn_ns = now - here->rotated_ns, ns, next_ns = SHARED_SLICE_NS;
+	u64 set = accounts_with_work(READ_ONCE(root_word));
 	struct account *a;
 	u32 i, number;
 
-	if (now - here->rotated_ns < SHARED_SLICE_NS)
-		return;
+	if (since_turn_ns < SHARED_SLICE_NS)
+		return SHARED_SLICE_NS - since_turn_ns;
 	bpf_for(i, 0, ACCOUNTS_MAX) {
 		if (!set)
 			break;
 		number = lowest_account(set);
 		set &= set - 1;
 		a = account_at(number);
-		if (lags_behind(a, here, now) && account_has_ready(number)) {
+		if (a == own)
+			continue;
+		if (!lags_behind(a, here, now)) {
+			ns = until_lag_ns(own, a);
+			if (ns < next_ns)
+				next_ns = ns;
+		} else if (account_has_ready(number)) {
 			a->kicks++;
 			ends_run(here);
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-			break;
+			return until_lag_ns(a, own);
 		}
 	}
+	return next_ns;
 }
 
 /*
- * The CPU's timer has expired: it charges what it runs, and looks. Whether it is to look again.
+ * The CPU's timer has expired: it charges what it runs, and looks. When it is to look again, or 0.
  * This runs on that CPU with interrupts on, so no callback of it is under way, but for one by which
  * another CPU changes the task: then a look may be charged twice.
  */
-static bool look(s32 cpu)
+static u64 look(s32 cpu)
 {
 	u32 root = READ_ONCE(root_word);
 	struct cpu_ctx *here = cpu_ctx_of(cpu);
-	u64 now = scx_bpf_now();
+	u64 now = scx_bpf_now(), next_ns;
 	struct meta_lane *l;
 
 	if (!here)
-		return false;
+		return 0;
 	here->looks = 0;
 	if (!(root & ROOT_LANES) || !here->task || here->episode != watch_episode)
-		return false;
+		return 0;
 	l = lane_if_current((u32)here->slot, here->generation);
 	if (!l || !others_have_work(l, root))
-		return false;
+		return 0;
 	here->looks = 1;
-	/* What began while nobody else had work is charged as of its next tick, see running_until(). */
-	if (here->since_ns)
-		charge_until(here, running_until(here, now));
-	look_for_laggards(cpu, here, accounts_with_work(root) & ~account_bit(l->account), now);
-	return true;
+	charge_so_far(here, now);
+	next_ns = look_for_laggards(cpu, here, account_at(l->account), now);
+	return next_ns > LOOK_NS ? next_ns : LOOK_NS;
 }
 
 #endif

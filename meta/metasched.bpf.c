@@ -36,7 +36,7 @@ s32 BPF_PROG(metasched_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	if (unlikely(root & ROOT_SHARED)) {
 		if (is_level1s(p, root))
 			return wake_kthread(p, prev_cpu, wake_flags);
-		l = lane_waking(p, root);
+		l = lane_waking(p, root, wake_flags);
 	}
 	return policy_select_cpu(&l->lane, p, prev_cpu, wake_flags);
 }
@@ -104,8 +104,11 @@ void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
 		prev = NULL;
 	if (unlikely(answered) && goes_on_after_answer(prev, root))
 		return;
-	if (choose(cpu, prev, root))
+	if (choose(cpu, prev, root)) {
+		if (!prev)
+			goes_busy(root);
 		return;
+	}
 	/* Nobody else wants this CPU: the task that ran here goes on. */
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
 		scx_bpf_task_set_slice(prev, SCX_SLICE_DFL);

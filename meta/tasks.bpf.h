@@ -49,6 +49,8 @@ struct task_ctx {
 	u32 watched;
 	u32 runnable; /* its lane's policy was told that it is */
 	u32 told_awake; /* the wait that user space is to decide began with a wake-up */
+	u32 woken_sync; /* by a task that is about to sleep; until it is queued */
+	u32 pad;
 };
 
 /* The task that runs on a CPU, as far as level 1 measures it. */

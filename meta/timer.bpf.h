@@ -27,7 +27,7 @@ enum timer_number {
 	TIMERS_MAX = TIMER_ASKS + CPUS_MAX,
 };
 
-/* So often a CPU looks, see look.bpf.h. */
+/* A CPU looks no more often than this, see look.bpf.h. */
 #define LOOK_NS (500ULL * 1000)
 
 /*
@@ -39,7 +39,7 @@ static void turn_over(void);
 static u64 decide_late(void);
 static void lane_timer_over(u32 slot);
 static void slice_over(s32 cpu);
-static bool look(s32 cpu);
+static u64 look(s32 cpu);
 static void asks_are_due(s32 cpu);
 
 /* Why the kernel ended us; user space maps and polls it. */
@@ -84,8 +84,9 @@ static int timer_expires(void *map, u32 *key, struct timer *t)
 		} else if (number < TIMER_LOOKS) {
 			slice_over(number - TIMER_SLICES);
 		} else if (number < TIMER_ASKS) {
-			if (look(number - TIMER_LOOKS))
-				bpf_timer_start(&t->timer, LOOK_NS, BPF_F_TIMER_CPU_PIN);
+			again_ns = look(number - TIMER_LOOKS);
+			if (again_ns)
+				bpf_timer_start(&t->timer, again_ns, BPF_F_TIMER_CPU_PIN);
 		} else if (all_uses() & USES_ANSWER) {
 			asks_are_due(number - TIMER_ASKS);
 		}
@@ -205,12 +206,12 @@ static void slice_timer_set(s32 cpu, u64 at_ns)
 }
 
 /*
- * This CPU looks from now on. Where run queues are locked the kernel has to put the start of a
+ * This CPU looks after so long, and from then on. Where run queues are locked the kernel has to put the start of a
  * timer off to an interrupt, which costs more than the rest; so it starts itself again.
  */
-static void look_timer_start(s32 cpu)
+static void look_timer_start(s32 cpu, u64 ns)
 {
-	timer_set(TIMER_LOOKS + cpu, LOOK_NS, BPF_F_TIMER_CPU_PIN);
+	timer_set(TIMER_LOOKS + cpu, ns, BPF_F_TIMER_CPU_PIN);
 }
 
 #endif

@@ -92,7 +92,7 @@ struct account {
 	/* Written while several have work; a cache line of its own. */
 	u64 vtime; /* ns at WEIGHT_DFL */
 	u64 serves; /* how often it gave a CPU a task */
-	u64 kicks; /* how often a task of it that woke had another account's preempted */
+	u64 kicks; /* how often another account's task was preempted for it */
 	u32 arrived; /* sweeps until it is idle if no task comes, see account_arrival() */
 	u32 unserved_sweeps; /* for how many sweeps it has had work and was not served */
 	u64 serves_seen; /* serves, at the last sweep */

@@ -28,7 +28,7 @@ pub struct LaneInfo {
     /// What its tasks ran, in nanoseconds, while several lanes were served. A
     /// lane alone is not measured: that is what makes it cheap.
     pub runtime_ns: u64,
-    /// How often a task of it that woke had the task of another lane preempted.
+    /// How often the task of another application was preempted for its application.
     pub kicks: u64,
     /// The longest time for which it had work and its policy gave no CPU a task, in
     /// nanoseconds, as the sweep saw it, every 4 ms.

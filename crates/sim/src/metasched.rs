@@ -46,6 +46,8 @@ pub struct LaneInfo {
     pub weight: u32,
     /// Whether it was the user, so that `cpu.weight` has no say.
     pub weight_fixed: bool,
+    /// How often another account's task was preempted for its account.
+    pub kicks: u64,
     /// Whether its policy is not asked any more.
     pub quarantined: bool,
     /// Whether CPUs ask it for tasks.
@@ -467,6 +469,7 @@ pub fn lanes(kernel: &mut Kernel) -> Vec<LaneInfo> {
             app: l.account,
             weight: accounts[l.account as usize].weight,
             weight_fixed: accounts[l.account as usize].weight_fixed != 0,
+            kicks: accounts[l.account as usize].kicks,
             quarantined: l.quarantined != 0,
             served: l.served != 0,
         })

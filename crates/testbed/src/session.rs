@@ -54,14 +54,6 @@ enum Event {
 /// How many bytes of a stream have been passed on.
 type Count = Arc<AtomicU64>;
 
-/// How a guest's boot ended.
-pub(crate) enum Booted {
-    /// It waits for the order to start the command.
-    Ready,
-    /// The command cannot be started in it.
-    Refused(Outcome),
-}
-
 /// A guest that runs. It ends with this value, whatever it is doing.
 pub(crate) struct Session {
     qemu: Child,
@@ -142,26 +134,14 @@ impl Session {
     }
 
     /// Waits until the guest is ready to start the command.
-    pub(crate) fn boot(&mut self, interrupt: &Interrupt) -> Result<Booted> {
-        loop {
-            match self.next_event(interrupt)? {
-                Some(Event::Guest(FromGuest::Ready)) => {
-                    self.boot = Some(self.started.elapsed());
-                    // All its CPUs are there by now.
-                    if self.pin {
-                        pin(self.qemu.id(), &allowed_cpus()?)?;
-                    }
-                    return Ok(Booted::Ready);
-                }
-                Some(Event::Guest(FromGuest::Failed { why, status: Some(status) })) => {
-                    return Ok(Booted::Refused(self.refused(status, why)));
-                }
-                Some(Event::Guest(FromGuest::Failed { why, status: None })) => {
-                    return Err(self.guest_error("set the guest up", &why));
-                }
-                _ => {}
-            }
+    pub(crate) fn boot(&mut self, interrupt: &Interrupt) -> Result<()> {
+        while !matches!(self.next_event(interrupt)?, Some(Event::Guest(FromGuest::Ready))) {}
+        self.boot = Some(self.started.elapsed());
+        // All its CPUs are there by now.
+        if self.pin {
+            pin(self.qemu.id(), &allowed_cpus()?)?;
         }
+        Ok(())
     }
 
     /// Whether its kernel met a breakpoint where there is none. Under emulation in
@@ -189,11 +169,8 @@ impl Session {
                 Some(Event::Guest(FromGuest::Ended { status, stdout_bytes, stderr_bytes })) => {
                     return self.ended(status, stdout_bytes + stderr_bytes, &passed);
                 }
-                Some(Event::Guest(FromGuest::Failed { why, status })) => {
-                    return match status {
-                        Some(status) => Ok(self.refused(status, why)),
-                        None => Err(self.guest_error("set the guest up", &why)),
-                    };
+                Some(Event::Guest(FromGuest::Failed { why, status: Some(status) })) => {
+                    return Ok(Outcome { not_started: Some(why), ..self.outcome(status) });
                 }
                 Some(Event::Sink(error)) => return self.sink_failed(error),
                 _ => {}
@@ -201,11 +178,14 @@ impl Session {
         }
     }
 
-    /// What happens next; nothing for a while is no event. It is an error if the guest dies, its
-    /// time is over, or it is to end.
+    /// What happens next; nothing for a while is no event. It is an error if the guest dies or
+    /// cannot be set up, its time is over, or it is to end.
     fn next_event(&mut self, interrupt: &Interrupt) -> Result<Option<Event>> {
         let event = match self.events.recv_timeout(POLL) {
             Ok(Event::Gone) | Err(RecvTimeoutError::Disconnected) => return Err(self.died()),
+            Ok(Event::Guest(FromGuest::Failed { why, status: None })) => {
+                return Err(self.guest_error("set the guest up", &why));
+            }
             Ok(event) => Some(event),
             Err(RecvTimeoutError::Timeout) => None,
         };
@@ -219,10 +199,6 @@ impl Session {
 
     fn outcome(&self, status: i32) -> Outcome {
         Outcome { status, boot: self.boot.unwrap_or_default(), not_started: None }
-    }
-
-    fn refused(&self, status: i32, why: String) -> Outcome {
-        Outcome { not_started: Some(why), ..self.outcome(status) }
     }
 
     /// The command's output cannot be passed on.

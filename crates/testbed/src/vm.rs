@@ -11,7 +11,7 @@ use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
 use crate::kernels::{self, Kernel};
 use crate::options::{Accel, Thread, VmOptions};
 use crate::qemu::Machine;
-use crate::session::{Booted, Session};
+use crate::session::Session;
 use crate::spec::{Share, Spec};
 use crate::{initramfs, kvm};
 
@@ -265,8 +265,7 @@ impl Vm {
             boots += 1;
             let mut session = Session::start(&self.machine, &self.options, &initramfs)?;
             match session.boot(interrupt) {
-                Ok(Booted::Ready) => return session.run(streams, interrupt),
-                Ok(Booted::Refused(outcome)) => return Ok(outcome),
+                Ok(()) => return session.run(streams, interrupt),
                 Err(_) if boots < BOOTS && self.is_emulators_fault(&mut session) => {
                     eprintln!("metasched: the emulator failed while the guest booted; once more");
                 }

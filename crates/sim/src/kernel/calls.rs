@@ -66,7 +66,7 @@ impl Kernel {
         if code.is_null() || self.fault.is_some() {
             return 0;
         }
-        let cpu = self.changer.unwrap_or(cpu);
+        let cpu = self.changer.or(self.waking_on).unwrap_or(cpu);
         self.cost(cpu, self.machine.what_it_costs().callback_ns);
         let outer = std::mem::replace(&mut self.context, Context { callback, cpu, may });
         let Some(trampoline) = self.image.as_ref().map(|image| image.trampoline) else { return 0 };

@@ -1,9 +1,11 @@
 //! What CPUs owe to applications: bounded credit, slices that are cut, and nobody charged for
 //! what is not theirs. Each of these was broken once.
 
-use crate::lanes::{hogs, near};
-use metasched_sim::metasched::{assign, drop_app, replace_root, scenario, set_app};
-use metasched_sim::{Machine, Scenario, TaskSpec, exactly, ms, us};
+use crate::lanes::{app_lane, hogs, near};
+use crate::level1::expect;
+use metasched_sim::metasched::{assign, drop_app, replace_root, scenario, scenario_of, set_app};
+use metasched_sim::step::Step;
+use metasched_sim::{Machine, Scenario, TaskSpec, exactly, image, ms, us};
 
 /// Two applications of equal weights, and nobody else.
 fn two_applications(run: Scenario, policy: &'static str) -> Scenario {
@@ -31,6 +33,43 @@ fn who_wakes_all_the_time_saves_no_more_than_20_ms() {
     let heavy_ns = (a - light_ns) as f64;
     let share = heavy_ns / (2.0 * (ms(9_000) - ms(6_000)) as f64);
     assert!(share < 0.55, "it had {share:.3} of the machine when it was heavy");
+}
+
+/// Two tasks that each wait for the other's answer, beside hogs, on two CPUs.
+pub(crate) fn asks_and_answers(image: &'static [u8]) -> Scenario {
+    let of_a = |name: &str| TaskSpec::named(name).in_cgroup("a");
+    let run = scenario_of(image, "one asks and one answers", "fifo").cpus(2);
+    let run = run.pipe("there", 1).pipe("back", 1);
+    let run = run
+        .task(
+            of_a("asks")
+                .run(exactly(us(50)))
+                .step(Step::Write("there".into(), 1))
+                .step(Step::Read("back".into(), 1))
+                .for_ever(),
+        )
+        .task(
+            of_a("answers")
+                .step(Step::Read("there".into(), 1))
+                .run(exactly(us(50)))
+                .step(Step::Write("back".into(), 1))
+                .for_ever(),
+        );
+    two_applications(hogs(run, 4, "b"), "fifo")
+        .at(ms(1_000), |kernel| {
+            let kicks = app_lane(kernel, 1).map_or(0, |lane| lane.kicks);
+            // It runs for a second in pieces of its lag, 0.5 ms: for 10,000 rounds.
+            expect(kernel, kicks < 1_500, &format!("others were preempted {kicks} times"));
+        })
+        .run_for(ms(1_010))
+}
+
+/// Each wake-up took another CPU away, of which the hog had 20 us until the next.
+#[test]
+fn who_is_woken_by_a_task_that_sleeps_then_has_its_cpu() {
+    let outcome = asks_and_answers(image::metasched()).pass();
+    let rounds = outcome.task("asks").voluntary_switches;
+    assert!(rounds > 7_000, "{rounds} rounds");
 }
 
 /// A policy that lets its task go on does not know that others have work.

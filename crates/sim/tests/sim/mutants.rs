@@ -2,6 +2,7 @@
 //! an exact replacement in one of its files, made in a copy when the test runs, so that one
 //! whose line has changed fails loudly; and the same scenario passes without it.
 
+use crate::accounts::asks_and_answers;
 use crate::lanes::{hogs, share_from_elsewhere};
 use crate::level1::kicked_in_vain;
 use crate::marks::{inserts_meet_sweeps, marks_are_lost};
@@ -334,6 +335,9 @@ plants! {
     undecided_tasks_that_do_not_drain_are_caught: "expectation", drains,
         "meta/lifecycle.bpf.h",
         "	l->ready = l->queues;" => "	;";
+    a_wake_up_that_leaves_nobody_to_the_waker_is_caught: "expectation", asks_and_answers,
+        "meta/level1.bpf.h",
+        "	t->woken_sync = !!(wake_flags & SCX_WAKE_SYNC);" => "	t->woken_sync = 0;";
     undecided_tasks_that_look_ready_to_a_cpu_are_caught: "expectation", undecided_beside_hogs,
         "meta/look.bpf.h",
         "account_has_ready(number)" => "account_has_queued(number)";
