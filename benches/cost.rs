@@ -148,19 +148,26 @@ fn bench(args: &Args) -> Result<Figures> {
             two_at_work: false,
         });
     }
+    subjects.push(Subject {
+        name: "fifo, two at work".into(),
+        candidate: ours("fifo")?,
+        lanes: 2,
+        two_at_work: true,
+    });
     keep_only(&mut subjects, &args.only)?;
+    let timed: Vec<&Subject> = subjects.iter().filter(|s| !s.two_at_work).collect();
     // Every run is in it, so that all pay for a cgroup.
     let cgroup = Cgroup::create("metasched/bench-cost")?;
     let mut switcher = Switcher::new(SwitcherOptions::new("bench-cost"))?;
     let loads = WORKLOADS.map(|load| load.scaled(args.scale));
     // times[workload][subject][round], in seconds.
-    let mut times = vec![vec![Vec::new(); subjects.len()]; WORKLOADS.len()];
-    let progress = Progress::new("bench-cost", args.rounds * subjects.len() as u64);
+    let mut times = vec![vec![Vec::new(); timed.len()]; WORKLOADS.len()];
+    let progress = Progress::new("bench-cost", args.rounds * timed.len() as u64);
     for round in 0..args.rounds {
-        for s in order(subjects.len(), args.seed, round) {
+        for s in order(timed.len(), args.seed, round) {
             interrupt.check("the benchmark")?;
-            progress.message(subjects[s].name.clone());
-            start(&mut switcher, &subjects[s], &cgroup)?;
+            progress.message(timed[s].name.clone());
+            start(&mut switcher, timed[s], &cgroup)?;
             for (w, workload) in loads.iter().enumerate() {
                 // The first run after a switch pays for cold caches and translations.
                 if round == 0 {
@@ -173,28 +180,23 @@ fn bench(args: &Args) -> Result<Figures> {
         }
     }
     drop(progress);
-    subjects.push(Subject {
-        name: "fifo, two at work".into(),
-        candidate: ours("fifo")?,
-        lanes: 2,
-        two_at_work: true,
-    });
-    subjects.retain(|s| s.candidate.kind == CandidateKind::Policy && is_asked_for(s));
+    let counted: Vec<&Subject> =
+        subjects.iter().filter(|s| s.candidate.kind == CandidateKind::Policy).collect();
     let mut callbacks = BTreeMap::new();
     for load in &loads {
-        let counted = count_callbacks(args, &mut switcher, &subjects, load, &cgroup, &interrupt)?;
-        callbacks.insert(load.name, counted);
+        let took = count_callbacks(args, &mut switcher, &counted, load, &cgroup, &interrupt)?;
+        callbacks.insert(load.name, took);
     }
     switcher.restore()?;
     cgroup.remove()?;
-    Ok(Figures { callbacks, ..figures(args, &subjects, &times) })
+    Ok(Figures { callbacks, ..figures(args, &timed, &times) })
 }
 
 /// Has the kernel count what the callbacks of our subjects take under a load, in a few rounds.
 fn count_callbacks(
     args: &Args,
     switcher: &mut Switcher,
-    subjects: &[Subject],
+    subjects: &[&Subject],
     load: &Timed,
     cgroup: &Cgroup,
     interrupt: &Interrupt,
@@ -205,7 +207,7 @@ fn count_callbacks(
         for s in order(subjects.len(), args.seed, round) {
             interrupt.check("the benchmark")?;
             progress.message(subjects[s].name.clone());
-            start(switcher, &subjects[s], cgroup)?;
+            start(switcher, subjects[s], cgroup)?;
             let beside = subjects[s].two_at_work.then(|| Beside::start(switcher)).transpose()?;
             // The callbacks begin with each load of the program, so this is all of them.
             let counting = CountCallbacks::start()?;
@@ -291,7 +293,7 @@ fn lanes_name(lanes: u32) -> String {
     format!("fifo, {lanes} application lanes")
 }
 
-fn figures(args: &Args, subjects: &[Subject], times: &[Vec<Vec<f64>>]) -> Figures {
+fn figures(args: &Args, subjects: &[&Subject], times: &[Vec<Vec<f64>>]) -> Figures {
     let one = "fifo";
     let mut compared: Vec<(String, String)> = [
         ("scx_simple -f", "eevdf"),
