@@ -399,7 +399,7 @@ static __always_inline void look_from_now_on(struct cpu_ctx *cpu, struct task_st
 	if (cpu->looks || scx_bpf_task_cpu(p) != here)
 		return;
 	cpu->looks = 1;
-	look_timer_start(here, LOOK_NS);
+	look_timer_start(here);
 }
 
 /*

@@ -206,12 +206,12 @@ static void slice_timer_set(s32 cpu, u64 at_ns)
 }
 
 /*
- * This CPU looks after so long, and from then on. Where run queues are locked the kernel has to put the start of a
+ * This CPU looks from now on. Where run queues are locked the kernel has to put the start of a
  * timer off to an interrupt, which costs more than the rest; so it starts itself again.
  */
-static void look_timer_start(s32 cpu, u64 ns)
+static void look_timer_start(s32 cpu)
 {
-	timer_set(TIMER_LOOKS + cpu, ns, BPF_F_TIMER_CPU_PIN);
+	timer_set(TIMER_LOOKS + cpu, LOOK_NS, BPF_F_TIMER_CPU_PIN);
 }
 
 #endif

@@ -125,7 +125,8 @@ pub struct Kernel {
     /// The CPU of whoever changes something about a task: he makes the callbacks about that, with
     /// the run queue of the task's CPU locked.
     pub(crate) changer: Option<usize>,
-    /// The CPU on which a wake-up is being made: that of whoever wakes. He makes the callbacks, as above.
+    /// The CPU on which a wake-up is being made: that of whoever wakes. He makes the callbacks,
+    /// as above.
     pub(crate) waking_on: Option<usize>,
     pub(crate) dispatched: Vec<Buffered>,
     pub(crate) moved: usize,
