@@ -97,8 +97,8 @@ fn fifty_assigned_pods_have_what_their_slice_has() {
             assign_by_weight(kernel, &format!("pods/{pod}"), pod + 1);
         }
     });
-    // Each lane's first task comes at once: together they have 0.1 s too much in the beginning.
-    let outcome = run.warm_up(ms(1_000)).run_for(ms(5_000)).pass();
+    // While they are assigned they have up to 0.1 s too much, however long they run after that.
+    let outcome = run.run_for(ms(8_000)).pass();
     near(&outcome, "pod ", 0.5, NEAR);
 }
 
