@@ -135,7 +135,15 @@ impl Session {
 
     /// Waits until the guest is ready to start the command.
     pub(crate) fn boot(&mut self, interrupt: &Interrupt) -> Result<()> {
-        while !matches!(self.next_event(interrupt)?, Some(Event::Guest(FromGuest::Ready))) {}
+        loop {
+            match self.next_event(interrupt)? {
+                Some(Event::Guest(FromGuest::Ready)) => break,
+                Some(Event::Guest(FromGuest::Failed { why, .. })) => {
+                    return Err(self.guest_error("set the guest up", &why));
+                }
+                _ => {}
+            }
+        }
         self.boot = Some(self.started.elapsed());
         // All its CPUs are there by now.
         if self.pin {
