@@ -22,7 +22,8 @@ static __always_inline u64 cgroup_of(struct task_struct *p)
 }
 
 /* Looks up what the task's cgroup and those above it say, from the root down. */
-static __noinline void place_task(struct task_struct *p, struct task_ctx *t)
+__weak __noinline int place_task(struct task_struct *p __arg_trusted,
+				struct task_ctx *t __arg_nonnull)
 {
 	struct cgroup *cgrp = p->cgroups->dfl_cgrp;
 	s32 at, level = cgrp->level;
@@ -48,6 +49,7 @@ static __noinline void place_task(struct task_struct *p, struct task_ctx *t)
 			t->limit = limit;
 		}
 	}
+	return 0;
 }
 
 /*

@@ -298,6 +298,7 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 			cgroup_arrival(t->watched);
 	}
 	if (likely(t)) {
+		t->ended = 0;
 		if (root & ROOT_SHARED)
 			wait_begins(p, t);
 		lane_join(l, p, t);
@@ -408,10 +409,10 @@ static __always_inline void look_from_now_on(struct cpu_ctx *cpu, struct task_st
  * end that slice found the other class, and had no effect.
  */
 static __always_inline void end_resumed(struct meta_lane *l, struct cpu_ctx *cpu,
-					struct task_struct *p)
+					struct task_struct *p, struct task_ctx *t)
 {
-	if (unlikely(l->state == LANE_DRAINING) && !cpu->chosen)
-		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
+	if (unlikely(l->state == LANE_DRAINING) && !cpu->chosen && t)
+		end_at_start(p, t);
 }
 
 static __noinline void running_watched(struct task_struct *p, u32 root)
@@ -430,7 +431,7 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 	if (root & ROOT_SHARED) {
 		stamp_first_run(l, t);
 		cap_slice(p, others);
-		end_resumed(l, cpu, p);
+		end_resumed(l, cpu, p, t);
 	}
 	if (policy_keeps_tasks(l->lane.policy)) {
 		/* Dispatched directly, or queued before tasks were watched. */

@@ -186,7 +186,7 @@ static __always_inline bool task_dies(struct task_struct *p)
  * Lets those die that a limit has parked and that were killed meanwhile, which nobody tells of:
  * past their lanes, since each of them runs for a moment, and comes to enqueue after that.
  */
-static __noinline void limit_let_die(u32 number)
+__noinline int limit_let_die(u32 number)
 {
 	struct task_struct *p;
 	u32 looks = 0;
@@ -199,6 +199,7 @@ static __noinline void limit_let_die(u32 number)
 			break;
 	}
 	bpf_rcu_read_unlock();
+	return 0;
 }
 
 /* Has the tasks enqueued anew that a limit has parked. */

@@ -60,11 +60,11 @@ static __always_inline u64 reserved_for_run(struct task_ctx *t)
 }
 
 /*
- * The task runs from now on. If nothing is left of its limit, since it was queued before that was
- * used up or was let through, its CPU chooses anew at once. Where another CPU lets it run on the
- * timer is left to the next tick.
+ * The task runs under its limit from now on. If nothing is left of that, since it was queued before
+ * it was used up or was let through, its CPU chooses anew at once. Where another CPU lets it run
+ * on the timer is left to the next tick.
  */
-static __noinline void running_limited(struct task_struct *p)
+static __noinline void limited_begins(struct task_struct *p, bool starts)
 {
 	struct task_ctx *t = task_ctx_make(p);
 	struct cpu_ctx *cpu = cpu_ctx_of_task(p);
@@ -86,10 +86,21 @@ static __noinline void running_limited(struct task_struct *p)
 	cpu->limited_since_ns = bpf_ktime_get_ns();
 	cpu->taken_ns = reserved + limit_take(t->limit, PIECE_MOST_NS);
 	cpu->limited_task = (u64)(unsigned long)p;
-	if (!cpu->taken_ns && !(p->flags & PF_KTHREAD) && !task_dies(p))
-		scx_bpf_kick_cpu(on, SCX_KICK_PREEMPT);
-	else if (cpu->taken_ns && on == (s32)bpf_get_smp_processor_id())
-		slice_timer_set(on, cpu->limited_since_ns + cpu->taken_ns);
+	if (cpu->taken_ns) {
+		if (on == (s32)bpf_get_smp_processor_id())
+			slice_timer_set(on, cpu->limited_since_ns + cpu->taken_ns);
+		return;
+	}
+	if (p->flags & PF_KTHREAD || task_dies(p))
+		return;
+	if (!starts)
+		t->ended = 0;
+	end_at_start(p, t);
+}
+
+static __always_inline void running_limited(struct task_struct *p)
+{
+	limited_begins(p, true);
 }
 
 static __noinline void stopping_limited(struct task_struct *p)
@@ -104,12 +115,12 @@ static __noinline void stopping_limited(struct task_struct *p)
 static __noinline void tick_limited(struct task_struct *p)
 {
 	stopping_limited(p);
-	running_limited(p);
+	limited_begins(p, false);
 }
 
 /*
  * The limit that the task has to wait for; 0 if it may run. One that has been parked for
- * PARKED_LOOK_NS since it ran last may, for the moment that it takes until running_limited()
+ * PARKED_LOOK_NS since it ran last may, for the moment that it takes until limited_begins()
  * ends it: else the kernel's watchdog would end us, beside a quota of 1 ms in a second and
  * as many tasks, or with limits above one another that have something left at different times.
  */
@@ -123,6 +134,7 @@ static __noinline u32 task_waits_for(struct task_struct *p)
 	t = task_ctx_make(p);
 	if (!t)
 		return 0;
+	t->ended = 0;
 	task_placed(p, t);
 	number = t->limit ? limit_exhausted(t->limit) : 0;
 	if (number && t->parked_from_ns && bpf_ktime_get_ns() - t->parked_from_ns >= PARKED_LOOK_NS)

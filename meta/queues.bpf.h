@@ -9,8 +9,9 @@
 #include <marks.bpf.h>
 
 /* How many tasks stand in those queues of a lane that belong to no CPU and no cache. */
-static __noinline u32 lane_queued_anywhere(struct meta_lane *l)
+__noinline u32 lane_queued_anywhere(u32 slot)
 {
+	struct meta_lane *l = lane_at(slot);
 	u32 queue, sum = 0;
 	s32 nr;
 
@@ -34,9 +35,9 @@ static __always_inline u32 lane_undecided(struct meta_lane *l)
 }
 
 /* How many tasks a lane has queued; in its places, as the sweep last found them. */
-static __noinline u32 lane_queued(struct meta_lane *l)
+static __always_inline u32 lane_queued(struct meta_lane *l)
 {
-	return lane_queued_anywhere(l) + lane_undecided(l) + READ_ONCE(l->placed);
+	return lane_queued_anywhere(l->lane.slot) + lane_undecided(l) + READ_ONCE(l->placed);
 }
 
 /* Whether tasks stand in the first so many queues of a lane. */

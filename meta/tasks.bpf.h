@@ -50,7 +50,7 @@ struct task_ctx {
 	u32 runnable; /* its lane's policy was told that it is */
 	u32 told_awake; /* the wait that user space is to decide began with a wake-up */
 	u32 woken_sync; /* by a task that is about to sleep; until it is queued */
-	u32 pad;
+	u32 ended; /* its run was ended as it began; until level 1 is asked about it, see end_at_start() */
 };
 
 /* The task that runs on a CPU, as far as level 1 measures it. */
@@ -131,7 +131,7 @@ static __always_inline void grant_slice(struct cpu_ctx *here, struct task_struct
  * The task comes to a lane of that policy: what the one before kept of it is put aside, and
  * what this one kept comes back, or zeroes.
  */
-static __noinline void task_changes_policy(struct task_ctx *t, u32 policy)
+__weak __noinline int task_changes_policy(struct task_ctx *t __arg_nonnull, u32 policy)
 {
 	struct lane_task before = t->policy;
 	u32 i, before_of = t->policy_of, at = t->kept_next % POLICIES_KEPT;
@@ -149,6 +149,7 @@ static __noinline void task_changes_policy(struct task_ctx *t, u32 policy)
 		t->kept_next++;
 	t->kept[at].policy_of = before_of;
 	t->kept[at].state = before;
+	return 0;
 }
 
 /* The record of a CPU, to look at; NULL if there is no such CPU. */
@@ -169,6 +170,19 @@ static __always_inline struct cpu_ctx *cpu_ctx_of_task(struct task_struct *p)
 	s32 cpu = scx_bpf_task_cpu(p);
 
 	return likely(cpu == (s32)bpf_get_smp_processor_id()) ? cpu_ctx_here() : cpu_ctx_of(cpu);
+}
+
+/*
+ * Ends the run of a task that has just begun: its CPU chooses anew. Only once until level 1 is
+ * asked about the task again: while the kernel bypasses us, as it does when we leave, it has the
+ * task run again without asking, and the CPU would do nothing else than begin runs.
+ */
+static __always_inline void end_at_start(struct task_struct *p, struct task_ctx *t)
+{
+	if (t->ended)
+		return;
+	t->ended = 1;
+	scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
 }
 
 #endif

@@ -62,7 +62,7 @@ static __always_inline long user_tell(struct meta_lane *l, struct task_struct *p
 		.pid = p->pid,
 		.weight = p->scx.weight,
 		.cpu = scx_bpf_task_cpu(p),
-		.waiting = lane_queued_anywhere(l),
+		.waiting = lane_queued_anywhere(l->lane.slot),
 	};
 
 	return bpf_ringbuf_output(&user_messages, &message, sizeof(message), 0);

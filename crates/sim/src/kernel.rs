@@ -78,6 +78,15 @@ pub(crate) struct Cpu {
     pub fair: FairQueue,
     /// When the present run of its task began.
     pub picked_at: u64,
+    /// What it has asked of CPUs for which the interrupt is on its way.
+    pub kicks: Vec<Kick>,
+}
+
+/// One CPU is to choose anew; as the kernel's sets have it, at once or only if it is idle.
+pub(crate) struct Kick {
+    pub cpu: usize,
+    pub if_idle: bool,
+    pub flags: u64,
 }
 
 /// One insert made in ops.dispatch, in force when it returns.

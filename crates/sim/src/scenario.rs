@@ -47,6 +47,7 @@ pub struct Scenario {
     /// The same, by how many events were handled before.
     between: Vec<(u64, Act)>,
     wait_bound_ns: u64,
+    fair_waits_count: bool,
     shares: Option<Shares>,
     lane_shares: Option<f64>,
     idle_window_ns: u64,
@@ -81,6 +82,7 @@ impl Scenario {
             acts: Vec::new(),
             between: Vec::new(),
             wait_bound_ns: WAIT_BOUND_NS,
+            fair_waits_count: true,
             shares: None,
             lane_shares: None,
             idle_window_ns: IDLE_WINDOW_NS,
@@ -194,6 +196,12 @@ impl Scenario {
     /// No task may wait longer.
     pub fn waits_at_most(mut self, ns: u64) -> Self {
         self.wait_bound_ns = ns;
+        self
+    }
+
+    /// In the fair class a task may wait for as long as that likes.
+    pub fn waits_but_in_the_fair_class(mut self) -> Self {
+        self.fair_waits_count = false;
         self
     }
 
@@ -322,7 +330,9 @@ impl Scenario {
         kernel.check(Box::<OneCpuPerTask>::default());
         kernel.check(Box::<AffinityKept>::default());
         kernel.check(Box::<CallbacksInOrder>::default());
-        kernel.check(Box::new(WaitingBounded::new(self.wait_bound_ns)));
+        let waiting = WaitingBounded::new(self.wait_bound_ns);
+        let all = self.fair_waits_count;
+        kernel.check(Box::new(if all { waiting } else { waiting.but_in_the_fair_class() }));
         let work_conserved = WorkConserved::new(self.idle_window_ns);
         kernel.check(Box::new(match self.calm_idle_ns {
             Some((window_ns, after_ns)) => work_conserved.in_the_calm(window_ns, after_ns),

@@ -4,7 +4,7 @@
 use crate::abi::scx;
 use crate::callbacks::Callback;
 use crate::dsq::DsqRef;
-use crate::kernel::{Event, Kernel, May};
+use crate::kernel::{Event, Kernel, Kick, May};
 use crate::load::Class;
 use crate::task::TaskId;
 use crate::trace::What;
@@ -268,7 +268,8 @@ impl Kernel {
         }
     }
 
-    /// Kicks take effect after the callback, by an interrupt.
+    /// Kicks take effect after the callback, by an interrupt. What a CPU asks of another before
+    /// that has come is one kick, as in the kernel, which keeps a set of CPUs for each.
     pub(crate) fn kick(&mut self, cpu: usize, flags: u64) {
         self.observe(cpu, None, What::Kick { preempt: flags & scx::KICK_PREEMPT != 0 });
         let delay = self.ipi_delay();
@@ -277,10 +278,22 @@ impl Kernel {
         if flags & scx::KICK_WAIT != 0 && here != cpu && self.cpus[cpu].curr.is_some() {
             self.cost(here, delay);
         }
-        self.schedule_at(self.now + delay, Event::Kick { cpu: cpu as u32, flags });
+        let if_idle = flags & scx::KICK_IDLE != 0;
+        let asked = self.cpus[here].kicks.iter_mut();
+        match asked.into_iter().find(|kick| kick.cpu == cpu && kick.if_idle == if_idle) {
+            Some(kick) => kick.flags |= flags,
+            None => {
+                self.cpus[here].kicks.push(Kick { cpu, if_idle, flags });
+                let kick = Event::Kick { from: here as u32, cpu: cpu as u32, if_idle };
+                self.schedule_at(self.now + delay, kick);
+            }
+        }
     }
 
-    pub(crate) fn kicked(&mut self, cpu: usize, flags: u64) {
+    pub(crate) fn kicked(&mut self, from: usize, cpu: usize, if_idle: bool) {
+        let kicks = &mut self.cpus[from].kicks;
+        let place = kicks.iter().position(|kick| kick.cpu == cpu && kick.if_idle == if_idle);
+        let flags = kicks.swap_remove(place.expect("the kernel has asked for it")).flags;
         if !self.online.has(cpu) {
             return;
         }

@@ -12,6 +12,7 @@ mod picture;
 mod quota;
 mod served;
 mod shares;
+mod storms;
 mod tasks;
 mod waiting;
 
@@ -24,6 +25,7 @@ pub use picture::PARKED;
 pub use quota::QuotaKept;
 pub use served::{AccountsServed, Quarantined};
 pub use shares::{Shares, SharesNearWeights};
+pub use storms::NoKickStorm;
 pub use tasks::{NoTaskLost, OneCpuPerTask};
 pub use waiting::{WaitingBounded, WorkConserved};
 
@@ -77,12 +79,18 @@ pub fn of_level1(cpus: usize, tick_ns: u64, lane_shares: Option<f64>) -> Vec<Box
         Box::new(QuotaKept::new(tick_ns)),
         Box::new(LaneShares::new(cpus, lane_shares.unwrap_or(LANE_SHARES))),
         Box::<ParkedBounded>::default(),
+        Box::<NoKickStorm>::default(),
     ]
 }
 
 /// A span of time as a person reads it.
 fn ms(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
+}
+
+/// The same of a short one.
+fn us(ns: u64) -> String {
+    format!("{:.3} us", ns as f64 / 1e3)
 }
 
 #[cfg(test)]

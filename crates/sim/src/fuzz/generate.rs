@@ -146,16 +146,6 @@ fn log_within(random: &mut Random, low: u64, high: u64) -> u64 {
     random.within(from, (2 * from).min(high).max(from)).clamp(low, high)
 }
 
-/// The fair class lets a task of a light cgroup wait for seconds, which is nothing to find: where it
-/// takes over no cgroup is lighter than half of another.
-fn weigh_as_others(act: &mut Act) {
-    match act {
-        Act::CgroupWeight { weight, .. } => *weight = (*weight).clamp(50, 100),
-        Act::CgroupIdle { idle, .. } => *idle = false,
-        _ => {}
-    }
-}
-
 impl Generator {
     fn case(&mut self, seed: u64) -> Case {
         self.make_cgroups();
@@ -196,9 +186,6 @@ impl Generator {
                 let policy = self.honest_policy();
                 acts.push(Timed { when: self.moment(), act: Act::Load { policy } });
             }
-        }
-        if acts.iter().any(|timed| matches!(timed.act, Act::Detach)) {
-            acts.iter_mut().for_each(|timed| weigh_as_others(&mut timed.act));
         }
         Case {
             broke: String::new(),

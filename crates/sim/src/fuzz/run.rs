@@ -18,9 +18,6 @@ const LEAST_BOUND_NS: u64 = ms(2_000);
 /// Level 1 keeps a task parked for so long, until it was calm and the limits were gone; a sweep
 /// later it finds that.
 const PARKED_NS: u64 = ms(10_000) + SWEEP_NS;
-/// In the fair class each other task may run for so long before one that may run on one CPU only,
-/// in a cgroup to which those above it leave a sixtieth of what a task has: as many ticks.
-const FAIR_TURN_NS: u64 = ms(60 * 4);
 const LONG_PERIOD_US: u64 = 100_000;
 /// A policy that does not dispatch leaves a CPU idle beside its tasks until level 1 tries
 /// itself, which takes one task in eight sweeps, or until it puts the lane in quarantine.
@@ -43,24 +40,6 @@ impl Case {
             Act::CgroupMax { period_us, .. } => period_us > LONG_PERIOD_US,
             _ => false,
         })
-    }
-
-    /// The fair class, which is left when the program is detached, finds at a tick that a quota
-    /// is used up, so each CPU may run for two ticks too much, and a debt is paid in full: so long
-    /// does it keep a task aside.
-    fn fair_debt_ns(&self) -> u64 {
-        if !self.detaches() {
-            return 0;
-        }
-        let machine = self.machine.modelled();
-        let overrun_us = machine.nr_cpus() as u64 * 2 * machine.tick_ns() / 1_000;
-        let debts = self.acts.iter().filter_map(|timed| match timed.act {
-            Act::CgroupMax { period_us, quota_us: Some(quota_us), .. } => {
-                Some(overrun_us.div_ceil(quota_us) * period_us * 1_000)
-            }
-            _ => None,
-        });
-        debts.max().unwrap_or(0)
     }
 
     /// As in the kernel, a CPU that has gone may still be marked as idle. Who is sent there, once
@@ -108,11 +87,6 @@ impl Case {
         u64::from(high.copied().unwrap_or(1)).div_ceil(u64::from(low.copied().unwrap_or(1)))
     }
 
-    /// Whether the fair class takes over.
-    fn detaches(&self) -> bool {
-        self.acts.iter().any(|timed| matches!(timed.act, Act::Detach))
-    }
-
     /// In the calm no task may wait longer: on the only CPU that it may use it may stand
     /// behind all others, each of which has a whole slice, or several by their weights.
     pub fn longest_wait_ns(&self) -> u64 {
@@ -121,9 +95,7 @@ impl Case {
         }
         let tasks: u64 = self.tasks.iter().map(Task::count).sum();
         let parked_ns = if self.has_long_periods() { PARKED_NS } else { 0 };
-        let parked_ns = parked_ns.max(self.fair_debt_ns());
-        let fair_ns = if self.detaches() { tasks * FAIR_TURN_NS } else { 0 };
-        LEAST_BOUND_NS + parked_ns + fair_ns + tasks * self.longest_slice_ns() * self.weight_ratio()
+        LEAST_BOUND_NS + parked_ns + tasks * self.longest_slice_ns() * self.weight_ratio()
     }
 
     /// When the run is over.
@@ -158,6 +130,7 @@ pub fn scenario_on(image: &'static [u8], case: &Case) -> Scenario {
         .machine(case.machine.modelled())
         .seed(case.seed)
         .waits_at_most(case.longest_wait_ns())
+        .waits_but_in_the_fair_class()
         .idle_at_most(idle_ns.max(hotplug_idle_ns))
         .idle_at_most_in_the_calm(idle_ns, hotplug_idle_ns)
         .run_for(case.until_ns());

@@ -23,9 +23,11 @@ pub(crate) enum Event {
         epoch: u64,
     },
     Tick(usize),
+    /// The interrupt for which one CPU has asked another, see `Cpu::kicks`.
     Kick {
+        from: u32,
         cpu: u32,
-        flags: u64,
+        if_idle: bool,
     },
     Timer {
         place: u32,
@@ -200,7 +202,9 @@ impl Kernel {
                 }
             }
             Event::Tick(cpu) => self.tick(cpu),
-            Event::Kick { cpu, flags } => self.kicked(cpu as usize, flags),
+            Event::Kick { from, cpu, if_idle } => {
+                self.kicked(from as usize, cpu as usize, if_idle);
+            }
             Event::Timer { place, armed } => self.timer_expires(place as usize, armed),
             Event::IoDone(done) => self.io_done(&done.0, done.1),
             Event::Request(queue) => self.request_arrives(&queue),

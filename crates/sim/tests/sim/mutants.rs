@@ -306,7 +306,7 @@ plants! {
         "		slice_timer_set(on, cpu->limited_since_ns + cpu->taken_ns);" => "		;";
     a_task_that_runs_with_nothing_left_is_caught: "quota_kept", tiny_quotas,
         "meta/parking.bpf.h",
-        "		scx_bpf_kick_cpu(on, SCX_KICK_PREEMPT);" => "		;";
+        "	end_at_start(p, t);\n}\n\nstatic __always_inline void running_limited" => "}\n\nstatic __always_inline void running_limited";
     timers_that_outlive_the_program_are_caught: "context", it_comes_and_goes,
         "meta/metasched.bpf.c",
         "	__sync_fetch_and_or(&exit_record.kind, info->kind);\n	timers_stop();" => "";
@@ -325,7 +325,7 @@ plants! {
             => "	return cpu_ctx_here();";
     a_kick_that_found_another_class_is_caught: "expectation", kicked_in_vain,
         "meta/level1.bpf.h",
-        "		end_resumed(l, cpu, p);" => "		;";
+        "		end_resumed(l, cpu, p, t);" => "		;";
     a_forgotten_kick_is_caught: "work_conserved", slices_that_end_beside_an_idle_cpu,
         "meta/kcalls.bpf.h",
         "	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);" => "	;";
