@@ -84,7 +84,7 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, u32 root)
  * This CPU goes idle, unless somebody has come for it since it looked: then it looks once
  * more. A policy may leave whom it found on purpose, so twice would be no better.
  */
-static __noinline void look_again(s32 cpu, u32 root)
+static __always_inline void look_again(s32 cpu, u32 root)
 {
 	if (goes_idle(cpu, root))
 		choose(cpu, NULL, root);
