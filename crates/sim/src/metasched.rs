@@ -48,6 +48,8 @@ pub struct LaneInfo {
     pub weight_fixed: bool,
     /// How often another account's task was preempted for its account.
     pub kicks: u64,
+    /// Tasks that level 1 gave a CPU past its policy since that last gave one.
+    pub rescues: u64,
     /// Whether its policy is not asked any more.
     pub quarantined: bool,
     /// Whether CPUs ask it for tasks.
@@ -341,6 +343,19 @@ pub fn lose_marks(kernel: &mut Kernel) {
     }
 }
 
+/// Level 1 takes it that it had to give a CPU a task of the application's lane, past its policy.
+pub fn rescued(kernel: &mut Kernel, app: u32) {
+    let lane = lanes(kernel).into_iter().find(|l| l.is_apps() && l.app == app);
+    match (kernel.image().required("lanes"), lane) {
+        // The slot is one that the program has; nothing else of it runs now.
+        (Ok(all), Some(l)) => unsafe {
+            (*all.cast::<MetaLane>().add(l.slot as usize)).rescues += 1;
+        },
+        (Err(error), _) => kernel.fail("lanes", error.to_string()),
+        (_, None) => kernel.fail("lanes", format!("application {app} has none")),
+    }
+}
+
 /// How many lanes were put in quarantine.
 pub fn quarantined(kernel: &mut Kernel) -> u64 {
     global(kernel, "quarantined")
@@ -471,6 +486,7 @@ pub fn lanes(kernel: &mut Kernel) -> Vec<LaneInfo> {
             weight_fixed: accounts[l.account as usize].weight_fixed != 0,
             kicks: accounts[l.account as usize].kicks,
             quarantined: l.quarantined != 0,
+            rescues: l.rescues,
             served: l.served != 0,
         })
     };

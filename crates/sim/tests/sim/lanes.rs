@@ -5,7 +5,7 @@ use crate::level1::expect;
 use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{
     LAZY, LaneInfo, LaneState, POLICIES, assign, drop_app, faulty_scenario, lanes, quarantined,
-    reap, scenario, scenario_of, set_app, set_app_with, set_weight, unassign,
+    reap, rescued, scenario, scenario_of, set_app, set_app_with, set_weight, unassign,
 };
 use metasched_sim::{Outcome, Scenario, TaskSpec, between, exactly, image, ms, us};
 
@@ -368,6 +368,31 @@ fn a_policy_that_does_not_dispatch_loses_its_application() {
     for (name, figures) in outcome.all() {
         assert!(figures.ran_ns > ms(500), "{name} ran for {} ms only", figures.ran_ns / ms(1));
     }
+}
+
+/// A policy left a task once, and serves its lane since: a wait of a second, behind real-time tasks
+/// say, is not its doing then.
+pub(crate) fn rescued_long_ago(image: &'static [u8]) -> Scenario {
+    hogs(scenario_of(image, "rescued long ago", "fifo"), 2, "a")
+        .at(ms(1), |kernel| {
+            set_app(kernel, 1, "fifo", 100);
+            assign(kernel, "a", 1);
+        })
+        .at(ms(100), |kernel| rescued(kernel, 1))
+        .at(ms(101), |kernel| {
+            let counted = app_lane(kernel, 1).map_or(0, |lane| lane.rescues);
+            expect(kernel, counted == 1, &format!("{counted} rescues at first"));
+        })
+        .at(ms(200), |kernel| {
+            let left = app_lane(kernel, 1).map_or(0, |lane| lane.rescues);
+            expect(kernel, left == 0, &format!("{left} rescues count still"));
+        })
+        .run_for(ms(210))
+}
+
+#[test]
+fn a_policy_that_serves_its_lane_is_not_held_to_what_it_once_left() {
+    rescued_long_ago(image::faulty()).pass();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! whose line has changed fails loudly; and the same scenario passes without it.
 
 use crate::accounts::asks_and_answers;
-use crate::lanes::{hogs, share_from_elsewhere};
+use crate::lanes::{hogs, rescued_long_ago, share_from_elsewhere};
 use crate::level1::kicked_in_vain;
 use crate::marks::{inserts_meet_sweeps, marks_are_lost};
 use crate::services::changed_from_elsewhere;
@@ -319,6 +319,9 @@ plants! {
     a_rotation_that_never_comes_is_caught: "waiting_bounded", share_from_elsewhere,
         "meta/dispatch.bpf.h",
         "	if (since < every ||" => "	if (1 ||";
+    rescues_that_count_for_ever_are_caught: "expectation", rescued_long_ago,
+        "meta/dispatch.bpf.h",
+        "		l->rescues = 0;" => "		;";
     books_of_the_wrong_cpu_are_caught: "scx_bpf_error", changed_from_elsewhere,
         "meta/tasks.bpf.h",
         "	return likely(cpu == (s32)bpf_get_smp_processor_id()) ? cpu_ctx_here() : cpu_ctx_of(cpu);"
