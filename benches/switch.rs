@@ -6,6 +6,9 @@
 //! the new policy, and the longest wait of any runnable task beside the same load
 //! without a change. The published metaschedulers swapped processes: 102 ms to start,
 //! 24 ms to stop, 133 ms in all, on a native machine.
+//!
+//! And `metasched start`, from the command to its end, with all policies in: alone and beside
+//! two busy loops for each CPU.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -14,13 +17,14 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use metasched_base::{Error, Interrupt, Kind, Progress, Result};
-use metasched_benches::{Hackbench, finish, order, realtime, table};
+use metasched_benches::{Hackbench, finish, order, realtime, show, table};
 use metasched_control::{
     Candidate, CandidateEnv, CandidateKind, Mechanism, Switcher, SwitcherOptions,
 };
 use metasched_host::cgroup::Cgroup;
+use metasched_host::process::{Child, Output, Spawn, allowed_cpus};
 use metasched_loader::{DEFAULT_WEIGHT, LaneSpec, LoadOptions, Program, Replacement, WaitTracer};
-use metasched_stats::{median, percentile};
+use metasched_stats::{Interval, median, paired_ratio, percentile};
 use serde::Serialize;
 
 /// Times process swaps and lane replacements.
@@ -30,6 +34,12 @@ struct Args {
     /// How often every candidate is started and stopped, idle and under load
     #[arg(long, default_value_t = 6)]
     swaps: u64,
+    /// How often `metasched start` is run, alone and beside busy loops
+    #[arg(long, default_value_t = 10)]
+    starts: u64,
+    /// The program whose start is timed
+    #[arg(long, value_name = "PATH", default_value = "metasched")]
+    metasched: String,
     /// How many lane replacements
     #[arg(long, default_value_t = 1000)]
     replacements: u64,
@@ -47,6 +57,11 @@ const FIRST_RUN_TIMEOUT: Duration = Duration::from_secs(2);
 const PIECES: u64 = 10;
 /// The policies between which the root lane is replaced.
 const POLICIES: [&str; 2] = ["fifo", "vtime"];
+
+/// Busy loops for each CPU, beside which `metasched start` is timed.
+const LOOPS: usize = 2;
+/// No start or stop may take longer.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The application whose lane is replaced, where it is not the root lane.
 const APP: u32 = 1;
@@ -104,8 +119,18 @@ struct LaneFigures {
     longest_wait_without_changes_us: f64,
 }
 
+/// What `metasched start` took.
+#[derive(Serialize)]
+struct Starts {
+    alone: Option<Times>,
+    beside_loops: Option<Times>,
+    /// Beside them over alone, of the same round.
+    ratio: Option<Interval>,
+}
+
 #[derive(Serialize)]
 struct Figures {
+    starts: Starts,
     /// Median whole process swap to an external scheduler, on an idle machine (which is
     /// kind to it), over the median time until the first task runs on a new lane, under
     /// hackbench.
@@ -140,6 +165,7 @@ fn bench(args: &Args) -> Result<Figures> {
         .filter(|c| c.kind != CandidateKind::Default)
         .collect();
 
+    let starts = starts(args, &interrupt)?;
     let idle = swaps("process swap, idle", &candidates, args, &interrupt)?;
     let loaded = {
         // Only ours: in an emulated guest the processes of the others do not get through
@@ -170,6 +196,7 @@ fn bench(args: &Args) -> Result<Figures> {
         |name: &str| candidates.iter().any(|c| c.name == name && c.kind == CandidateKind::External);
     let peers_whole = idle.whole(peer);
     let loaded_whole = loaded.whole(|_| true);
+    print_starts(&starts);
     print_swaps("idle", &idle);
     print_swaps("under hackbench -g4", &loaded);
     print_lane("root lane replaced, under hackbench -g4", &root);
@@ -183,6 +210,7 @@ fn bench(args: &Args) -> Result<Figures> {
     let first = root.first_run.as_ref().map(|t| t.p50_us);
     let over = |swap: &Option<Times>| Some(swap.as_ref()?.p50_us / first?);
     Ok(Figures {
+        starts,
         ratio_swap_over_lane: over(&peers_whole),
         ratio_loaded_swap_over_lane: over(&loaded_whole),
         not_measured,
@@ -217,6 +245,48 @@ impl Swaps {
 
     fn figures(self) -> BTreeMap<String, SwapFigures> {
         self.by_candidate.into_iter().map(|(name, swap)| (name, swap.figures())).collect()
+    }
+}
+
+/// Times `metasched start`, in turns alone and beside busy loops.
+fn starts(args: &Args, interrupt: &Interrupt) -> Result<Starts> {
+    let mut times = [Vec::new(), Vec::new()];
+    let progress = Progress::new("metasched start", args.starts * 2);
+    for round in 0..args.starts {
+        for loaded in order(2, args.seed, round) {
+            interrupt.check("the benchmark")?;
+            let loops = if loaded == 1 { LOOPS * allowed_cpus()?.len() } else { 0 };
+            let _loops: Vec<Child> = (0..loops)
+                .map(|_| Spawn::new(["sh", "-c", "while :; do :; done"]).start())
+                .collect::<Result<_>>()?;
+            interrupt.sleep(Duration::from_millis(300));
+            let start = Instant::now();
+            command(&[&args.metasched, "start", POLICIES[0]])?;
+            times[loaded].push(start.elapsed().as_nanos() as f64);
+            command(&[&args.metasched, "stop"])?;
+            progress.step();
+        }
+    }
+    let [alone, beside] = times;
+    let pairs: Vec<_> = beside.iter().copied().zip(alone.iter().copied()).collect();
+    Ok(Starts {
+        alone: Times::of(&alone),
+        beside_loops: Times::of(&beside),
+        ratio: paired_ratio(&pairs, args.seed),
+    })
+}
+
+/// Runs a command to its end.
+fn command(words: &[&str]) -> Result<()> {
+    let mut child = Spawn::new(words.iter().copied())
+        .stdout(Output::Tail(1 << 12))
+        .stderr(Output::Tail(1 << 12))
+        .start()?;
+    let attempt = || format!("run '{}'", words.join(" "));
+    match child.wait(PATIENCE)? {
+        Some(status) if status.success() => Ok(()),
+        Some(_) => Err(Error::new(Kind::Failed, attempt(), child.last_lines(3))),
+        None => Err(Error::new(Kind::Timeout, attempt(), "it did not end in a minute")),
     }
 }
 
@@ -363,6 +433,14 @@ fn cell(times: &Option<Times>) -> String {
         Some(t) => format!("{:.1} / {:.1} (n={})", t.p50_us / 1e3, t.p99_us / 1e3, t.n),
         None => "not measured".into(),
     }
+}
+
+fn print_starts(starts: &Starts) {
+    let mut shown = table(&["metasched start", "ms, p50 / p99"]);
+    shown.add_row(["alone".into(), cell(&starts.alone)]);
+    shown.add_row(["beside two busy loops for each CPU".into(), cell(&starts.beside_loops)]);
+    shown.add_row(["that over alone".into(), show(starts.ratio)]);
+    println!("{shown}\n");
 }
 
 fn print_swaps(load: &str, swaps: &Swaps) {

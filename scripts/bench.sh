@@ -30,7 +30,10 @@ cargo build --release --workspace --locked --quiet
 # What a bench needs is prepared here: that may use the network, and a guest is slow.
 case $name in
 	app) target/release/metasched profile qa --prepare-only ;;
-	switch) scripts/peers.sh ;;
+	switch)
+		scripts/peers.sh
+		set -- --metasched "$PWD/target/release/metasched" "$@"
+		;;
 	cost)
 		scx_simple=$(benches/scx_simple.sh)
 		set -- --scx-simple "$scx_simple" "$@"
