@@ -98,10 +98,13 @@ void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (is_used(USES_ANSWER))
 		answered = answer_asks(cpu);
-	/* It may not go on, whoever is asked: the kernel has it enqueued, and it is parked. */
-	if (unlikely(root & ROOT_LIMITS) && prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
-	    task_waits_for(prev))
-		prev = NULL;
+	if (unlikely(root & ROOT_LIMITS) && prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
+		/* It may not go on, whoever is asked: the kernel has it enqueued, and it is parked. */
+		if (task_waits_for(prev))
+			prev = NULL;
+		else
+			limited_goes_on(prev);
+	}
 	if (unlikely(answered) && goes_on_after_answer(prev, root))
 		return;
 	if (choose(cpu, prev, root)) {

@@ -103,6 +103,25 @@ static __always_inline void running_limited(struct task_struct *p)
 	limited_begins(p, true);
 }
 
+/*
+ * The task goes on, which the kernel tells nobody of. It may have been about to end for want of
+ * what has come meanwhile: then it takes a piece of that, as at its start.
+ */
+static __noinline void limited_goes_on(struct task_struct *p)
+{
+	struct cpu_ctx *cpu = cpu_ctx_here();
+	u64 piece;
+
+	if (!cpu || cpu->limited_task != (u64)(unsigned long)p ||
+	    p->se.sum_exec_runtime - cpu->limited_from_ns < cpu->taken_ns)
+		return;
+	piece = limit_take((u32)cpu->limit, PIECE_MOST_NS);
+	if (!piece)
+		return;
+	cpu->taken_ns += piece;
+	slice_timer_set(bpf_get_smp_processor_id(), cpu->limited_since_ns + cpu->taken_ns);
+}
+
 static __noinline void stopping_limited(struct task_struct *p)
 {
 	struct cpu_ctx *cpu = cpu_ctx_of_task(p);

@@ -40,6 +40,8 @@ pub struct LaneShares {
 struct Wants {
     anywhere: bool,
     runnable: bool,
+    /// It waits for its cgroup's limit, and not for a CPU.
+    parked: bool,
     since: Option<u64>,
 }
 
@@ -88,7 +90,8 @@ impl LaneShares {
     /// How many tasks of a lane want a CPU, any CPU.
     fn wanting(&self, lane: u64) -> usize {
         let of_lane = |(task, wants): &(&TaskId, &Wants)| {
-            wants.runnable && wants.anywhere && self.lane_of(**task) == Some(lane)
+            let now = wants.runnable && !wants.parked;
+            now && wants.anywhere && self.lane_of(**task) == Some(lane)
         };
         self.tasks.iter().filter(of_lane).count()
     }
@@ -181,6 +184,16 @@ impl LaneShares {
         self.picture.cgroup_of(task).filter(|_| !self.picture.is_kthread(task))
     }
 
+    /// The task wants no CPU any more: whether its lane has enough others that do.
+    fn wants_less(&mut self, task: TaskId) {
+        if let Some(lane) = self.lane_of(task)
+            && self.lanes.get(&lane).is_some_and(|busy| busy.saturated)
+            && self.wanting(lane) < self.cpus
+        {
+            self.lanes.entry(lane).or_default().saturated = false;
+        }
+    }
+
     /// The task wants to run, or does no more: whether its cgroup has others that do.
     fn flicker(&mut self, task: TaskId) {
         let Some(cgroup) = self.counts_for(task) else { return };
@@ -221,6 +234,7 @@ impl Checker for LaneShares {
         let changes = changes.and(Kinds::CGROUP_WEIGHT);
         let machine = Kinds::BYPASS.and(Kinds::OFFLINE).and(Kinds::ONLINE);
         let runs = Kinds::WAKE.and(Kinds::START).and(Kinds::STOP).and(Kinds::SLEEP);
+        let runs = runs.and(Kinds::INSERT).and(Kinds::REMOVE);
         Picture::OF_CGROUPS.and(changes).and(machine).and(runs).and(Kinds::EXIT)
     }
 
@@ -261,13 +275,13 @@ impl Checker for LaneShares {
                 What::Start => wants.since = Some(event.at),
                 What::Sleep | What::Exit => {
                     wants.runnable = false;
-                    if let Some(lane) = self.lane_of(task)
-                        && self.lanes.get(&lane).is_some_and(|busy| busy.saturated)
-                        && self.wanting(lane) < self.cpus
-                    {
-                        self.lanes.entry(lane).or_default().saturated = false;
-                    }
+                    self.wants_less(task);
                 }
+                What::Insert(queue) if queue.throttles() => {
+                    wants.parked = true;
+                    self.wants_less(task);
+                }
+                What::Remove(queue) if queue.throttles() => wants.parked = false,
                 What::Stop { .. } => {
                     self.count(task, event.at);
                     self.tasks.entry(task).or_default().since = None;

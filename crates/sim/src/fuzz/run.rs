@@ -18,7 +18,6 @@ const LEAST_BOUND_NS: u64 = ms(2_000);
 /// Level 1 keeps a task parked for so long, until it was calm and the limits were gone; a sweep
 /// later it finds that.
 const PARKED_NS: u64 = ms(10_000) + SWEEP_NS;
-const LONG_PERIOD_US: u64 = 100_000;
 /// A policy that does not dispatch leaves a CPU idle beside its tasks until level 1 tries
 /// itself, which takes one task in eight sweeps, or until it puts the lane in quarantine.
 const LAZY_IDLE_NS: u64 = ms(1_100);
@@ -34,12 +33,22 @@ impl Case {
         })
     }
 
-    /// Whether a task may be parked for longer than it waits for anything else.
-    fn has_long_periods(&self) -> bool {
-        self.acts.iter().any(|timed| match timed.act {
-            Act::CgroupMax { period_us, .. } => period_us > LONG_PERIOD_US,
-            _ => false,
-        })
+    /// For how long a task may be parked, if for longer than it waits for anything else: each
+    /// task of a cgroup may use up more than a period's quota, by the tick after which one that
+    /// came as it ran is stopped. Level 1 bounds that.
+    fn parked_ns(&self) -> u64 {
+        let (tasks, tick_ns) = (self.nr_tasks(), self.machine.modelled().tick_ns());
+        let periods = self.acts.iter().filter_map(|timed| match timed.act {
+            Act::CgroupMax { period_us, quota_us: Some(quota_us), .. } => {
+                Some((1 + tick_ns.div_ceil(quota_us * 1_000)) * period_us * 1_000)
+            }
+            _ => None,
+        });
+        periods.max().map_or(0, |periods| tasks.saturating_mul(periods)).min(PARKED_NS)
+    }
+
+    fn nr_tasks(&self) -> u64 {
+        self.tasks.iter().map(Task::count).sum()
     }
 
     /// As in the kernel, a CPU that has gone may still be marked as idle. Who is sent there, once
@@ -93,9 +102,9 @@ impl Case {
         if let Some(bound_ns) = self.bound_ns {
             return bound_ns;
         }
-        let tasks: u64 = self.tasks.iter().map(Task::count).sum();
-        let parked_ns = if self.has_long_periods() { PARKED_NS } else { 0 };
-        LEAST_BOUND_NS + parked_ns + tasks * self.longest_slice_ns() * self.weight_ratio()
+        LEAST_BOUND_NS
+            + self.parked_ns()
+            + self.nr_tasks() * self.longest_slice_ns() * self.weight_ratio()
     }
 
     /// When the run is over.
