@@ -186,6 +186,14 @@ struct sigpending {
 	sigset_t signal;
 };
 
+struct task_struct;
+
+/* What the threads of a process have in common. */
+struct signal_struct {
+	struct task_struct *group_exec_task;
+	unsigned int flags;
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -198,6 +206,7 @@ struct task_struct {
 	struct sched_info sched_info;
 	unsigned long nvcsw;
 	struct css_set *cgroups;
+	struct signal_struct *signal;
 	struct sigpending pending;
 };
 

@@ -58,6 +58,8 @@
 
 /* SIGKILL among the signals of a task; each thread gets it that any deadly signal is to end. */
 #define SIGKILL_BIT (1UL << 8)
+/* A flag of a process that ends, include/linux/sched/signal.h. */
+#define SIGNAL_GROUP_EXIT 4
 
 /*
  * Of a queue so many parked tasks are looked at for those that were killed, and of queues in
@@ -123,8 +125,7 @@ static __always_inline void limit_throttle(struct limit *l)
 		return;
 	/* Before the sweep can see it throttled; several CPUs come at once. */
 	l->throttled_from_ns = bpf_ktime_get_ns();
-	if (!__sync_val_compare_and_swap(&l->throttled, 0, 1))
-		__sync_fetch_and_add(&l->nr_throttled, 1);
+	WRITE_ONCE(l->throttled, 1);
 }
 
 /* Charges a limit and all above it; less than nothing gives back. */
@@ -176,10 +177,18 @@ __noinline u64 limit_take(u32 number, u64 most)
 	return piece;
 }
 
-/* Whether a task exits, or was killed and is about to: no limit keeps it from that. */
+/*
+ * Whether a task exits, or was killed and is about to: no limit keeps it from that. It takes the
+ * signal some time before it has PF_EXITING; in between its process says so, which ends, or has
+ * this thread make room for another program.
+ */
 static __always_inline bool task_dies(struct task_struct *p)
 {
-	return p->flags & PF_EXITING || p->pending.signal.sig[0] & SIGKILL_BIT;
+	struct signal_struct *process = p->signal;
+
+	return p->flags & PF_EXITING || p->pending.signal.sig[0] & SIGKILL_BIT ||
+	       process->flags & SIGNAL_GROUP_EXIT ||
+	       (process->group_exec_task && process->group_exec_task != p);
 }
 
 /*
@@ -235,6 +244,9 @@ static __always_inline void limit_refill(struct limit *l, u64 now)
 
 	l->period_ends_ns += periods * l->period_ns;
 	l->nr_periods += periods;
+	/* As the kernel counts it in cpu.stat: once in a period, however often it was. */
+	if (l->throttled)
+		l->nr_throttled += periods;
 	if (l->period_ns < sweeps * SWEEP_NS)
 		quota *= periods;
 	l->granted_ns += periods * l->quota_ns;

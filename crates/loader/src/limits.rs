@@ -19,7 +19,7 @@ pub struct Limit {
     pub burst_ns: u64,
     /// Periods that are over.
     pub nr_periods: u64,
-    /// How often it had used up what it was granted.
+    /// Those of them in which it had used up what it was granted.
     pub nr_throttled: u64,
     /// For how long its tasks were kept from running by that, in nanoseconds.
     pub throttled_ns: u64,

@@ -188,6 +188,13 @@ struct sigpending {
 	sigset_t signal;
 };
 
+struct task_struct;
+
+struct signal_struct {
+	struct task_struct *group_exec_task;
+	unsigned int flags;
+};
+
 struct task_struct {
 	s32 pid;
 	s32 tgid;
@@ -204,6 +211,7 @@ struct task_struct {
 	unsigned long nivcsw;
 	u64 start_time;
 	struct css_set *cgroups;
+	struct signal_struct *signal;
 	struct sigpending pending;
 	/* What is seldom looked at comes last: the rest is a few lines of the cache. */
 	char comm[16];

@@ -206,6 +206,15 @@ pub struct SchedInfo {
     pub run_delay: u64,
 }
 
+/// `struct signal_struct`: what the threads of a process have in common.
+#[repr(C)]
+pub struct SignalStruct {
+    /// The thread that starts another program, which ends the others.
+    pub group_exec_task: *mut TaskStruct,
+    /// `SIGNAL_*`.
+    pub flags: u32,
+}
+
 /// `struct task_struct`.
 #[repr(C)]
 pub struct TaskStruct {
@@ -239,6 +248,8 @@ pub struct TaskStruct {
     pub start_time: u64,
     /// Where its cgroup is.
     pub cgroups: *mut CssSet,
+    /// What it shares with the threads of its process; here each is a process.
+    pub signal: *mut SignalStruct,
     /// Signals that it has got and not dealt with, a bit for each.
     pub pending: u64,
     /// Name, ended by a zero.
@@ -347,7 +358,7 @@ impl Ops {
 }
 
 /// What `seam_layout` in `seam.c` must say, in its order.
-pub const LAYOUT: [usize; 19] = [
+pub const LAYOUT: [usize; 22] = [
     size_of::<CpuMask>(),
     size_of::<Cgroup>(),
     size_of::<TaskStruct>(),
@@ -358,9 +369,12 @@ pub const LAYOUT: [usize; 19] = [
     offset_of!(TaskStruct, sched_info),
     offset_of!(TaskStruct, nvcsw),
     offset_of!(TaskStruct, cgroups),
+    offset_of!(TaskStruct, signal),
     offset_of!(TaskStruct, pending),
     offset_of!(TaskStruct, comm),
     size_of::<ScxEntity>(),
+    size_of::<SignalStruct>(),
+    offset_of!(SignalStruct, flags),
     size_of::<InitTaskArgs>(),
     size_of::<CgroupInitArgs>(),
     size_of::<ExitInfo>(),
@@ -422,6 +436,8 @@ pub mod scx {
     pub const PF_EXITING: u32 = 4;
     /// SIGKILL among the signals that a task has got.
     pub const SIGKILL_BIT: u64 = 1 << 8;
+    /// A deadly signal ends the process, or one of its threads does.
+    pub const SIGNAL_GROUP_EXIT: u32 = 4;
     pub const PF_KTHREAD: u32 = 0x0020_0000;
 
     pub const EXIT_UNREG: u32 = 64;

@@ -1,6 +1,8 @@
 //! Tasks: what a scenario says that they do, and what the engine keeps of them.
 
-use crate::abi::{Cgroup, CpuMask, CssSet, SchedEntity, SchedInfo, ScxEntity, TaskStruct, scx};
+use crate::abi::{
+    Cgroup, CpuMask, CssSet, SchedEntity, SchedInfo, ScxEntity, SignalStruct, TaskStruct, scx,
+};
 use crate::dsq::DsqRef;
 use crate::memory::Value;
 use crate::random::Random;
@@ -193,6 +195,7 @@ pub struct TaskFigures {
 /// A C struct at a fixed address, which the policy may hold on to.
 pub struct Raw {
     task: *mut TaskStruct,
+    signal: *mut SignalStruct,
 }
 
 impl Raw {
@@ -209,6 +212,8 @@ impl Raw {
     fn new(id: TaskId, spec: &TaskSpec, allowed: CpuMask, now: u64, css_set: *mut CssSet) -> Raw {
         let mut comm = [0; 16];
         spec.name.bytes().take(15).enumerate().for_each(|(i, b)| comm[i] = b);
+        let signal = SignalStruct { group_exec_task: ptr::null_mut(), flags: 0 };
+        let signal = Box::into_raw(Box::new(signal));
         let task = Box::into_raw(Box::new(TaskStruct {
             pid: id.0 as i32 + 1,
             tgid: id.0 as i32 + 1,
@@ -226,11 +231,12 @@ impl Raw {
             nivcsw: 0,
             start_time: now,
             cgroups: css_set,
+            signal,
             pending: 0,
             comm,
         }));
         unsafe { (*task).cpus_ptr = &raw mut (*task).cpus_mask };
-        Raw { task }
+        Raw { task, signal }
     }
 
     /// What the policy is given.
@@ -248,6 +254,7 @@ impl Drop for Raw {
     fn drop(&mut self) {
         unsafe {
             drop(Box::from_raw(self.task));
+            drop(Box::from_raw(self.signal));
         }
     }
 }
@@ -288,6 +295,8 @@ pub struct Task {
     round: u64,
     pub(crate) doing: Doing,
     exiting: bool,
+    /// How long it takes it to deal with the signal that killed it.
+    dying: u64,
     pub(crate) dead: bool,
     /// Since when it waits for a CPU.
     pub(crate) runnable_since: Option<u64>,
@@ -336,6 +345,7 @@ impl Task {
             round: 0,
             doing: Doing::default(),
             exiting: false,
+            dying: 0,
             dead: false,
             runnable_since: None,
             last_queued: None,
@@ -369,6 +379,13 @@ impl Task {
             return Next::Exit;
         }
         if self.c().pending & scx::SIGKILL_BIT != 0 {
+            // The signal is dealt with some time before the exit is marked.
+            self.c_mut().pending &= !scx::SIGKILL_BIT;
+            if self.dying > 0 {
+                return Next::Run(self.dying);
+            }
+        }
+        if unsafe { (*self.c().signal).flags } & scx::SIGNAL_GROUP_EXIT != 0 {
             return self.begin_exit();
         }
         // What it waited for may be there by now: it tries again.
@@ -388,6 +405,14 @@ impl Task {
             Some(Step::Fork(spec)) => Next::Fork(spec.clone()),
             Some(step) => Next::Operate(step.clone()),
         }
+    }
+
+    /// It gets SIGKILL, and runs for so many ns between that and its exit.
+    pub(crate) fn kill(&mut self, dying: u64) {
+        let c = self.c_mut();
+        c.pending |= scx::SIGKILL_BIT;
+        unsafe { (*c.signal).flags |= scx::SIGNAL_GROUP_EXIT };
+        (self.remaining, self.dying) = (0, dying);
     }
 
     fn begin_exit(&mut self) -> Next {

@@ -167,9 +167,10 @@ impl Kernel {
         self.call(self.ops.running, Callback::Running, cpu, May::Look, [p, 0, 0]);
     }
 
-    /// Sends SIGKILL to a task: it exits as soon as it runs. The scheduling class is not told
-    /// of that where the task wants a CPU already, and one that sleeps is not modelled.
-    pub fn kill(&mut self, id: TaskId) {
+    /// Sends SIGKILL to a task: it exits when it has run for another `dying` ns. The scheduling
+    /// class is not told of that where the task wants a CPU already, and one that sleeps is not
+    /// modelled.
+    pub fn kill(&mut self, id: TaskId, dying: u64) {
         let task = &mut self.tasks[id.0];
         if task.dead {
             return;
@@ -179,12 +180,11 @@ impl Kernel {
             self.fail("refused", format!("'{name}' is killed in its sleep: it is not modelled"));
             return;
         }
-        task.c_mut().pending |= scx::SIGKILL_BIT;
         let cpu = task.cpu;
         if self.cpus[cpu].curr == Some(id) {
             self.update_curr(cpu);
         }
-        self.tasks[id.0].remaining = 0;
+        self.tasks[id.0].kill(dying);
         if self.cpus[cpu].curr == Some(id) {
             self.plan_run_end(cpu);
         }

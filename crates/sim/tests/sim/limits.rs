@@ -158,7 +158,7 @@ fn who_is_killed_while_parked_dies_within_a_sweep() {
             .at(0, |kernel| kernel.set_cgroup_max("a", 1_000_000, 10_000, 0))
             .at(killed_at, |kernel| {
                 for i in 0..60 {
-                    kernel.kill(kernel.task_named(&format!("a {i}")));
+                    kernel.kill(kernel.task_named(&format!("a {i}")), 0);
                 }
             })
             .run_for(ms(900))
@@ -168,6 +168,25 @@ fn who_is_killed_while_parked_dies_within_a_sweep() {
             let after = died - killed_at;
             assert!(after <= DEAD_AFTER, "{policy}: '{name}' died {} us later", after / 1000);
         }
+    }
+}
+
+/// Between its signal and its exit a task may be stopped, and it had neither mark by then.
+#[test]
+fn who_has_taken_the_signal_that_kills_it_is_not_parked_again() {
+    /// More than a tick.
+    const DYING: u64 = ms(5);
+    for policy in POLICIES {
+        let killed_at = ms(500);
+        // It runs when the limit is set: until the next tick, which is a debt for some periods.
+        let outcome = limited("killed, and stopped on its way", policy, &[("a", 1)])
+            .at(ms(1), |kernel| kernel.set_cgroup_max("a", 1_000_000, 1_000, 0))
+            .at(killed_at, |kernel| kernel.kill(kernel.task_named("a 0"), DYING))
+            .run_for(ms(900))
+            .pass();
+        let died = outcome.task("a 0").exited_ns;
+        let after = died.unwrap_or_else(|| panic!("{policy}: it lives on")) - killed_at;
+        assert!(after <= DEAD_AFTER + DYING, "{policy}: {} us", after / 1000);
     }
 }
 

@@ -161,7 +161,7 @@ fn killed_while_parked(image: &'static [u8]) -> Scenario {
         .at(0, |kernel| kernel.set_cgroup_max("a", 1_000_000, 1_000, 0))
         .at(ms(500), |kernel| {
             for i in 0..16 {
-                kernel.kill(kernel.task_named(&format!("a {i}")));
+                kernel.kill(kernel.task_named(&format!("a {i}")), 0);
             }
         })
         .run_for(ms(2_000))
