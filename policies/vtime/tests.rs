@@ -133,6 +133,24 @@ fn who_runs_alone_elsewhere_takes_no_weight_from_those_who_share() {
     assert!((0.70..0.80).contains(&heavy), "{heavy}");
 }
 
+/// Three of weight 50 share two CPUs, so that vtime_now goes faster than the two hogs on a third
+/// come forward: each of those is far behind the other's place in the queue when its turn comes,
+/// and farther each time.
+#[test]
+fn two_that_share_a_slow_cpu_take_turns_however_fast_the_lane_goes() {
+    let outcome = policy("two pinned hogs beside three light ones", "vtime")
+        .cpus(3)
+        .task(TaskSpec::hog("pinned").only_on([0]))
+        .task(TaskSpec::hog("pinned heavy").only_on([0]).weight(300))
+        .tasks(3, |i| TaskSpec::hog(format!("light {i}")).only_on([1, 2]).weight(50))
+        .run_for(ms(20_000))
+        .pass();
+    let longest = outcome.task("pinned").longest_wait_ns;
+    assert!(longest <= 3 * (SLICE + TICK), "{longest}");
+    let heavy = outcome.task("pinned heavy").ran_ns as f64 / ms(20_000) as f64;
+    assert!((0.70..0.80).contains(&heavy), "{heavy}");
+}
+
 /// A slice of 20 ms would have it wait for 2 s of each of the others.
 #[test]
 fn a_light_task_runs_for_less_and_not_more_rarely() {

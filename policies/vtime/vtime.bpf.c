@@ -109,6 +109,10 @@ static void vtime_running(struct lane *lane, struct task_struct *p, struct lane_
  * queue, so it is compared with the first that waits. A hog alone is never stopped
  * by the kernel, so vtime_now follows it here too: whoever came later would else
  * join where the hog began, and starve it for as long as it ran alone.
+ *
+ * However far it is behind that one, it goes on for a slice in proportion to its weight, no
+ * longer: of two tasks that may use this CPU only, while vtime_now goes faster elsewhere,
+ * each would catch up with where the other was put, for longer each time.
  */
 static bool vtime_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 			   struct lane_task *t, const struct lane_run *run)
@@ -116,11 +120,12 @@ static bool vtime_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 	u64 dsq = lane_dsq(lane, 0);
 
 	if (prev) {
-		u64 vtime = STATE_OF(t, struct vtime_task)->vtime +
-			    weighted_ns(run->ran_ns, prev->scx.weight);
+		u64 ran = weighted_ns(run->ran_ns, prev->scx.weight);
+		u64 vtime = STATE_OF(t, struct vtime_task)->vtime + ran;
 		struct task_struct *first = scx_bpf_dsq_peek(dsq);
 
-		if (!first || vtime_before(vtime, first->scx.dsq_vtime)) {
+		if (!first || (ran < lane->options[vtime_option_slice_ns] &&
+			       vtime_before(vtime, first->scx.dsq_vtime))) {
 			vtime_advance(lane, vtime);
 			lane_count(lane, vtime_counter_kept);
 			lane_grant(lane, prev, vtime_slice(lane, prev));
