@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// as the time that attaching takes less that of the bypass. Here and below drawn each time.
 const PREPARATION_NS: (u64, u64) = (11_000_000, 61_000_000);
 /// How long the kernel bypasses a program that comes or goes, measured alike.
-const BYPASS_NS: (u64, u64) = (24_000_000, 74_000_000);
+pub(crate) const BYPASS_NS: (u64, u64) = (24_000_000, 74_000_000);
 
 /// Which class all tasks are in. In the kernel they change one by one, here at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

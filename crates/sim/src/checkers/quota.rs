@@ -29,6 +29,7 @@ const LIMITS_A_SWEEP: usize = 512;
 const LOOK_NS: u64 = 1_000_000;
 
 /// `cpu.max` is kept: the tasks of a cgroup and of those below it run no more than granted.
+/// Kernel threads among them are charged and never stopped; what they run is left out here.
 pub struct QuotaKept {
     tick_ns: u64,
     picture: Picture,
@@ -148,7 +149,7 @@ impl QuotaKept {
             return;
         }
         let below = |task: TaskId| {
-            let of = self.picture.cgroup_of(task);
+            let of = self.picture.cgroup_of(task).filter(|_| !self.picture.is_kthread(task));
             of.is_some_and(|of| self.picture.line(of).any(|id| id == cgroup))
         };
         let running = self.running.iter().filter_map(|(_, on)| *on);
@@ -196,6 +197,9 @@ impl QuotaKept {
     /// A task starts to run, or stops; what is wrong with the limits that it is under.
     fn runs(&mut self, task: TaskId, runs: bool, now: u64) -> Result<(), String> {
         let Some(cgroup) = self.picture.cgroup_of(task) else { return Ok(()) };
+        if self.picture.is_kthread(task) {
+            return Ok(());
+        }
         let (mut said, tick_ns, round_ns) = (Ok(()), self.tick_ns, self.round_ns);
         self.limits_of(cgroup, |id, limited| {
             limited.count(now);
@@ -242,7 +246,8 @@ impl Checker for QuotaKept {
                 said = said.and(self.runs(task, false, event.at));
             }
             (What::Member(cgroup), Some(task)) => {
-                let runs = self.running.iter().any(|(_, on)| *on == Some(task));
+                let runs = self.running.iter().any(|(_, on)| *on == Some(task))
+                    && !self.picture.is_kthread(task);
                 if runs {
                     said = said.and(self.runs(task, false, event.at));
                 }

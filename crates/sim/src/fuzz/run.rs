@@ -4,6 +4,7 @@ use super::{Act, Case, Does, Task, When};
 use crate::abi::NO_QUOTA;
 use crate::image;
 use crate::kernel::Kernel;
+use crate::load::BYPASS_NS;
 use crate::metasched::{self, LAZY, LaneState};
 use crate::{Scenario, ms};
 use metasched_abi::{POLICIES, SWEEP_NS};
@@ -35,12 +36,15 @@ impl Case {
 
     /// For how long a task may be parked, if for longer than it waits for anything else: each
     /// task of a cgroup may use up more than a period's quota, by the tick after which one that
-    /// came as it ran is stopped. Level 1 bounds that.
+    /// came as it ran is stopped, and as the program comes, by the time for which the kernel
+    /// bypasses it. Level 1 bounds that.
     fn parked_ns(&self) -> u64 {
-        let (tasks, tick_ns) = (self.nr_tasks(), self.machine.modelled().tick_ns());
+        let comes = self.acts.iter().any(|timed| matches!(timed.act, Act::Load { .. }));
+        let bypass_ns = if comes { BYPASS_NS.1 } else { 0 };
+        let (tasks, late_ns) = (self.nr_tasks(), self.machine.modelled().tick_ns() + bypass_ns);
         let periods = self.acts.iter().filter_map(|timed| match timed.act {
             Act::CgroupMax { period_us, quota_us: Some(quota_us), .. } => {
-                Some((1 + tick_ns.div_ceil(quota_us * 1_000)) * period_us * 1_000)
+                Some((1 + late_ns.div_ceil(quota_us * 1_000)) * period_us * 1_000)
             }
             _ => None,
         });
