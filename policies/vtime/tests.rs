@@ -147,8 +147,6 @@ fn two_that_share_a_slow_cpu_take_turns_however_fast_the_lane_goes() {
         .pass();
     let longest = outcome.task("pinned").longest_wait_ns;
     assert!(longest <= 3 * (SLICE + TICK), "{longest}");
-    let heavy = outcome.task("pinned heavy").ran_ns as f64 / ms(20_000) as f64;
-    assert!((0.70..0.80).contains(&heavy), "{heavy}");
 }
 
 /// A slice of 20 ms would have it wait for 2 s of each of the others.

@@ -50,6 +50,12 @@ static void vtime_advance(struct lane *lane, u64 vtime)
 		now->vtime_now = vtime;
 }
 
+/* A task comes back no farther behind than this. */
+static u64 vtime_floor(struct lane *lane)
+{
+	return STATE_OF(lane, struct vtime_lane)->vtime_now - lane->options[vtime_option_slice_ns];
+}
+
 /* What a task is granted: the lane's slice, in proportion to its weight if that is light. */
 static u64 vtime_slice(struct lane *lane, struct task_struct *p)
 {
@@ -84,7 +90,7 @@ static void vtime_enqueue(struct lane *lane, struct task_struct *p, struct lane_
 	struct vtime_task *task = STATE_OF(t, struct vtime_task);
 	u64 slice_ns = vtime_slice(lane, p);
 	u64 now = STATE_OF(lane, struct vtime_lane)->vtime_now;
-	u64 floor = now - lane->options[vtime_option_slice_ns];
+	u64 floor = vtime_floor(lane);
 	u64 ceiling = now + weighted_ns(slice_ns + VTIME_TICK_NS, p->scx.weight);
 
 	if (vtime_before(task->vtime, floor)) {
@@ -110,9 +116,9 @@ static void vtime_running(struct lane *lane, struct task_struct *p, struct lane_
  * by the kernel, so vtime_now follows it here too: whoever came later would else
  * join where the hog began, and starve it for as long as it ran alone.
  *
- * However far it is behind that one, it goes on for a slice in proportion to its weight, no
- * longer: of two tasks that may use this CPU only, while vtime_now goes faster elsewhere,
- * each would catch up with where the other was put, for longer each time.
+ * It competes from no farther behind than if it came now: of two tasks that may use this CPU
+ * only, while vtime_now goes faster elsewhere, each would else have to catch up with where the
+ * other was put, for longer each time. So these take turns, whatever their weights.
  */
 static bool vtime_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 			   struct lane_task *t, const struct lane_run *run)
@@ -120,12 +126,14 @@ static bool vtime_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 	u64 dsq = lane_dsq(lane, 0);
 
 	if (prev) {
-		u64 ran = weighted_ns(run->ran_ns, prev->scx.weight);
-		u64 vtime = STATE_OF(t, struct vtime_task)->vtime + ran;
+		u64 vtime = STATE_OF(t, struct vtime_task)->vtime +
+			    weighted_ns(run->ran_ns, prev->scx.weight);
+		u64 floor = vtime_floor(lane);
 		struct task_struct *first = scx_bpf_dsq_peek(dsq);
 
-		if (!first || (ran < lane->options[vtime_option_slice_ns] &&
-			       vtime_before(vtime, first->scx.dsq_vtime))) {
+		if (vtime_before(vtime, floor))
+			vtime = floor;
+		if (!first || vtime_before(vtime, first->scx.dsq_vtime)) {
 			vtime_advance(lane, vtime);
 			lane_count(lane, vtime_counter_kept);
 			lane_grant(lane, prev, vtime_slice(lane, prev));

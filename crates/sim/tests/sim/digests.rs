@@ -27,7 +27,7 @@ const PINNED: &[(&str, &str)] = &[
     ("fifo, busy", "73b5d87660f98858"),
     ("fifo, a machine of parts", "377af0f722ee8652"),
     ("vtime, busy", "8a1d17173313f382"),
-    ("vtime, a machine of parts", "eb6a6ca95118eb11"),
+    ("vtime, a machine of parts", "08e7d6eb37dc5da5"),
     ("lanes", "bfe70cb343c7ccdf"),
     ("a program comes and goes", "81bd35336b3e729a"),
     ("the fault lost_wakeup", "9aa3fff23eba5b38"),
