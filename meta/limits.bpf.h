@@ -37,7 +37,7 @@
 #define PIECE_MOST_NS (4ULL * 1000 * 1000)
 /*
  * No task is parked for longer than twice this, 10 s: the kernel's watchdog would end us
- * after 30. So often each queue is looked at whatever was granted, and who has been
+ * after 30. So often the queue of a throttled limit is emptied all the same, and who has been
  * parked for so long is let through, see task_waits_for(). And a debt that takes longer to
  * pay is forgiven: a task that exits with much memory is never parked, and would make one
  * that others of its cgroup pay for minutes.
@@ -218,17 +218,12 @@ static __always_inline void limit_unpark(u32 number)
 		requeue_all(PARKED_BASE_DSQ + number);
 }
 
-/*
- * Its tasks may run again. One that found it throttled just before may be put into its queue
- * after this: so the sweep looks once more when it comes here next.
- */
-static __always_inline void limit_release(u32 number, struct limit *l, u64 now)
+/* Its tasks may run again: the next sweep has them enqueued. */
+static __always_inline void limit_release(struct limit *l, u64 now)
 {
 	if (l->throttled)
 		l->throttled_ns += now - l->throttled_from_ns;
-	l->throttled = 0;
-	l->look_at_ns = now;
-	limit_unpark(number);
+	WRITE_ONCE(l->throttled, 0);
 }
 
 /*
@@ -261,28 +256,33 @@ static __always_inline void limit_refill(struct limit *l, u64 now)
 	}
 }
 
+/*
+ * A limit that is not throttled has nobody parked, nor has one that has gone. That is seen to at
+ * each sweep and not when it changes: a CPU that found it throttled just before may park a task
+ * after that, and one whose task ran under it may find it used up after it has gone.
+ */
 static __always_inline void limit_sweep(u32 number, u64 now)
 {
 	struct limit *l = limit_at(number);
+	bool waits = false;
 
 	if (l->state == LIMIT_LIVE) {
 		if (l->period_ends_ns <= now)
 			limit_refill(l, now);
 		/* Also when runs gave back what they had taken. */
-		if (l->throttled && limit_left(l)) {
-			limit_release(number, l, now);
-			return;
-		}
+		if (l->throttled && limit_left(l))
+			limit_release(l, now);
+		waits = l->throttled && now < l->look_at_ns;
 	}
-	if (l->look_at_ns <= now) {
-		l->look_at_ns = now + PARKED_LOOK_NS;
-		limit_unpark(number);
-	}
+	if (waits)
+		return;
+	l->look_at_ns = now + PARKED_LOOK_NS;
+	limit_unpark(number);
 }
 
 /*
  * Fills up the accounts whose periods are over. Its cost is that of a look at LIMIT_STEPS places
- * at most, and of the tasks that are parked by those limits which have something left again. When
+ * and their queues at most, and of the tasks that are parked by those limits which have something left again. When
  * the last limit has gone, each place in use is looked at once more.
  */
 static void limits_refill(void)
@@ -377,10 +377,11 @@ static void limit_remove(u64 cgroup)
 		return;
 	WRITE_ONCE(n->limit, 0);
 	l->cgroup = 0;
-	limit_release(number, l, now);
+	/* Before its tasks are enqueued, which would be parked by it again. */
+	__sync_fetch_and_add(&assign_seq, 1);
+	limit_release(l, now);
 	WRITE_ONCE(limits_ended_ns, now);
 	__sync_fetch_and_sub(&limits_live, 1);
-	__sync_fetch_and_add(&assign_seq, 1);
 	WRITE_ONCE(l->state, LIMIT_FREE);
 }
 
@@ -399,9 +400,10 @@ static __always_inline u32 limit_add(struct cgroup_node *n)
 		WRITE_ONCE(l->state, LIMIT_FREE);
 		return 0;
 	}
-	/* Another cgroup may have had the place. */
+	/* Another cgroup may have had the place, and a run of its tasks may have outlived it. */
 	l->cgroup = n->id;
 	l->parent = 0;
+	l->throttled = 0;
 	l->nr_periods = 0;
 	l->nr_throttled = 0;
 	l->throttled_ns = 0;
@@ -445,7 +447,7 @@ static void limit_set(u64 cgroup, u64 period_us, u64 quota_us, u64 burst_us)
 	/* What was used goes on, as runs that are under way give back what they took. */
 	l->granted_ns = l->used_ns + l->quota_ns;
 	WRITE_ONCE(l->state, LIMIT_LIVE);
-	limit_release(number, l, now);
+	limit_release(l, now);
 	__sync_fetch_and_add(&assign_seq, 1);
 }
 

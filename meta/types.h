@@ -151,7 +151,7 @@ struct limit {
 	u64 period_ends_ns; /* CLOCK_MONOTONIC */
 	u64 granted_ns; /* so far; it is throttled when as much was used */
 	u64 used_ns; /* with what runs that are under way have taken */
-	u64 look_at_ns; /* when its queue is looked at next, whatever was granted */
+	u64 look_at_ns; /* when its queue is emptied, also if it is still throttled */
 	u32 state; /* enum limit_state */
 	u32 parent; /* the nearest limit above it, its place plus one; 0: none */
 	u32 throttled;

@@ -382,6 +382,41 @@ fn who_is_killed_while_parked_dies_at_once() {
     assert_alive(&program);
 }
 
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn a_limit_that_goes_leaves_nobody_parked() {
+    const TIMES: usize = 15;
+    /// Some sweeps, and what the host keeps from the guest. No task is parked for more than 5 s anyway.
+    const AT_MOST: Duration = Duration::from_secs(2);
+    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
+    let mut program = load("fifo");
+    // With the last limit all queues are emptied: the one above stays.
+    let outer = Group::new("metasched-outer");
+    fs::write(outer.file("cgroup.subtree_control"), "+cpu").unwrap();
+    fs::write(outer.file("cpu.max"), "40000 100000").unwrap();
+    let inner = Group::new("metasched-outer/inner");
+    let hogs: Vec<Hog> = (0..3).map(|_| Hog::start(&[], 0)).collect();
+    hogs.iter().for_each(|hog| inner.take(hog));
+    run_first(1).unwrap();
+    program.set_app(1, &lane("fifo", None), 100).unwrap();
+    program.assign(inner.id(), 1).unwrap();
+    let mut longest = Duration::ZERO;
+    for _ in 0..TIMES {
+        fs::write(inner.file("cpu.max"), "20000 100000").unwrap();
+        std::thread::sleep(Duration::from_millis(350));
+        fs::write(inner.file("cpu.max"), "max 100000").unwrap();
+        let start = Instant::now();
+        for hog in &hogs {
+            let before = hog.ran();
+            wait_until("a hog runs on", || hog.ran() > before);
+        }
+        longest = longest.max(start.elapsed());
+    }
+    println!("all run again {longest:?} after their limit went, at the latest");
+    assert!(longest < AT_MOST, "{longest:?}");
+    assert_alive(&program);
+}
+
 /// How long lanes are churned; METASCHED_SOAK_S gives another time in seconds.
 const CHURN: Duration = Duration::from_secs(60);
 

@@ -323,7 +323,7 @@ fn each_of_4096_limits_is_kept_and_a_sweep_looks_at_512() {
             kernel.most_calls(Callback::Timer);
         })
         .at(ms(TEN_PERIODS - 1), |kernel| {
-            // One for each place whose queue is looked at, as all are at first.
+            // One for each place whose queue is looked at: none is throttled but those in use.
             let calls = kernel.most_calls(Callback::Timer);
             let said = format!("a sweep makes {calls} calls");
             expect(kernel, (LOOKS..LOOKS + 20).contains(&calls), &said);

@@ -297,7 +297,7 @@ plants! {
         "		prev = NULL;" => "		;";
     parked_tasks_that_nobody_takes_out_are_caught: "waiting_bounded", limited,
         "meta/limits.bpf.h",
-        "	l->look_at_ns = now;\n	limit_unpark(number);" => "	l->look_at_ns = now + PARKED_LOOK_NS;";
+        "	l->look_at_ns = now + PARKED_LOOK_NS;\n	limit_unpark(number);" => "	l->look_at_ns = now + PARKED_LOOK_NS;";
     who_is_killed_and_waits_for_the_quota_is_caught: "waiting_bounded", killed_while_parked,
         "meta/limits.bpf.h",
         "			limit_let_die(i + 1);" => "			;";
