@@ -120,6 +120,7 @@ enum scx_exit_kind {
 
 /* include/linux/sched.h */
 enum {
+	PF_IDLE = 0x00000002,
 	PF_EXITING = 0x00000004,
 	PF_KTHREAD = 0x00200000,
 };

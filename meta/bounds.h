@@ -46,6 +46,8 @@
  * while applications have lanes: each looks there before it looks at lanes.
  */
 #define KTHREADS_DSQ 2ULL
+/* Of tasks that were killed while they were parked, until the sweep has them enqueued anew. */
+#define DYING_DSQ 3ULL
 /* Of tasks whose cgroups are throttled: this and the limit's place plus one. */
 #define PARKED_BASE_DSQ 0x1000ULL
 

@@ -565,4 +565,18 @@ static __always_inline void goes_busy(u32 root)
 	tell_of_all_left(NO_CPU, root);
 }
 
+/*
+ * A CPU has found a task. If it was idle, it chooses once more, and goes on with that task: from
+ * 7.1 on the kernel leaves the clock of such a CPU as it is when it chooses next. What the task ran
+ * since the last tick would be charged to nobody, and a limit would let it run on; or to whoever
+ * runs next.
+ */
+static __noinline void charge_from_idle(s32 cpu)
+{
+	struct task_struct *before = bpf_get_current_task_btf();
+
+	if (before->flags & PF_IDLE && bpf_ksym_exists(scx_bpf_dsq_reenq___since71))
+		scx_bpf_kick_cpu(cpu, 0);
+}
+
 #endif

@@ -12,7 +12,7 @@
  *
  * As in the fair class before 6.18, a task may be parked that holds a lock of the
  * kernel's. Kernel threads and tasks that die are never parked; one that is killed while it
- * is parked is found by the sweep, see limit_let_die().
+ * is parked is found by the sweep, see limit_find_dying().
  */
 #ifndef METASCHED_LIMITS_BPF_H
 #define METASCHED_LIMITS_BPF_H
@@ -35,6 +35,13 @@
  */
 #define PIECE_LEAST_NS (250ULL * 1000)
 #define PIECE_MOST_NS (4ULL * 1000 * 1000)
+/*
+ * So much may be owed before a run has to end: who runs when nothing is left goes on for it, and
+ * the next periods pay. For one at a time, else all that run would owe as much. A run of a quota of
+ * 1 ms would be over before it has its memory in the caches, or leaves the kernel, where others
+ * wait for it. The fair class owes up to a tick for each CPU.
+ */
+#define OVERDRAFT_NS (2ULL * 1000 * 1000)
 /*
  * No task is parked for longer than twice this, 10 s: the kernel's watchdog would end us
  * after 30. So often the queue of a throttled limit is emptied all the same, and who has been
@@ -90,12 +97,17 @@ static __always_inline struct limit *limit_at(u32 number)
 	return &limits[(number - 1) & (LIMITS_MAX - 1)];
 }
 
-/* What is left of a limit; 0 also where more was used than granted. */
-static __always_inline u64 limit_left(struct limit *l)
+/* What is left of a limit that may be overdrawn by so much; 0 also where more was used. */
+static __always_inline u64 limit_left_with(struct limit *l, u64 overdraft)
 {
-	u64 granted = READ_ONCE(l->granted_ns), used = READ_ONCE(l->used_ns);
+	u64 granted = READ_ONCE(l->granted_ns) + overdraft, used = READ_ONCE(l->used_ns);
 
 	return vtime_before(used, granted) ? granted - used : 0;
+}
+
+static __always_inline u64 limit_left(struct limit *l)
+{
+	return limit_left_with(l, 0);
 }
 
 /*
@@ -147,12 +159,12 @@ static __noinline void limit_charge(u32 number, u64 ns)
 
 /*
  * Takes a piece of @most for a run of a task under that limit; 0 if nothing is left of it, or of
- * one above it.
+ * one above it. Who runs already may overdraw them.
  *
  * Between the look and the charge other CPUs may take the same rest, each a piece of it.
  * What they run too much is a debt, as with any run that ends late.
  */
-__noinline u64 limit_take(u32 number, u64 most)
+__noinline u64 limit_take(u32 number, u64 most, bool runs)
 {
 	u64 piece = most, left, part;
 	u32 i, at = number, cpus = nr_cpus();
@@ -168,6 +180,8 @@ __noinline u64 limit_take(u32 number, u64 most)
 		part = left / (cpus ? cpus : 1);
 		if (part < PIECE_LEAST_NS)
 			part = left < PIECE_LEAST_NS ? left : PIECE_LEAST_NS;
+		if (!left && runs)
+			part = limit_left_with(l, OVERDRAFT_NS);
 		if (part < piece)
 			piece = part;
 		at = l->parent;
@@ -192,10 +206,13 @@ static __always_inline bool task_dies(struct task_struct *p)
 }
 
 /*
- * Lets those die that a limit has parked and that were killed meanwhile, which nobody tells of:
- * past their lanes, since each of them runs for a moment, and comes to enqueue after that.
+ * Finds those that a limit has parked and that were killed meanwhile, which nobody tells of:
+ * limits_refill() has them enqueued anew, and nobody who stays parked with them.
+ *
+ * Not into the local queue of the CPU that they are on: from 7.1 on the kernel does not bring the
+ * clock of an idle CPU up to date for that, and charges the task with the time that it was idle.
  */
-__noinline int limit_let_die(u32 number)
+__noinline int limit_find_dying(u32 number)
 {
 	struct task_struct *p;
 	u32 looks = 0;
@@ -203,7 +220,7 @@ __noinline int limit_let_die(u32 number)
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, PARKED_BASE_DSQ + number, 0) {
 		if (task_dies(p))
-			run_from_queue(p);
+			scx_bpf_dsq_move(&___it, p, DYING_DSQ, 0);
 		if (++looks >= DYING_LOOKS)
 			break;
 	}
@@ -294,8 +311,10 @@ static void limits_refill(void)
 	bpf_for(i, from, from + steps) {
 		limit_sweep(i + 1, now);
 		if (limit_at(i + 1)->throttled && (i + limits_rounds) % every == 0)
-			limit_let_die(i + 1);
+			limit_find_dying(i + 1);
 	}
+	if (scx_bpf_dsq_nr_queued(DYING_DSQ) > 0)
+		requeue_all(DYING_DSQ);
 	limits_at = steps < left ? from + steps : 0;
 	limits_rounds += !limits_at;
 	if (!READ_ONCE(limits_live) && now - READ_ONCE(limits_ended_ns) > LIMITS_LINGER_NS) {

@@ -110,6 +110,8 @@ void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
 	if (choose(cpu, prev, root)) {
 		if (!prev)
 			goes_busy(root);
+		if (!prev && unlikely(root & ROOT_LIMITS))
+			charge_from_idle(cpu);
 		return;
 	}
 	/* Nobody else wants this CPU: the task that ran here goes on. */
@@ -282,6 +284,9 @@ s32 BPF_PROG(metasched_init)
 	int err = scx_bpf_create_dsq(KTHREADS_DSQ, -1);
 
 	waits_measured = kernel_counts_waits();
+	if (err)
+		return err;
+	err = scx_bpf_create_dsq(DYING_DSQ, -1);
 	if (err)
 		return err;
 	err = timers_make();

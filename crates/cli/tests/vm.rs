@@ -234,12 +234,14 @@ fn with_isolated_cpus_no_scheduler_loads_and_the_user_is_told_why() {
     assert!(stderr.contains("CPUs 1 are isolated (isolcpus=)"), "{stderr}");
 }
 
-/// A first process that fails as the emulator does, as long as the file `fails` is there.
-fn failing_agent(dir: &Path) -> VmOptions {
+/// A first process that fails as the emulator does where it finds the file `fails`, after it
+/// has run the shell command `first`.
+fn failing_agent(dir: &Path, first: &str) -> VmOptions {
     let (agent, console) = (dir.join("agent"), dir.join("console"));
     fs::write(dir.join("fails"), "").unwrap();
     let script = format!(
-        "#!/bin/sh\n[ ! -e {}/fails ] || {{ echo 'Oops: int3: 0000 [#1]'; exit 1; }}\nexec {} \"$@\"\n",
+        "#!/bin/sh\nfails={}/fails\n\
+         [ ! -e $fails ] || {{ echo 'Oops: int3: 0000 [#1]'; {first}; exit 1; }}\nexec {} \"$@\"\n",
         dir.display(),
         env!("CARGO_BIN_EXE_metasched")
     );
@@ -259,14 +261,14 @@ fn failing_agent(dir: &Path) -> VmOptions {
 fn a_guest_that_the_emulator_kills_while_it_boots_is_booted_again_and_its_command_runs_once() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
-    let options = failing_agent(dir.path());
+    // The first guest does not die before `fails` is gone: the second boot empties the console.
+    let options = failing_agent(dir.path(), "while [ -e $fails ]; do sleep 0.1; done");
     let command = ["sh", "-c", &format!("echo ran >> {}/shared/runs", dir.path().display())];
     let command = command.map(str::to_owned);
-    // The first guest has died when its console shows why.
     let (fails, console) = (dir.path().join("fails"), dir.path().join("console"));
     let mender = std::thread::spawn(move || {
         let shows = |path: &Path| fs::read_to_string(path).is_ok_and(|t| t.contains("int3"));
-        wait_for("the death of the first guest", || shows(&console));
+        wait_for("the failure of the first guest", || shows(&console));
         fs::remove_file(fails).unwrap();
     });
     let vm = Vm::new(options).unwrap();
@@ -280,7 +282,7 @@ fn a_guest_that_the_emulator_kills_while_it_boots_is_booted_again_and_its_comman
 fn a_guest_that_dies_at_each_boot_ends_with_an_error() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
-    let vm = Vm::new(failing_agent(dir.path())).unwrap();
+    let vm = Vm::new(failing_agent(dir.path(), ":")).unwrap();
     let outcome = vm.run(&["true".to_owned()], Streams::nowhere(), &Interrupt::default());
     let error = outcome.unwrap_err();
     assert_eq!(error.kind, Kind::Guest);

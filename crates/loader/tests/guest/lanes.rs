@@ -382,6 +382,31 @@ fn who_is_killed_while_parked_dies_at_once() {
     assert_alive(&program);
 }
 
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn who_is_killed_while_parked_is_charged_with_no_more_than_it_ran() {
+    const TIMES: usize = 10;
+    /// What ran before the kill and is charged after it, and the clocks of two CPUs.
+    const TICKS: Duration = Duration::from_millis(20);
+    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
+    let program = load("fifo");
+    let group = Group::new("metasched-killed");
+    fs::write(group.file("cpu.max"), "1000 1000000").unwrap();
+    for _ in 0..TIMES {
+        let hog = Hog::start(&[], 0);
+        group.take(&hog);
+        // By then it has been parked for so long that its CPU was idle for some hundred ms.
+        std::thread::sleep(Duration::from_millis(600));
+        let before = group.usage();
+        let start = Instant::now();
+        drop(hog);
+        let (took, charged) = (start.elapsed(), group.usage() - before);
+        println!("charged with {charged:?} for {took:?}");
+        assert!(charged < took + TICKS, "charged with {charged:?} for {took:?}");
+    }
+    assert_alive(&program);
+}
+
 /// Some sweeps, and what the host keeps from the guest. No task is parked for more than 5 s anyway.
 const FREED_WITHIN: Duration = Duration::from_secs(4);
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use metasched_host::cgroup::Cgroup;
 use metasched_loader::{LoadOptions, Program};
 
 use crate::load::Hog;
@@ -65,6 +66,12 @@ impl Group {
 
     pub fn id(&self) -> u64 {
         std::os::unix::fs::MetadataExt::ino(&fs::metadata(&self.0).unwrap())
+    }
+
+    /// The CPU time that the kernel has charged it with.
+    pub fn usage(&self) -> Duration {
+        let stat = Cgroup::open(&self.0).unwrap().cpu_stat().unwrap();
+        Duration::from_micros(stat.usage_usec)
     }
 
     pub fn take(&self, hog: &Hog) {

@@ -6,7 +6,7 @@ use crate::kinds::Kinds;
 use crate::metasched::LaneState;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
-use metasched_abi::KTHREADS_DSQ;
+use metasched_abi::{DYING_DSQ, KTHREADS_DSQ};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A task is queued in its lane's queues only: those of the lane that was in force for its
@@ -28,7 +28,7 @@ impl OneLanePerTask {
         let Some(task) = event.task else { return Ok(()) };
         let Some(generation) = generation_of(queue) else {
             return match queue {
-                _ if PARKED.contains(&queue) => Ok(()),
+                _ if PARKED.contains(&queue) || queue == DYING_DSQ => Ok(()),
                 KTHREADS_DSQ if self.picture.is_kthread(task) => Ok(()),
                 _ => Err(format!("task {} is put into queue {queue:#x}, no lane's", task.0)),
             };

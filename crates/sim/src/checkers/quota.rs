@@ -20,6 +20,9 @@ const LATE_NS: u64 = 200_000;
 /// A task that comes out of a parking queue takes so much, and runs it when its turn comes.
 const RESERVED_NS: u64 = 250_000;
 
+/// `OVERDRAFT_NS` of `meta/limits.bpf.h`: so much a limit may owe before its tasks are stopped.
+const OVERDRAFT_NS: u64 = 2_000_000;
+
 /// `LIMIT_STEPS` of `meta/limits.bpf.h`: with more limits each is looked at in every second sweep, or
 /// more seldom.
 const LIMITS_A_SWEEP: usize = 512;
@@ -77,7 +80,7 @@ impl Limited {
     fn overrun(&self, tick_ns: u64) -> u64 {
         let ticks_ns = OVERRUN_TICKS * tick_ns;
         match self.by_level1 {
-            true => self.ran_already * ticks_ns + self.members * LATE_NS,
+            true => OVERDRAFT_NS + self.ran_already * ticks_ns + self.members * LATE_NS,
             false => self.members * ticks_ns,
         }
     }

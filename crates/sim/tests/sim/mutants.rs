@@ -300,13 +300,16 @@ plants! {
         "	l->look_at_ns = now + PARKED_LOOK_NS;\n	limit_unpark(number);" => "	l->look_at_ns = now + PARKED_LOOK_NS;";
     who_is_killed_and_waits_for_the_quota_is_caught: "waiting_bounded", killed_while_parked,
         "meta/limits.bpf.h",
-        "			limit_let_die(i + 1);" => "			;";
+        "			limit_find_dying(i + 1);" => "			;";
     quotas_that_end_at_ticks_are_caught: "quota_kept", tiny_quotas,
         "meta/parking.bpf.h",
         "		slice_timer_set(on, cpu->limited_since_ns + cpu->taken_ns);" => "		;";
     a_task_that_runs_with_nothing_left_is_caught: "quota_kept", tiny_quotas,
         "meta/parking.bpf.h",
         "	end_at_start(p, t);\n}\n\nstatic __always_inline void running_limited" => "}\n\nstatic __always_inline void running_limited";
+    an_overdraft_for_each_that_runs_is_caught: "quota_kept", tiny_quotas,
+        "meta/limits.bpf.h",
+        "			part = limit_left_with(l, OVERDRAFT_NS);" => "			part = OVERDRAFT_NS;";
     timers_that_outlive_the_program_are_caught: "context", it_comes_and_goes,
         "meta/metasched.bpf.c",
         "	__sync_fetch_and_or(&exit_record.kind, info->kind);\n	timers_stop();" => "";
