@@ -10,6 +10,7 @@
 #include <vmlinux.h>
 #include <bpf/bpf_helpers.h>
 #include <cpus.h>
+#include <sched.bpf.h>
 
 /* Makes a dispatch queue on memory of @node (-1: any). */
 extern s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __weak __ksym;
@@ -27,22 +28,38 @@ struct cpus cpus_off;
 /* So many CPUs that have gone are passed over in the search for an idle one. */
 #define IDLE_LOOKS 8
 
+/* Claims the CPU on which @p ran last, if it is idle: what the task left in its caches is there. */
+static __always_inline bool claim_last_cpu(struct task_struct *p, s32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !cpus_has(&cpus_off, cpu) &&
+	       scx_bpf_test_and_clear_cpu_idle(cpu);
+}
+
+/* An idle CPU that may run @p, claimed; negative if there is none. */
+static __always_inline s32 claim_idle_cpu(struct task_struct *p)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	u32 i;
+
+	if (claim_last_cpu(p, cpu))
+		return cpu;
+	bpf_for(i, 0, IDLE_LOOKS) {
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (cpu < 0 || !cpus_has(&cpus_off, cpu))
+			return cpu;
+	}
+	return -1;
+}
+
 /* Has an idle CPU that may run @p choose anew; whether there is one. */
 static __noinline bool tell_idle_cpu(struct task_struct *p)
 {
-	s32 cpu;
-	u32 i;
+	s32 cpu = claim_idle_cpu(p);
 
-	bpf_for(i, 0, IDLE_LOOKS) {
-		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-		if (cpu < 0)
-			break;
-		if (cpus_has(&cpus_off, cpu))
-			continue;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		return true;
-	}
-	return false;
+	if (cpu < 0)
+		return false;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	return true;
 }
 
 /*

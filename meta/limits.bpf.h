@@ -34,6 +34,8 @@
  * timer, 2 us or so, so one hundredth at most; and the longest one is a tick at HZ=250.
  */
 #define PIECE_LEAST_NS (250ULL * 1000)
+/* A run that has used up so much takes at least so many times that: it is none of many short ones. */
+#define PIECES_GROW 3
 #define PIECE_MOST_NS (4ULL * 1000 * 1000)
 /*
  * So much may be owed before a run has to end: who runs when nothing is left goes on for it, and
@@ -158,13 +160,13 @@ static __noinline void limit_charge(u32 number, u64 ns)
 }
 
 /*
- * Takes a piece of @most for a run of a task under that limit; 0 if nothing is left of it, or of
- * one above it. Who runs already may overdraw them.
+ * Takes a piece of @least to @most for a run of a task under that limit, less where less is left; 0
+ * if nothing is left of it, or of one above it. Who runs already may overdraw them.
  *
  * Between the look and the charge other CPUs may take the same rest, each a piece of it.
  * What they run too much is a debt, as with any run that ends late.
  */
-__noinline u64 limit_take(u32 number, u64 most, bool runs)
+__noinline u64 limit_take(u32 number, u64 least, u64 most, bool runs)
 {
 	u64 piece = most, left, part;
 	u32 i, at = number, cpus = nr_cpus();
@@ -178,8 +180,8 @@ __noinline u64 limit_take(u32 number, u64 most, bool runs)
 		if (!left)
 			limit_throttle(l);
 		part = left / (cpus ? cpus : 1);
-		if (part < PIECE_LEAST_NS)
-			part = left < PIECE_LEAST_NS ? left : PIECE_LEAST_NS;
+		if (part < least)
+			part = left < least ? left : least;
 		if (!left && runs)
 			part = limit_left_with(l, OVERDRAFT_NS);
 		if (part < piece)

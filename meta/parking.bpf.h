@@ -20,11 +20,14 @@
 static void slice_over(s32 cpu)
 {
 	struct cpu_ctx *here = cpu_ctx_here();
-	u64 piece;
+	u64 piece, least;
 
 	if (!here || !here->limited_task)
 		return;
-	piece = limit_take((u32)here->limit, PIECE_MOST_NS, true);
+	least = PIECES_GROW * here->taken_ns;
+	if (least < PIECE_LEAST_NS)
+		least = PIECE_LEAST_NS;
+	piece = limit_take((u32)here->limit, least, PIECE_MOST_NS, true);
 	if (!piece) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return;
@@ -84,7 +87,7 @@ static __noinline void limited_begins(struct task_struct *p, bool starts)
 	cpu->limit = t->limit;
 	cpu->limited_from_ns = p->se.sum_exec_runtime;
 	cpu->limited_since_ns = bpf_ktime_get_ns();
-	cpu->taken_ns = reserved + limit_take(t->limit, PIECE_MOST_NS, false);
+	cpu->taken_ns = reserved + limit_take(t->limit, PIECE_LEAST_NS, PIECE_MOST_NS, false);
 	cpu->limited_task = (u64)(unsigned long)p;
 	if (cpu->taken_ns) {
 		if (on == (s32)bpf_get_smp_processor_id())
@@ -115,7 +118,7 @@ static __noinline void limited_goes_on(struct task_struct *p)
 	if (!cpu || cpu->limited_task != (u64)(unsigned long)p ||
 	    p->se.sum_exec_runtime - cpu->limited_from_ns < cpu->taken_ns)
 		return;
-	piece = limit_take((u32)cpu->limit, PIECE_MOST_NS, false);
+	piece = limit_take((u32)cpu->limit, PIECE_LEAST_NS, PIECE_MOST_NS, false);
 	if (!piece)
 		return;
 	cpu->taken_ns += piece;
@@ -177,7 +180,7 @@ static __noinline bool park_exhausted(struct task_struct *p, u64 enq_flags)
 	if (!number && t && t->parked_from_ns && t->limit && !t->reserved_ns) {
 		t->reserved_of = t->limit;
 		t->reserved_seq = t->placed_seq;
-		t->reserved_ns = limit_take(t->limit, PIECE_LEAST_NS, false);
+		t->reserved_ns = limit_take(t->limit, PIECE_LEAST_NS, PIECE_LEAST_NS, false);
 		if (!t->reserved_ns)
 			number = task_waits_for(p);
 	}

@@ -334,7 +334,7 @@ plants! {
         "		end_resumed(l, cpu, p, t);" => "		;";
     a_forgotten_kick_is_caught: "work_conserved", slices_that_end_beside_an_idle_cpu,
         "meta/kcalls.bpf.h",
-        "	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);" => "	;";
+        "	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);\n	return true;" => "	return true;";
     an_undecided_task_whose_time_never_comes_is_caught: "work_conserved", nobody_decides,
         "meta/user.bpf.h",
         "		undecided_timer_start();" => "		;";
