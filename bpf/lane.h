@@ -24,6 +24,12 @@
 /* Sets of CPUs per lane. */
 #define LANE_CPU_SETS_MAX 4
 
+/*
+ * A policy or a preset of one, by a number: below this that of a policy, from here on the place of
+ * a preset in presets.def. So the number of a preset does not depend on which policies there are.
+ */
+#define PRESETS_FIRST 64
+
 /* What few policies use: level 1 looks for it only while a lane's policy does. See policy.h. */
 #define USES_TICK 1
 #define USES_RUNNABLE 2 /* or quiescent */
@@ -47,7 +53,9 @@ struct lane {
 	u32 slot; /* its index, used again once the lane is freed */
 	u32 policy; /* enum policy_id */
 	u64 options[LANE_OPTIONS_MAX];
-	u64 unused[7];
+	u32 variant; /* what user space asked for: a policy, or a preset of it */
+	u32 unused_word;
+	u64 unused[6];
 
 	/* The policy's own, on a cache line of its own because it is written. */
 	u64 state[LANE_STATE_BYTES / 8];

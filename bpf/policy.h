@@ -95,6 +95,8 @@ struct policy_ops {
 	u32 llc_bytes; /* LLC_STATE_BYTES at most, see lane_llc() */
 	u32 group_bytes; /* of each cgroup; GROUP_STATE_BYTES at most, see lane_group() */
 	u32 cpu_sets; /* LANE_CPU_SETS_MAX at most, see lane_cpu_set() */
+	/* Its dispatch looks at @prev, though nothing else makes level 1 follow tasks. */
+	u32 looks_at_prev;
 	/* It grants SCX_SLICE_INF: level 1 ends such a run when somebody else needs its CPU. */
 	u32 infinite;
 };
@@ -105,8 +107,8 @@ struct policy_ops {
  */
 #define POLICY_WATCHES(ops)                                                                        \
 	((ops).task_bytes || (ops).join || (ops).running || (ops).stopping || (ops).tick ||        \
-	 (ops).runnable || (ops).quiescent || (ops).infinite || (ops).answer || (ops).decide ||  \
-	 (ops).group_bytes)
+	 (ops).runnable || (ops).quiescent || (ops).infinite || (ops).answer || (ops).decide ||    \
+	 (ops).group_bytes || (ops).looks_at_prev)
 
 /* What of lane.h's list it uses. */
 #define POLICY_USES(ops)                                                                           \

@@ -75,7 +75,10 @@ static struct lane_group *lane_group(struct lane *lane, struct task_struct *p);
  */
 static u64 lane_group_weight(struct lane *lane, struct task_struct *p);
 
-/* In dispatch: lets the task that ran on this CPU go on for @slice_ns. In tick: 0 ends its run. */
+/*
+ * In dispatch: lets the task that ran on this CPU go on for @slice_ns. In running: that is the slice
+ * of the run that begins, in place of what the task was queued with. In tick: 0 ends its run.
+ */
 int lane_grant(struct lane *lane, struct task_struct *p, u64 slice_ns);
 
 /*

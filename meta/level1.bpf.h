@@ -428,11 +428,8 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 	if (!l || is_level1s(p, root))
 		return;
 	others = root & ROOT_SHARED && others_have_work(l, root);
-	if (root & ROOT_SHARED) {
+	if (root & ROOT_SHARED)
 		stamp_first_run(l, t);
-		cap_slice(p, others);
-		end_resumed(l, cpu, p, t);
-	}
 	if (policy_keeps_tasks(l->lane.policy)) {
 		/* Dispatched directly, or queued before tasks were watched. */
 		if (!t)
@@ -442,6 +439,11 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 			tell_runnable(l, p, t, 0);
 			policy_running(&l->lane, p, &t->policy);
 		}
+	}
+	/* After the policy, which may grant another slice. */
+	if (root & ROOT_SHARED) {
+		cap_slice(p, others);
+		end_resumed(l, cpu, p, t);
 	}
 	cpu_runs(cpu, p, l, others);
 	if (unlikely(others) && root & ROOT_LANES)

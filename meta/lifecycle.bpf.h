@@ -102,8 +102,9 @@ static int free_slot(void)
 }
 
 /* Fills a free slot with a new lane for an account, not yet in force; its slot or an error. */
-static int lane_make(u32 policy, u32 account)
+static int lane_make(u32 variant, u32 account)
 {
+	u32 policy = policy_of_variant(variant);
 	struct meta_lane *l;
 	int slot, err;
 	u32 queues;
@@ -115,6 +116,7 @@ static int lane_make(u32 policy, u32 account)
 	__builtin_memset(l, 0, sizeof(*l));
 	l->lane.slot = slot;
 	l->lane.policy = policy;
+	l->lane.variant = variant;
 	l->lane.dsq = make_dsq_id(generations + 1, slot, 0);
 	queues = policy_queues(&l->lane);
 	if (!queues)
@@ -148,9 +150,9 @@ static u32 root_word_of(struct meta_lane *l)
 }
 
 /* The first lane, before any task is ours. */
-static int lifecycle_start(u32 policy)
+static int lifecycle_start(u32 variant)
 {
-	int slot = lane_make(policy, ROOT_ACCOUNT);
+	int slot = lane_make(variant, ROOT_ACCOUNT);
 	struct meta_lane *l;
 
 	if (slot < 0)
@@ -239,11 +241,11 @@ static void tell_replaced(struct meta_lane *l)
  * is written before the one word that makes it the root: a callback on another CPU
  * sees the old lane or the new one, each of them whole and served.
  */
-static int lifecycle_replace(u32 policy)
+static int lifecycle_replace(u32 variant)
 {
 	u32 root = root_word;
 	struct meta_lane *old = lane_at(root), *l;
-	int slot = lane_make(policy, ROOT_ACCOUNT);
+	int slot = lane_make(variant, ROOT_ACCOUNT);
 
 	if (slot < 0)
 		return slot;
@@ -295,7 +297,7 @@ static int lifecycle_set_app(struct app_args *args)
 
 	if (!args->app || args->app >= ACCOUNTS_MAX || !args->weight)
 		return -EINVAL;
-	slot = lane_make(args->policy, args->app);
+	slot = lane_make(args->variant, args->app);
 	if (slot < 0)
 		return slot;
 	a = account_at(args->app);

@@ -19,8 +19,8 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* The policy of the first lane; set by the loader before it loads. */
-const volatile u32 initial_policy;
+/* The variant of the first lane, see struct lane; set by the loader before it loads. */
+const volatile u32 initial_variant;
 
 char exit_dump[EXIT_DUMP_LEN] SEC(".bss.dump");
 
@@ -292,7 +292,7 @@ s32 BPF_PROG(metasched_init)
 	err = timers_make();
 	if (err)
 		return err;
-	return lifecycle_start(initial_policy);
+	return lifecycle_start(initial_variant);
 }
 
 SEC("struct_ops.s/metasched_exit")
@@ -326,7 +326,7 @@ void BPF_PROG(metasched_exit, struct scx_exit_info *info)
 SEC("syscall")
 int replace_root(struct replace_args *args)
 {
-	return CHANGE_LANES((turns_stop(), lifecycle_replace(args->policy)));
+	return CHANGE_LANES((turns_stop(), lifecycle_replace(args->variant)));
 }
 
 SEC("syscall")

@@ -36,10 +36,10 @@ struct {
 __weak __noinline int lane_grant(struct lane *lane __arg_nonnull,
 				 struct task_struct *p __arg_trusted, u64 slice_ns)
 {
-	struct cpu_ctx *here = cpu_ctx_here();
+	struct cpu_ctx *cpu = cpu_ctx_of_task(p);
 
-	if (here)
-		grant_slice(here, p, slice_ns);
+	if (cpu)
+		grant_slice(cpu, p, slice_ns);
 	return 0;
 }
 

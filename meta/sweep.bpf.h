@@ -27,7 +27,7 @@ static __noinline void quarantine_lane(struct meta_lane *l, struct account *a, u
 	q->unserved_ns = a->unserved_sweeps * SWEEP_NS;
 	q->generation = l->lane.generation;
 	q->app = l->account;
-	q->policy = l->lane.policy;
+	q->variant = l->lane.variant;
 	q->rescues = l->rescues;
 	q->nr_queued = lane_queued(l);
 	/* Unless user space has replaced it at this moment, its tasks go to the root lane. */

@@ -28,6 +28,7 @@
 #undef scx_bpf_task_set_slice
 
 _Static_assert(POLICIES <= 64, "enabled_policies has one bit for each");
+_Static_assert(POLICIES <= PRESETS_FIRST, "numbers from there on are those of presets");
 
 /* Which policies this load may run; set by the loader before it loads. */
 const volatile u64 enabled_policies = ~0ULL;
@@ -190,6 +191,36 @@ static __always_inline void policy_forget_places(struct lane *lane)
 	}
 }
 
+/* The policy of a variant; one that there is not for what is none. */
+static __always_inline u32 policy_of_variant(u32 variant)
+{
+	u32 preset = PRESETS_FIRST;
+
+	if (variant < PRESETS_FIRST)
+		return variant;
+#define PRESET(name, policy, ...)                                                                  \
+	if (variant == preset++)                                                                   \
+		return POLICY_##policy;
+#include <presets.def>
+#undef PRESET
+	return POLICIES;
+}
+
+/* Sets those options of a new lane that its preset gives another value than the default. */
+static __always_inline void preset_options(struct lane *lane)
+{
+	u32 preset = PRESETS_FIRST;
+
+#define SET(policy, option, value) lane->options[policy##_option_##option] = value;
+#define PRESET(name, policy, summary, ...)                                                         \
+	if (lane->variant == preset++) {                                                           \
+		__VA_ARGS__                                                                        \
+	}
+#include <presets.def>
+#undef PRESET
+#undef SET
+}
+
 /* Sets every option of a new lane to its default. */
 static __always_inline void policy_default_options(struct lane *lane)
 {
@@ -204,6 +235,7 @@ static __always_inline void policy_default_options(struct lane *lane)
 #undef POLICY
 #undef SET_DEFAULT
 	}
+	preset_options(lane);
 }
 
 static __always_inline s32 policy_select_cpu(struct lane *lane, struct task_struct *p,

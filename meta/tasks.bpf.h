@@ -118,12 +118,12 @@ static __always_inline struct cpu_ctx *cpu_ctx_here(void)
 	return bpf_map_lookup_elem(&cpu_ctxs, &zero);
 }
 
-/* Gives the task that runs here so much more, and remembers it for its policy. */
-static __always_inline void grant_slice(struct cpu_ctx *here, struct task_struct *p, u64 slice_ns)
+/* Gives the task that CPU runs so much more, and remembers it for its policy. */
+static __always_inline void grant_slice(struct cpu_ctx *cpu, struct task_struct *p, u64 slice_ns)
 {
-	here->granted_ns = slice_ns;
+	cpu->granted_ns = slice_ns;
 	if (slice_ns != SCX_SLICE_INF)
-		here->granted_ns += p->se.sum_exec_runtime - here->ran_from_ns;
+		cpu->granted_ns += p->se.sum_exec_runtime - cpu->ran_from_ns;
 	scx_bpf_task_set_slice(p, slice_ns);
 }
 

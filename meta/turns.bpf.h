@@ -167,22 +167,22 @@ static void turns_stop(void)
 	}
 }
 
-/* The slot of a lane for the turns of a policy: one that is there, or a new one; or an error. */
-static int turn_lane(u32 policy, u32 number)
+/* The slot of a lane for the turns of a variant: one that is there, or a new one; or an error. */
+static int turn_lane(u32 variant, u32 number)
 {
 	struct meta_lane *root = lane_at(root_word);
 	u32 i;
 
-	if (root->lane.policy == policy)
+	if (root->lane.variant == variant)
 		return root->lane.slot;
 	walk.slot = -ENOENT;
 	bpf_for(i, 0, number) {
-		if (turn_at(i)->policy == policy)
+		if (turn_at(i)->variant == variant)
 			walk.slot = turn_at(i)->slot;
 	}
 	if (walk.slot >= 0)
 		return walk.slot;
-	walk.slot = lane_make(policy, ROOT_ACCOUNT);
+	walk.slot = lane_make(variant, ROOT_ACCOUNT);
 	/* Not served yet: its first turn sees to that. */
 	if (walk.slot >= 0)
 		lane_at(walk.slot)->state = LANE_RESTING;
@@ -199,7 +199,7 @@ static int turns_make_lanes(void)
 	walk.err = 0;
 	bpf_for(i, 0, cycle.turns) {
 		turn = turn_at(i);
-		slot = turn->length_ns ? turn_lane(turn->policy, i) : -EINVAL;
+		slot = turn->length_ns ? turn_lane(turn->variant, i) : -EINVAL;
 		if (slot < 0) {
 			walk.err = slot;
 			break;
@@ -241,7 +241,7 @@ static int turns_start(struct cycle_args *args)
 	for (i = 0; i < TURNS_MAX; i++) {
 		cycle.turn[i].length_ns = args->turn[i].length_ns;
 		cycle.turn[i].in_force_ns = 0;
-		cycle.turn[i].policy = args->turn[i].policy;
+		cycle.turn[i].variant = args->turn[i].variant;
 		if (i < args->turns)
 			sum_ns += args->turn[i].length_ns;
 	}

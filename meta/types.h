@@ -110,7 +110,7 @@ _Static_assert(sizeof(struct account) == 128, "two cache lines: one read, one wr
 /* The argument of set_app(). */
 struct app_args {
 	u32 app; /* its account, 1 to ACCOUNTS_MAX - 1 */
-	u32 policy; /* enum policy_id */
+	u32 variant; /* see struct lane */
 	u32 weight;
 	u32 weight_fixed;
 	u64 options[LANE_OPTIONS_MAX];
@@ -169,7 +169,7 @@ struct quarantine {
 	u64 unserved_ns;
 	u64 generation;
 	u32 app;
-	u32 policy;
+	u32 variant; /* of its policy, see struct lane */
 	u32 nr_queued;
 	u32 rescues;
 };
@@ -235,7 +235,7 @@ struct user_lane {
 
 /* The argument of replace_root(). */
 struct replace_args {
-	u32 policy; /* enum policy_id */
+	u32 variant; /* see struct lane */
 };
 
 /* What replace_root() did. */
@@ -262,7 +262,7 @@ struct reap_args {
 /* The argument of start_turns(). */
 struct turn_args {
 	u64 length_ns;
-	u32 policy; /* enum policy_id */
+	u32 variant; /* see struct lane */
 	u32 pad;
 };
 
@@ -276,8 +276,8 @@ struct cycle_args {
 struct turn {
 	u64 length_ns;
 	u64 in_force_ns; /* for how long it has been in force, over all rounds of the cycle */
-	u32 policy;
-	u32 slot; /* of its lane, which it shares with the other turns of its policy */
+	u32 variant;
+	u32 slot; /* of its lane, which it shares with the other turns of its variant */
 };
 
 /* A turn that has begun. */

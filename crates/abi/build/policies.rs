@@ -39,8 +39,12 @@ pub fn make(set: &str, folders: &[PathBuf], shared: &[PathBuf], out: &Path) {
     compile.args(["-Wall", "-Wextra", "-Werror"]).args(includes(&folders)).args(includes(shared));
     compile.arg(shared[0].join("policies.c")).arg("-o").arg(&print);
     run(compile, "compile the table of policies");
-    let table = run(Command::new(&print), "print the table of policies");
-    fs::write(out.join("table.rs"), table).expect("OUT_DIR is writable");
+    for (what, file) in [("policies", "table.rs"), ("presets", "presets.rs")] {
+        let mut printing = Command::new(&print);
+        printing.arg(what);
+        let table = run(printing, &format!("print the table of {what}"));
+        fs::write(out.join(file), table).expect("OUT_DIR is writable");
+    }
 
     println!("cargo::metadata={set}={}", names.join(" "));
     let folders = env::join_paths(folders).expect("no folder has a colon in its name");

@@ -10,6 +10,9 @@ mod declared;
 mod policies;
 
 pub use declared::*;
-pub use policies::{CounterInfo, FAULTY_POLICIES, OptionInfo, POLICIES, POLICY_NAMES, PolicyInfo};
+pub use policies::{
+    CounterInfo, FAULTY_POLICIES, OptionInfo, POLICIES, POLICY_NAMES, PRESETS, PolicyInfo,
+    by_number, variant,
+};
 /// Structs from bytes and as bytes: every one that is declared here can.
 pub use zerocopy::{FromBytes, IntoBytes};

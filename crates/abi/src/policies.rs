@@ -1,14 +1,17 @@
-//! The policies, as `policies/policies.def` and their `options.h` declare them.
+//! The policies, as `policies/policies.def` and their `options.h` declare them, and their
+//! presets, as `policies/presets.def` does.
 
-use crate::{LANE_COUNTERS_MAX, LANE_OPTIONS_MAX};
+use crate::{LANE_COUNTERS_MAX, LANE_OPTIONS_MAX, PRESETS_FIRST};
 
-/// One policy of ours.
+/// One policy of ours, or a preset of one: the same with other defaults, under a name of its own.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct PolicyInfo {
     /// Its name, folder and file.
     pub name: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
+    /// The policy that it is a preset of; `None` for a policy.
+    pub preset_of: Option<&'static str>,
     /// What can be set, for each lane of its own.
     pub options: &'static [OptionInfo],
     /// What it counts, for each lane of its own.
@@ -47,6 +50,24 @@ pub const POLICIES: &[PolicyInfo] = include!(concat!(env!("OUT_DIR"), "/policies
 /// The same, and after those one that does not dispatch, for tests.
 pub const FAULTY_POLICIES: &[PolicyInfo] = include!(concat!(env!("OUT_DIR"), "/faulty/table.rs"));
 
+/// Every preset of those policies.
+pub const PRESETS: &[PolicyInfo] = include!(concat!(env!("OUT_DIR"), "/policies/presets.rs"));
+
+/// The policy or preset of that name, and its number, by which the kernel program knows it.
+/// `policies` is [`POLICIES`] or [`FAULTY_POLICIES`].
+pub fn variant(policies: &'static [PolicyInfo], name: &str) -> Option<(u32, &'static PolicyInfo)> {
+    let (policies, presets) = (policies.iter().zip(0..), PRESETS.iter().zip(PRESETS_FIRST..));
+    policies.chain(presets).find(|(info, _)| info.name == name).map(|(info, number)| (number, info))
+}
+
+/// The policy or preset that has this number.
+pub fn by_number(policies: &'static [PolicyInfo], number: u32) -> Option<&'static PolicyInfo> {
+    match number.checked_sub(PRESETS_FIRST) {
+        Some(preset) => PRESETS.get(preset as usize),
+        None => policies.get(number as usize),
+    }
+}
+
 /// The names of [`POLICIES`].
 pub const POLICY_NAMES: &[&str] = &{
     let mut names = [""; POLICIES.len()];
@@ -78,6 +99,23 @@ mod tests {
     }
 
     #[test]
+    fn a_preset_has_its_policys_options_and_a_name_that_nobody_else_has() {
+        for (at, preset) in PRESETS.iter().enumerate() {
+            let of = preset.preset_of.expect("a preset is of a policy");
+            let (_, policy) = variant(POLICIES, of).expect("which there is");
+            let names = |info: &PolicyInfo| -> Vec<_> {
+                info.options.iter().map(|option| option.name).collect()
+            };
+            assert_eq!(names(preset), names(policy), "{}", preset.name);
+            let (number, found) = variant(FAULTY_POLICIES, preset.name).unwrap();
+            assert_eq!((number, found.name), (PRESETS_FIRST + at as u32, preset.name));
+            assert_eq!(by_number(POLICIES, number).unwrap().name, preset.name);
+        }
+        assert!(by_number(POLICIES, PRESETS_FIRST + PRESETS.len() as u32).is_none());
+        assert!(by_number(POLICIES, PRESETS_FIRST - 1).is_none());
+    }
+
+    #[test]
     fn those_for_tests_come_after_all_others() {
         let names: Vec<&str> = FAULTY_POLICIES.iter().map(|policy| policy.name).collect();
         let (others, for_tests) = names.split_at(POLICY_NAMES.len());
@@ -87,7 +125,7 @@ mod tests {
 
     #[test]
     fn every_policy_says_what_its_options_and_counters_are() {
-        for policy in POLICIES {
+        for policy in POLICIES.iter().chain(PRESETS) {
             assert!(!policy.summary.is_empty(), "{}: summary", policy.name);
             assert!(!policy.counters.is_empty(), "{}: counters", policy.name);
             for option in policy.options {

@@ -60,7 +60,7 @@ fn a_struct_a_constant_and_a_state_that_are_new_in_the_header_are_there_in_rust(
 
 #[test]
 fn arguments_cross_as_the_bytes_of_their_fields() {
-    let mut args = AppArgs { app: 3, policy: 1, weight: 250, ..Default::default() };
+    let mut args = AppArgs { app: 3, variant: 1, weight: 250, ..Default::default() };
     args.options.fill(OPTION_DEFAULT);
     args.options[0] = 5_000_000;
     let bytes = args.as_bytes();
@@ -68,7 +68,7 @@ fn arguments_cross_as_the_bytes_of_their_fields() {
     let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
     assert_eq!(word(std::mem::offset_of!(AppArgs, weight)), 250);
     let back = AppArgs::read_from_bytes(bytes).unwrap();
-    assert_eq!((back.app, back.policy, back.options[0]), (3, 1, 5_000_000));
+    assert_eq!((back.app, back.variant, back.options[0]), (3, 1, 5_000_000));
 }
 
 #[test]

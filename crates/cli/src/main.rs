@@ -44,6 +44,8 @@ enum Command {
     Completions(commands::completions::Args),
     Man(commands::man::Args),
     #[command(hide = true)]
+    Decide(commands::decide::Args),
+    #[command(hide = true)]
     Guard(commands::guard::Args),
     #[command(hide = true)]
     Keep(commands::keep::Args),
@@ -86,6 +88,7 @@ fn dispatch(command: &Command, context: &Context) -> Result<u8> {
         Command::Vm(args) => commands::vm::run(args, context),
         Command::Completions(args) => commands::completions::run(args, context),
         Command::Man(args) => commands::man::run(args, context),
+        Command::Decide(args) => commands::decide::run(args, context),
         Command::Guard(args) => commands::guard::run(args, context),
         Command::Keep(args) => commands::keep::run(args, context),
     }

@@ -43,6 +43,12 @@ impl Candidate {
         }
     }
 
+    /// Whether it is a policy of ours with options, under a name of its own.
+    pub fn is_preset(&self) -> bool {
+        let info = metasched_loader::variant(&self.name);
+        self.kind == CandidateKind::Policy && info.is_ok_and(|info| info.preset_of.is_some())
+    }
+
     /// Its options, as they follow its program on the command line.
     pub fn options(&self) -> &[String] {
         self.command.get(1..).unwrap_or_default()

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use metasched_base::{Error, Kind, Result};
 use metasched_host::cgroup::Watch;
 use metasched_host::process::cgroups_of_commands;
-use metasched_loader::policies;
+use metasched_loader::variants;
 
 use crate::assignments::Assignments;
 use crate::program::LaneProgram;
@@ -151,7 +151,7 @@ fn unknown_policy(path: &str, policy: &str) -> String {
     let shown = |text: &str| -> String {
         text.chars().take(SHOWN_LETTERS).flat_map(char::escape_debug).collect()
     };
-    let known: Vec<&str> = policies().iter().map(|policy| policy.name).collect();
+    let known: Vec<&str> = variants().map(|info| info.name).collect();
     Error::new(
         Kind::BadInput,
         format!("put '{}' on the lane that its {ATTRIBUTE} names", shown(path)),

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,13 +23,11 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use serde::{Deserialize, Serialize};
 
+use crate::own::{command_of, own_program};
 use crate::switcher::Earlier;
 
 /// What the guard says on its standard error once it is on its post.
 const READY: &str = "on guard";
-
-/// The program that is running. A path of that kind says nothing in a list of processes.
-const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// How long the kernel may take to put the default scheduler in force after the
 /// process that held another one was killed.
@@ -71,10 +69,7 @@ impl Guard {
         let Some((program, arguments)) = words.split_first() else {
             return Err(Error::new(Kind::Failed, "start the guard", "its command is empty"));
         };
-        let mut command = Command::new(program);
-        if program == OWN_PROGRAM {
-            command.arg0("metasched");
-        }
+        let mut command = command_of(program);
         // SAFETY: between fork and exec it makes one system call and allocates nothing.
         unsafe {
             command.pre_exec(|| {
@@ -86,8 +81,6 @@ impl Guard {
         };
         let mut child = command
             .args(arguments)
-            // Out of the terminal's group: Ctrl-C is for metasched.
-            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(lock)
             .stderr(Stdio::piped())
@@ -117,31 +110,9 @@ impl Guard {
         Ok(guard)
     }
 
-    /// The command that starts a guard: this program if it is metasched, else the
-    /// `metasched` that was built beside it.
+    /// The command that starts a guard.
     pub(crate) fn default_command() -> Result<Vec<String>> {
-        let exe = std::env::current_exe()
-            .attempt(Kind::Failed, || "find the program that is running".to_owned())?;
-        let binary = if exe.file_name().is_some_and(|name| name == "metasched") {
-            // Still this very file when a new build has replaced the name.
-            PathBuf::from(OWN_PROGRAM)
-        } else {
-            // Tests and benches lie beside it, or one folder deeper.
-            exe.ancestors()
-                .skip(1)
-                .take(2)
-                .map(|folder| folder.join("metasched"))
-                .find(|path| path.is_file())
-                .ok_or_else(|| {
-                    Error::new(
-                        Kind::Failed,
-                        "find the metasched program that is to stand guard",
-                        format!("there is none beside '{}'", exe.display()),
-                    )
-                    .remedy("build it: cargo build --release -p metasched")
-                })?
-        };
-        Ok(vec![binary.display().to_string(), "guard".to_owned()])
+        Ok(vec![own_program()?.display().to_string(), "guard".to_owned()])
     }
 
     /// Registers a cgroup, by its folder: its processes are killed and it is removed.

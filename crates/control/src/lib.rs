@@ -10,6 +10,7 @@
 
 mod assignments;
 mod candidate;
+mod decider;
 mod exit;
 mod external;
 mod follower;
@@ -17,6 +18,7 @@ mod guard;
 mod holder;
 pub mod keeper;
 mod lock;
+mod own;
 mod program;
 mod quarantine;
 mod rules;
@@ -28,6 +30,7 @@ mod version;
 
 pub use assignments::{App, Assigned, Assignments, Change, Member};
 pub use candidate::{Candidate, CandidateKind, EEVDF};
+pub use decider::decider_main;
 pub use exit::SchedulerExit;
 pub use follower::Follower;
 pub use guard::{Guard, guard_main};

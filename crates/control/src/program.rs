@@ -9,6 +9,8 @@ use metasched_loader::{
     Replacement, TurnFigures,
 };
 
+use crate::decider::{Decider, has_half};
+
 /// The name by which the kernel knows our program, in `root/ops`.
 pub const OPS_NAME: &str = "metasched";
 
@@ -84,80 +86,102 @@ impl ProgramLoader for KernelLoader {
             timeout_ms: self.timeout_ms,
             policies: self.policies.clone(),
         };
-        Ok(Box::new(Program::load(&options)?))
+        let mut loaded = Loaded { decider: None, program: Program::load(&options)? };
+        loaded.decides_for(policy)?;
+        Ok(Box::new(loaded))
     }
 }
 
-impl LaneProgram for Program {
+/// A real program, and the process that decides where a policy has a half in user space.
+struct Loaded {
+    /// First, so that it is gone before what it decides for.
+    decider: Option<Decider>,
+    program: Program,
+}
+
+impl Loaded {
+    /// From the first lane on whose policy has such a half there is that process.
+    fn decides_for(&mut self, policy: &str) -> Result<()> {
+        if self.decider.is_none() && has_half(policy) {
+            self.decider = Some(Decider::start(self.program.user_files()?)?);
+        }
+        Ok(())
+    }
+}
+
+impl LaneProgram for Loaded {
     fn replace_root(&mut self, policy: &str) -> Result<Replacement> {
-        self.replace_root(policy)
+        self.decides_for(policy)?;
+        self.program.replace_root(policy)
     }
 
     fn first_run_ns(&self, generation: u64) -> Option<u64> {
-        self.first_run_ns(generation)
+        self.program.first_run_ns(generation)
     }
 
     fn start_turns(&mut self, turns: &[LaneTurn]) -> Result<()> {
-        self.start_turns(turns)
+        turns.iter().try_for_each(|turn| self.decides_for(&turn.policy))?;
+        self.program.start_turns(turns)
     }
 
     fn look_at_turns(&self) -> TurnFigures {
-        self.look_at_turns()
+        self.program.look_at_turns()
     }
 
     fn stop_turns(&mut self) -> Result<TurnFigures> {
-        self.stop_turns()
+        self.program.stop_turns()
     }
 
     fn set_app(&mut self, app: u32, spec: &LaneSpec, weight: u32) -> Result<Replacement> {
-        self.set_app(app, spec, weight)
+        self.decides_for(&spec.policy)?;
+        self.program.set_app(app, spec, weight)
     }
 
     fn drop_app(&mut self, app: u32) -> Result<()> {
-        self.drop_app(app)
+        self.program.drop_app(app)
     }
 
     fn assign(&mut self, cgroup: u64, app: u32) -> Result<()> {
-        self.assign(cgroup, app)
+        self.program.assign(cgroup, app)
     }
 
     fn unassign(&mut self, cgroup: u64) -> Result<()> {
-        self.unassign(cgroup)
+        self.program.unassign(cgroup)
     }
 
     fn set_lane(&mut self, app: u32, change: &LaneSpec) -> Result<()> {
-        self.set_lane(app, change)
+        self.program.set_lane(app, change)
     }
 
     fn quarantines(&self) -> Vec<Quarantine> {
-        self.quarantines()
+        self.program.quarantines()
     }
 
     fn new_quarantines(&mut self) -> Vec<Quarantine> {
-        self.new_quarantines()
+        self.program.new_quarantines()
     }
 
     fn limits(&self) -> Limits {
-        self.limits()
+        self.program.limits()
     }
 
     fn lanes(&self) -> Result<Vec<LaneInfo>> {
-        self.lanes()
+        self.program.lanes()
     }
 
     fn root_policy(&self) -> String {
-        self.root_policy()
+        self.program.root_policy()
     }
 
     fn policies(&self) -> Vec<String> {
-        self.policies()
+        self.program.policies()
     }
 
     fn exited(&self) -> Option<ExitRecord> {
-        self.exited()
+        self.program.exited()
     }
 
     fn counters(&self) -> Result<BTreeMap<String, u64>> {
-        self.counters()
+        self.program.counters()
     }
 }

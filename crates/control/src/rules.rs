@@ -7,7 +7,7 @@ use std::fmt;
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use metasched_base::{Error, Kind, Result, ResultExt};
-use metasched_loader::{APPS, LaneSpec, policies};
+use metasched_loader::{APPS, LaneSpec, variants};
 use serde::{Deserialize, Serialize};
 
 pub use place::{Commands, Placed, Placement, Standing};
@@ -216,7 +216,7 @@ impl Rules {
             }
         }
         let mut by_attribute = BTreeMap::new();
-        for policy in policies().iter().filter(|_| attributes) {
+        for policy in variants().filter(|_| attributes) {
             by_attribute.insert(policy.name, apps.len());
             apps.push(RuleApp {
                 name: format!("{BY_ATTRIBUTE}{}", policy.name),

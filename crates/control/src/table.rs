@@ -76,7 +76,7 @@ fn at_hand(env: &CandidateEnv) -> Vec<Candidate> {
         .map(|text| text.trim().to_owned())
         .unwrap_or_else(|_| "unknown".to_owned());
     let mut table = vec![Candidate::eevdf(&release)];
-    table.extend(metasched_loader::policies().iter().map(|policy| Candidate {
+    table.extend(metasched_loader::variants().map(|policy| Candidate {
         name: policy.name.to_owned(),
         kind: CandidateKind::Policy,
         summary: policy.summary.to_owned(),

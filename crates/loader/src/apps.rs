@@ -26,7 +26,7 @@ pub const DEFAULT_WEIGHT: u32 = WEIGHT_DFL;
 /// What the lane of an application is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneSpec {
-    /// Its policy.
+    /// Its policy, or a preset of one.
     pub policy: String,
     /// What its cgroups share among their siblings in place of `cpu.weight`; `None`: that.
     pub weight: Option<u32>,
@@ -83,8 +83,7 @@ impl LaneSpec {
     }
 
     fn policy(&self) -> Result<&'static PolicyInfo> {
-        let number = policy::number_of(&self.policy)?;
-        Ok(policy::by_number(number).expect("the number was just looked up"))
+        policy::variant(&self.policy)
     }
 
     fn options(&self) -> Result<[u64; LANE_OPTIONS_MAX]> {
@@ -145,7 +144,7 @@ impl Program {
         let attempt = || format!("give application {app} a lane of '{}'", spec.policy);
         let args = AppArgs {
             app,
-            policy: self.held.number_of(&spec.policy, attempt)?,
+            variant: self.held.number_of(&spec.policy, attempt)?,
             weight,
             weight_fixed: spec.weight.is_some().into(),
             options: spec.options()?,
@@ -219,7 +218,7 @@ impl Program {
             .filter(|q| q.at_ns != 0)
             .map(|q: types::quarantine| Quarantine {
                 app: q.app,
-                policy: policy::by_number(q.policy).map_or("unknown", |p| p.name).to_owned(),
+                policy: policy::by_number(q.variant).map_or("unknown", |p| p.name).to_owned(),
                 at_ns: q.at_ns,
                 unserved_ns: q.unserved_ns,
                 nr_queued: q.nr_queued,

@@ -2,7 +2,7 @@
 
 use metasched_base::{Error, Kind, Result};
 
-use crate::policy::{by_number, number_of, policies};
+use crate::policy::{by_number, number_of, policies, policy_of};
 
 /// A set of policies, one of which is the first lane's.
 #[derive(Clone, Debug)]
@@ -14,9 +14,9 @@ pub(crate) struct Held {
 impl Held {
     /// The policy of the first lane and those others; all of them if none is given.
     pub(crate) fn of(first: &str, others: &[String]) -> Result<Self> {
-        let mut bits = 1 << number_of(first)?;
+        let mut bits = 1 << policy_of(first)?;
         for other in others {
-            bits |= 1 << number_of(other)?;
+            bits |= 1 << policy_of(other)?;
         }
         if others.is_empty() {
             bits = (0..policies().len()).fold(0, |bits, number| bits | 1 << number);
@@ -35,11 +35,10 @@ impl Held {
         held.filter_map(by_number).map(|policy| policy.name)
     }
 
-    /// The number by which the kernel program knows a policy, if it holds it.
+    /// The number by which the kernel program knows a policy or a preset, if it holds that policy.
     pub(crate) fn number_of(&self, name: &str, attempt: impl Fn() -> String) -> Result<u32> {
-        let number = number_of(name)?;
-        if self.bits & 1 << number != 0 {
-            return Ok(number);
+        if self.bits & 1 << policy_of(name)? != 0 {
+            return number_of(name);
         }
         let names: Vec<&str> = self.names().collect();
         let cause =
@@ -67,6 +66,15 @@ mod tests {
             "cannot switch to 'vtime': the program was loaded without 'vtime', only with fifo; \
              load it with that too: metasched stop; metasched start fifo --policies fifo,vtime"
         );
+    }
+
+    #[test]
+    fn a_preset_is_held_with_its_policy() {
+        let held = Held::of("rr", &["rr".to_owned()]).unwrap();
+        assert_eq!(held.names().collect::<Vec<_>>(), ["fifo"]);
+        assert_eq!(held.number_of("rr", String::new).unwrap(), number_of("rr").unwrap());
+        let e = held.number_of("simple", || "switch to 'simple'".to_owned()).unwrap_err();
+        assert!(e.to_string().contains("--policies fifo,simple"), "{e}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub use exit::ExitRecord;
 pub use lanes::LaneInfo;
 pub use limits::{Limit, Limits};
 pub use metasched_abi::{ASSIGNED_MAX, CounterInfo, LaneState, OptionInfo, PolicyInfo};
-pub use policy::policies;
+pub use policy::{policies, variant, variants};
 pub use program::{LoadOptions, Program, Replacement};
 pub use turns::{BegunTurn, LONG_TURN, LaneTurn, TurnFigures, check_turns};
 pub use user::{UserDriver, UserFiles};

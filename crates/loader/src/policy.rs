@@ -1,32 +1,53 @@
-//! The policies that the kernel program holds.
+//! The policies that the kernel program holds, and their presets.
 
-use metasched_abi::{FAULTY_POLICIES, POLICIES, PolicyInfo};
-use metasched_base::{Error, Kind, Result};
+use metasched_abi::{FAULTY_POLICIES, POLICIES, PRESETS, PolicyInfo};
+use metasched_base::{Error, Kind, Result, nearest};
 
 /// Every policy, in the order of `policies.def`.
 pub fn policies() -> &'static [PolicyInfo] {
     if cfg!(lazy) { FAULTY_POLICIES } else { POLICIES }
 }
 
-/// The number by which the kernel program knows a policy.
-pub(crate) fn number_of(name: &str) -> Result<u32> {
-    match policies().iter().position(|p| p.name == name) {
-        Some(index) => Ok(index as u32),
-        None => {
-            let known: Vec<&str> = policies().iter().map(|p| p.name).collect();
-            Err(Error::new(
-                Kind::BadInput,
-                format!("use the policy '{name}'"),
-                "there is no such policy",
-            )
-            .remedy(format!("choose one of {}", known.join(", "))))
-        }
-    }
+/// Every policy, and after them every preset of one, in the order of `presets.def`: all that a
+/// lane may be asked to be.
+pub fn variants() -> impl Iterator<Item = &'static PolicyInfo> + Clone {
+    policies().iter().chain(PRESETS)
 }
 
-/// The policy that the kernel program knows by this number.
+/// The policy or preset of that name.
+///
+/// # Errors
+/// `BadInput`, with what there is.
+pub fn variant(name: &str) -> Result<&'static PolicyInfo> {
+    find(name).map(|(_, info)| info)
+}
+
+/// The number by which the kernel program knows a policy or a preset.
+pub(crate) fn number_of(name: &str) -> Result<u32> {
+    find(name).map(|(number, _)| number)
+}
+
+/// The number of that policy, or of the policy of that preset.
+pub(crate) fn policy_of(name: &str) -> Result<u32> {
+    let (number, info) = find(name)?;
+    info.preset_of.map_or(Ok(number), number_of)
+}
+
+/// The policy or preset that the kernel program knows by this number.
 pub(crate) fn by_number(number: u32) -> Option<&'static PolicyInfo> {
-    policies().get(number as usize)
+    metasched_abi::by_number(policies(), number)
+}
+
+fn find(name: &str) -> Result<(u32, &'static PolicyInfo)> {
+    metasched_abi::variant(policies(), name).ok_or_else(|| {
+        let known: Vec<&str> = variants().map(|info| info.name).collect();
+        let remedy = match nearest(name, known.iter().copied()) {
+            Some(near) => format!("did you mean '{near}'? there are {}", known.join(", ")),
+            None => format!("choose one of {}", known.join(", ")),
+        };
+        Error::new(Kind::BadInput, format!("use the policy '{name}'"), "there is no such policy")
+            .remedy(remedy)
+    })
 }
 
 #[cfg(test)]
@@ -38,5 +59,13 @@ mod tests {
         let error = number_of("lavd").unwrap_err();
         assert_eq!(error.kind, Kind::BadInput);
         assert!(error.to_string().contains("fifo, vtime"), "{error}");
+    }
+
+    #[test]
+    fn a_preset_is_known_by_its_name_and_stands_on_its_policy() {
+        let info = variant("rr").unwrap();
+        assert_eq!(info.preset_of, Some("fifo"));
+        assert_eq!(policy_of("rr").unwrap(), number_of("fifo").unwrap());
+        assert_eq!(by_number(number_of("rr").unwrap()).unwrap().name, "rr");
     }
 }

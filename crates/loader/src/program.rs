@@ -204,7 +204,7 @@ impl Program {
     /// rejects the program, with the relevant lines of its log.
     pub fn load(options: &LoadOptions) -> Result<Program> {
         let attempt = || format!("load '{}'", options.policy);
-        let policy = policy::number_of(&options.policy)?;
+        let variant = policy::number_of(&options.policy)?;
         let held = Held::of(&options.policy, &options.policies)?;
         if !(LEAST_TIMEOUT_MS..=MOST_TIMEOUT_MS).contains(&options.timeout_ms) {
             return Err(Error::new(
@@ -230,7 +230,7 @@ impl Program {
             .open(place)
             .map_err(|e| refused(Stage::Open, &e, None))?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-            rodata.initial_policy = policy;
+            rodata.initial_variant = variant;
             rodata.enabled_policies = held.bits();
         }
         places::prepare(&mut open)?;
@@ -286,13 +286,13 @@ impl Program {
             }),
             freed: Box::new(move |slot| {
                 let variables: Variables = variables;
-                let policy = variable!(variables, lanes[slot as usize].lane.policy);
+                let variant = variable!(variables, lanes[slot as usize].lane.variant);
                 // The generation is cleared by now; the queue's id still holds it.
                 let generation =
                     variable!(variables, lanes[slot as usize].lane.dsq) >> LANE_DSQ_BITS;
                 let first_run = variable!(variables, lanes[slot as usize].first_run_ns);
                 let mut gone = gone.lock().unwrap_or_else(|e| e.into_inner());
-                for (name, count) in take_counters(&counters, slot, policy) {
+                for (name, count) in take_counters(&counters, slot, variant) {
                     *gone.counters.entry(name).or_default() += count;
                 }
                 begin_anew(&waits, slot);
@@ -329,7 +329,7 @@ impl Program {
     pub fn replace_root(&mut self, policy: &str) -> Result<Replacement> {
         let attempt = || format!("replace the lane in force by one of '{policy}'");
         let number = self.held.number_of(policy, attempt)?;
-        let args = ReplaceArgs { policy: number };
+        let args = ReplaceArgs { variant: number };
         self.put_in_force(self.replace_root.as_fd(), args.as_bytes(), attempt)
     }
 
@@ -421,7 +421,7 @@ impl Program {
                 state => state,
             };
             let account = account as usize;
-            let number = variable!(variables, lanes[slot].lane.policy);
+            let number = variable!(variables, lanes[slot].lane.variant);
             let policy = policy::by_number(number).map_or("unknown", |p| p.name).to_owned();
             lanes.push(LaneInfo {
                 index: slot as u32,
@@ -460,7 +460,7 @@ impl Program {
     /// The policy of the lane in force.
     pub fn root_policy(&self) -> String {
         let variables = variables(self.skel.get());
-        let number = variable!(variables, lanes[variables.root()].lane.policy);
+        let number = variable!(variables, lanes[variables.root()].lane.variant);
         policy::by_number(number).map_or("unknown", |p| p.name).to_string()
     }
 
@@ -532,8 +532,8 @@ fn exit_record(skel: &MetaschedSkel<'static>) -> Option<ExitRecord> {
 }
 
 /// The counters of a slot by name, summed over CPUs.
-fn read_counters(map: &impl MapCore, slot: u32, policy: u32) -> Vec<(String, u64)> {
-    let Some(policy) = policy::by_number(policy) else { return Vec::new() };
+fn read_counters(map: &impl MapCore, slot: u32, variant: u32) -> Vec<(String, u64)> {
+    let Some(policy) = policy::by_number(variant) else { return Vec::new() };
     let per_cpu = map.lookup_percpu(&slot.to_ne_bytes(), MapFlags::ANY).ok().flatten();
     let per_cpu = per_cpu.unwrap_or_default();
     let sum = |index: usize| -> u64 {
@@ -547,9 +547,9 @@ fn read_counters(map: &impl MapCore, slot: u32, policy: u32) -> Vec<(String, u64
 }
 
 /// The same under their full names, and the slot's counters begin anew.
-fn take_counters(map: &MapHandle, slot: u32, policy: u32) -> Vec<(String, u64)> {
-    let Some(info) = policy::by_number(policy) else { return Vec::new() };
-    let taken = read_counters(map, slot, policy)
+fn take_counters(map: &MapHandle, slot: u32, variant: u32) -> Vec<(String, u64)> {
+    let Some(info) = policy::by_number(variant) else { return Vec::new() };
+    let taken = read_counters(map, slot, variant)
         .into_iter()
         .map(|(name, count)| (format!("{}.{name}", info.name), count))
         .collect();

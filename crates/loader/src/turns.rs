@@ -164,8 +164,8 @@ fn arguments(turns: &[LaneTurn]) -> Result<CycleArgs> {
             .remedy(format!("the shortest is {LEAST_TURN:?}: raise the base timeslice")));
         }
         let length_ns = u64::try_from(turn.length.as_nanos()).unwrap_or(u64::MAX);
-        let policy = policy::number_of(&turn.policy)?;
-        *arg = TurnArgs { length_ns, policy, ..Default::default() };
+        let variant = policy::number_of(&turn.policy)?;
+        *arg = TurnArgs { length_ns, variant, ..Default::default() };
     }
     Ok(args)
 }
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_cycle_has_its_turns_in_their_order_and_no_other() {
         let args = arguments(&[turn("fifo", 1000), turn("vtime", 3000)]).unwrap();
-        let given = args.turn.map(|turn| (turn.policy, turn.length_ns));
+        let given = args.turn.map(|turn| (turn.variant, turn.length_ns));
         assert_eq!(args.turns, 2);
         assert_eq!(given[..3], [(0, 1_000_000), (1, 3_000_000), (0, 0)]);
     }

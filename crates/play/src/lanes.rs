@@ -2,7 +2,7 @@
 
 use metasched_base::{Error, Kind, Result};
 use metasched_control::LaneProgram;
-use metasched_loader::{LaneSpec, policies};
+use metasched_loader::{LaneSpec, variant};
 use metasched_sim::file;
 
 use crate::stage::Stage;
@@ -50,7 +50,7 @@ impl Stage<'_> {
 
 /// A lane as the loader takes it.
 fn spec(lane: &file::LaneSpec) -> LaneSpec {
-    let options = policies().iter().find(|info| info.name == lane.policy).map(|i| i.options);
+    let options = variant(&lane.policy).ok().map(|info| info.options);
     // Both read the same declarations.
     let named = |(at, value): &(usize, u64)| Some((options?.get(*at)?.name.to_owned(), *value));
     LaneSpec {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use metasched_base::Interrupt;
-use metasched_loader::{LoadOptions, Program};
+use metasched_control::{KernelLoader, ProgramLoader};
 use metasched_play::{Plan, Stage};
 use metasched_sim::file::ScenarioFile;
 
@@ -41,15 +41,15 @@ fn lanes_have_their_shares_and_waits_are_told_by_cgroup() {
     let file = ScenarioFile::parse(Path::new("lanes.toml"), SCENARIO).unwrap();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let plan = Plan::of(&file, None, cpus).unwrap();
-    let mut program = Program::load(&LoadOptions::policy("vtime")).unwrap();
+    let mut program = KernelLoader::default().load("vtime").unwrap();
     let stage = Stage::build(&plan).unwrap();
     let path = stage.cgroup("light/below").expect("it was made").path().to_owned();
-    stage.give_lanes(&file.lanes, &mut program).unwrap();
+    stage.give_lanes(&file.lanes, program.as_mut()).unwrap();
     let played = stage.play(1, &Interrupt::default()).unwrap();
-    stage.take_lanes(&file.lanes, &mut program).unwrap();
+    stage.take_lanes(&file.lanes, program.as_mut()).unwrap();
     stage.strike().unwrap();
     assert!(!path.exists(), "the cgroups are gone");
-    program.unload().unwrap();
+    drop(program);
 
     let of = |name: &str| &played.groups[name];
     let light = (of("light").cpu_ns + of("light/below").cpu_ns) as f64;

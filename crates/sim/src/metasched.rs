@@ -128,7 +128,7 @@ fn of_image(image: &'static [u8], name: impl Into<String>, policy: &str) -> Scen
 pub(crate) fn program_of_image(image: &'static [u8], policy: &str) -> Program {
     let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
     Program {
-        setup: Arc::new(move |image| unsafe { image.set("initial_policy", number) }),
+        setup: Arc::new(move |image| unsafe { image.set("initial_variant", number) }),
         started: Arc::new(tell_lanes),
         timed: Arc::new(tell_lanes_if_changed),
         level1: true,
@@ -156,7 +156,7 @@ pub const WITNESS: &str = "witness";
 /// The policy of [`faulty_scenario`] that is a sketch of latency-aware group scheduling.
 pub const LAGS: &str = "lags";
 
-/// The policy of [`faulty_scenario`] that has a half in user space.
+/// The policy that has a half in user space.
 pub const RUSTLAND: &str = "rustland";
 
 /// The policy of [`faulty_scenario`] that has a queue for each CPU and each cache.
@@ -179,7 +179,7 @@ pub fn scenario_of(image: &'static [u8], name: impl Into<String>, policy: &str) 
 }
 
 fn number_of(policy: &str) -> Result<u32> {
-    FAULTY_POLICIES.iter().position(|p| p.name == policy).map(|i| i as u32).ok_or_else(|| {
+    metasched_abi::variant(FAULTY_POLICIES, policy).map(|(number, _)| number).ok_or_else(|| {
         Error::new(Kind::BadInput, format!("simulate '{policy}'"), "there is no such policy")
             .remedy(format!("known are {}", POLICIES.join(", ")))
     })
@@ -198,7 +198,7 @@ pub fn replace_root(kernel: &mut Kernel, policy: &str) {
 pub fn try_replace_root(kernel: &mut Kernel, policy: &str) -> i32 {
     kernel.note(&format!("replace the root lane: {policy}"));
     let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
-    attempt(kernel, "replace_root", ReplaceArgs { policy: number })
+    attempt(kernel, "replace_root", ReplaceArgs { variant: number })
 }
 
 /// Puts a lane in force for an application, its first or another one, with a weight that the
@@ -232,10 +232,10 @@ pub fn try_set_app(
     options: &[(usize, u64)],
 ) -> i32 {
     kernel.note(&format!("application {app} on {policy}, weight {weight}, options {options:?}"));
-    let policy = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
+    let variant = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
     let mut args = AppArgs {
         app,
-        policy,
+        variant,
         weight,
         weight_fixed: weight_fixed.into(),
         options: [OPTION_DEFAULT; LANE_OPTIONS_MAX],

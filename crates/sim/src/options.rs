@@ -1,11 +1,11 @@
 //! What can be set of each policy, as scenarios say it.
 
-use metasched_abi::{FAULTY_POLICIES, OptionInfo};
+use metasched_abi::{FAULTY_POLICIES, OptionInfo, variant};
 use metasched_base::{Error, Kind, Result, nearest, parse_duration};
 
-/// The options of a policy, in the order of their numbers.
+/// The options of a policy, or of a preset, in the order of their numbers.
 pub fn options_of(policy: &str) -> &'static [OptionInfo] {
-    FAULTY_POLICIES.iter().find(|info| info.name == policy).map_or(&[], |info| info.options)
+    variant(FAULTY_POLICIES, policy).map_or(&[], |(_, info)| info.options)
 }
 
 /// An option of a policy, by its number, and its value. A unit at the end of its name may be

@@ -22,8 +22,18 @@
 //! simulator in a modelled one. It touches neither.
 
 mod halves;
+#[path = "../../../policies/rustland/half.rs"]
+mod rustland;
 
 pub use halves::Halves;
+
+/// A new half of the policy of that name; none where it decides alone.
+pub fn half_of(policy: &str) -> Option<Box<dyn UserHalf>> {
+    match policy {
+        "rustland" => Some(Box::<rustland::Rustland>::default()),
+        _ => None,
+    }
+}
 
 /// A task that wants a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use metasched_base::{Error, Kind, Result, parse_duration};
 use metasched_control::keeper::{Answer, Order};
 use metasched_host::process::Prompt;
-use metasched_loader::{PolicyInfo, policies};
+use metasched_loader::{PolicyInfo, variant};
 
 use super::assign::describe;
 use super::keeper::{START_ONE_WITH_LANES, ask_keeper, kept_status, no_answer};
@@ -101,10 +101,7 @@ fn policy_of(context: &Context, attempt: &str, cgroup: &str) -> Result<String> {
 /// Reads settings as options of a policy. A unit at the end of an option's name may be
 /// left out, and one of time may be given as 5ms.
 pub(super) fn settings(policy: &str, given: &[Setting]) -> Result<BTreeMap<String, u64>> {
-    let Some(info) = policies().iter().find(|info| info.name == policy) else {
-        // Whoever checks the lane names the policies that there are.
-        return Ok(BTreeMap::new());
-    };
+    let info = variant(policy)?;
     given.iter().map(|setting| option(info, setting)).collect()
 }
 

@@ -2,6 +2,7 @@
 
 pub mod assign;
 pub mod completions;
+pub mod decide;
 pub mod doctor;
 pub mod explain;
 pub mod guard;

@@ -129,7 +129,8 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let mut pool = table.clone();
     let subjects = if args.strategy.is_empty() {
         let names: Vec<String> = match args.schedulers.as_slice() {
-            [] => table.iter().map(|candidate| candidate.name.clone()).collect(),
+            // A preset is a policy that is there already, with options.
+            [] => table.iter().filter(|one| !one.is_preset()).map(|one| one.name.clone()).collect(),
             names => names.to_vec(),
         };
         let mut subjects = Vec::new();

@@ -4,11 +4,8 @@ use crate::{HOGS, hogs, ran};
 use metasched_base::Kind;
 use metasched_faulty::{LaneSpec, LoadOptions, Program, UserDriver, UserFiles};
 use metasched_host::cgroup::Cgroup;
-use metasched_userhalf::Halves;
+use metasched_userhalf::{Halves, half_of};
 use std::time::Duration;
-
-#[path = "../../../sim/faults/policies/rustland/half.rs"]
-mod rustland;
 
 /// The policy there that has a half in user space.
 const RUSTLAND: &str = "rustland";
@@ -56,7 +53,7 @@ fn who_was_passed_nothing_is_told_who_starts_it() {
             return;
         }
     };
-    let halves = Halves::new(|_| Some(Box::<rustland::Rustland>::default()));
+    let halves = Halves::new(|_| half_of(RUSTLAND));
     let mut driver = UserDriver::new(files, halves).unwrap();
     loop {
         driver.serve().unwrap();

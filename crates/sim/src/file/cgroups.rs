@@ -4,8 +4,8 @@ use super::changes::Change;
 use super::read::Reader;
 use super::values::{self, Wrong, wrong};
 use super::{LaneSpec, raw};
-use crate::metasched::POLICIES;
 use crate::options;
+use metasched_abi::{POLICIES, PRESETS, variant};
 use metasched_base::{Result, nearest};
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -62,12 +62,13 @@ impl Reader<'_> {
     }
 
     pub fn policy(&self, at: usize, policy: &str) -> Result<String> {
-        if POLICIES.contains(&policy) {
+        if variant(POLICIES, policy).is_some() {
             return Ok(policy.to_owned());
         }
-        let remedy = match nearest(policy, POLICIES.iter().copied()) {
+        let known: Vec<&str> = POLICIES.iter().chain(PRESETS).map(|info| info.name).collect();
+        let remedy = match nearest(policy, known.iter().copied()) {
             Some(near) => format!("did you mean '{near}'?"),
-            None => format!("there are {}", POLICIES.join(", ")),
+            None => format!("there are {}", known.join(", ")),
         };
         Err(self.wrong(at, wrong(format!("there is no policy '{policy}'"), remedy)))
     }

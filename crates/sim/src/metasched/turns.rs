@@ -22,8 +22,8 @@ pub fn try_start_turns(kernel: &mut Kernel, turns: &[(&str, u64)]) -> i32 {
     kernel.note(&format!("turns: {turns:?}"));
     let mut args = CycleArgs { turns: turns.len() as u32, ..Default::default() };
     for (arg, (policy, length_ns)) in args.turn.iter_mut().zip(turns) {
-        let policy = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
-        *arg = TurnArgs { policy, length_ns: *length_ns, ..Default::default() };
+        let variant = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
+        *arg = TurnArgs { variant, length_ns: *length_ns, ..Default::default() };
     }
     attempt(kernel, "start_turns", args)
 }

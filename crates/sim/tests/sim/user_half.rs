@@ -1,4 +1,4 @@
-//! A policy with a half in user space, a sketch of rustland: what that half decides is followed;
+//! A policy with a half in user space, rustland: what that half decides is followed;
 //! late, dead, restarted or wrong it hurts nobody.
 
 use crate::lanes::{hogs, near};
@@ -12,16 +12,11 @@ use metasched_sim::metasched::{
     user_lane, user_messages,
 };
 use metasched_sim::{Scenario, TaskSpec, between, exactly, image, ms, seeds, us};
-use metasched_userhalf::{Decision, Halves, Task, UserHalf};
+use metasched_userhalf::{Decision, Halves, Task, UserHalf, half_of};
 use std::sync::Arc;
 
-#[path = "../../faults/policies/rustland/half.rs"]
-mod half_of_rustland;
-
-use half_of_rustland::Rustland;
-
 fn rustland() -> Halves {
-    Halves::new(|_| Some(Box::<Rustland>::default()))
+    Halves::new(|_| half_of(RUSTLAND))
 }
 
 /// A half that takes so long for everything.

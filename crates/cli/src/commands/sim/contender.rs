@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use metasched_base::{Error, Kind, Result, format_duration, nearest, parse_duration};
+use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
 use metasched_loader::{
-    DEFAULT_WEIGHT, LaneTurn, check_turns, check_weight, option_index, policies,
+    DEFAULT_WEIGHT, LaneTurn, check_turns, check_weight, option_index, variant,
 };
 use metasched_sim::Scenario;
 use metasched_sim::file::{LaneSpec, ScenarioFile};
@@ -220,15 +220,7 @@ impl Contender {
             return Err(Error::new(Kind::Unsupported, attempt(), cause)
                 .remedy("have it alone: --policy eevdf, or --compare eevdf,fifo"));
         }
-        if POLICIES.contains(&name) {
-            return Ok(());
-        }
-        let remedy = match nearest(name, POLICIES.iter().copied()) {
-            Some(meant) => format!("did you mean '{meant}'?"),
-            None => format!("there are {}", POLICIES.join(", ")),
-        };
-        let cause = "there is no such policy";
-        Err(Error::new(Kind::BadInput, attempt(), cause).remedy(remedy))
+        variant(name).map(drop).map_err(|e| Error::new(Kind::BadInput, attempt(), e))
     }
 
     /// The cgroups that have lanes.
@@ -286,9 +278,10 @@ impl Contender {
 
 /// What the settings come to for a lane of that policy.
 fn options(app: u32, policy: &str, given: &[Setting]) -> Result<Vec<OptionValue>> {
-    let Some(info) = policies().iter().find(|info| info.name == policy) else {
+    if policy == EEVDF {
         return Ok(Vec::new());
-    };
+    }
+    let info = variant(policy)?;
     let values = settings(policy, given)?;
     values
         .iter()

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A sketch of rustland: a half in user space decides the order of tasks and their slices.
+ * rustland: a half in user space decides the order of tasks and their slices.
  *
  * A task that wakes while a CPU is idle runs there at once. Any other is left to user space,
- * and stands in a queue in the order that this decides. Whom it does not decide in time
- * stands in a second queue, first in, first out. The two have every second choice each:
- * neither waits for ever for the other.
+ * and stands in a queue in the order that this decides. Whom it does not decide in time, and whom
+ * it is not to decide about, such as kernel threads and its own, stands in a second queue, first
+ * in, first out. The two have every second choice each: neither waits for ever for the other.
+ *
+ * It helps who writes a scheduler: the half is a Rust trait, and a fault in it hurts nobody. It
+ * hurts whoever needs throughput: each task that finds no idle CPU costs two ways between the
+ * kernel and user space.
  */
 #include <sched.bpf.h>
 #include <idle.bpf.h>
 #include "options.h"
 
-/* What a task is granted that was decided here; and the least and most that user space may grant. */
-#define RUSTLAND_SLICE_NS (5ULL * 1000 * 1000)
-#define RUSTLAND_LEAST_SLICE_NS (250ULL * 1000)
-#define RUSTLAND_MOST_SLICE_NS (20ULL * 1000 * 1000)
+enum { rustland_options(OPTION_INDEX) };
+enum { rustland_counters(COUNTER_INDEX) };
 
 enum rustland_queue {
 	RUSTLAND_DECIDED,
@@ -23,41 +25,53 @@ enum rustland_queue {
 };
 
 struct rustland_lane {
-	u64 choices;
+	u64 choices; /* made so far, by all CPUs */
 };
 
 static s32 rustland_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu,
 			       u64 wake_flags)
 {
 	bool claimed = false;
+	s32 cpu = wake_on_idle_cpu(lane, p, prev_cpu, wake_flags,
+				   lane->options[rustland_option_slice_ns], &claimed);
 
-	return wake_on_idle_cpu(lane, p, prev_cpu, wake_flags, RUSTLAND_SLICE_NS, &claimed);
+	if (claimed)
+		lane_count(lane, rustland_counter_direct);
+	return cpu;
 }
 
 static void rustland_enqueue(struct lane *lane, struct task_struct *p, struct lane_task *t,
 			     u64 enq_flags)
 {
-	if (!lane_tell_user(lane, p, enq_flags))
-		lane_insert(lane, p, lane_dsq(lane, RUSTLAND_ALONE), RUSTLAND_SLICE_NS, enq_flags);
+	if (lane_tell_user(lane, p, enq_flags)) {
+		lane_count(lane, rustland_counter_told);
+		return;
+	}
+	lane_count(lane, rustland_counter_alone);
+	lane_insert(lane, p, lane_dsq(lane, RUSTLAND_ALONE),
+		    lane->options[rustland_option_slice_ns], enq_flags);
 }
 
 static void rustland_decide(struct lane *lane, struct task_struct *p, struct lane_task *t,
 			    const struct lane_decision *d, struct lane_place *place)
 {
+	u64 least_ns = lane->options[rustland_option_slice_min_ns];
+	u64 most_ns = lane->options[rustland_option_slice_ns];
+
 	if (!d) {
+		lane_count(lane, rustland_counter_late);
 		place->dsq = lane_dsq(lane, RUSTLAND_ALONE);
-		place->slice_ns = RUSTLAND_SLICE_NS;
+		place->slice_ns = most_ns;
 		return;
 	}
+	lane_count(lane, rustland_counter_decided);
 	place->dsq = lane_dsq(lane, RUSTLAND_DECIDED);
 	place->by_vtime = true;
 	place->vtime = d->order;
 	place->cpu = d->cpu;
-	place->slice_ns = d->slice_ns;
-	if (place->slice_ns < RUSTLAND_LEAST_SLICE_NS)
-		place->slice_ns = RUSTLAND_LEAST_SLICE_NS;
-	if (place->slice_ns > RUSTLAND_MOST_SLICE_NS)
-		place->slice_ns = RUSTLAND_MOST_SLICE_NS;
+	place->slice_ns = d->slice_ns > least_ns ? d->slice_ns : least_ns;
+	if (place->slice_ns > most_ns)
+		place->slice_ns = most_ns;
 }
 
 static bool rustland_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * bpfland: interactive tasks first, and shorter slices the more tasks wait.
+ *
+ * A task that often goes to sleep of its own accord is interactive. How often is often is found
+ * out: a threshold follows what the tasks of the lane do, up to a limit. Interactive tasks wait
+ * in a priority queue, which is served before the shared one; both are in the order of weighted
+ * virtual time. Whoever is woken by a task that goes to sleep itself is interactive at once, until
+ * its own average is known. Nothing is preempted before its slice ends, so slices get shorter when
+ * tasks wait: within the time of one whole slice each of them has its turn.
+ *
+ * It helps services beside batch work, whose clients sleep and wake often. It hurts where everybody
+ * sleeps often: then all are interactive, and what is left of it is short slices.
+ */
+#include <sched.bpf.h>
+#include <idle.bpf.h>
+#include <starvation.bpf.h>
+#include "options.h"
+
+enum { bpfland_options(OPTION_INDEX) };
+enum { bpfland_counters(COUNTER_INDEX) };
+
+enum { BPFLAND_PRIO, BPFLAND_SHARED, BPFLAND_QUEUES };
+
+/* Averages of switches are renewed once in so long. */
+#define BPFLAND_RENEW_NS (1000ULL * 1000 * 1000)
+/* Switches per second, in the unit of averages: fine enough for a quarter of one. */
+#define BPFLAND_SWITCH 64ULL
+/* The most that an average says, and the least that the threshold does. */
+#define BPFLAND_MOST_SWITCHES (80 * BPFLAND_SWITCH)
+#define BPFLAND_LEAST_THRESHOLD (1 * BPFLAND_SWITCH)
+/* So many interactive tasks may wait for each CPU before a wake-up makes no more of them. */
+#define BPFLAND_WAIT_PER_CPU 4
+/* That a slice is used up is noticed at the next tick, which is as late as this at HZ=100. */
+#define BPFLAND_TICK_NS (10ULL * 1000 * 1000)
+
+/*
+ * Several CPUs write to these without a lock. Each value is an average, or follows tasks that
+ * run: one that is lost is made up for by the next.
+ */
+struct bpfland_lane {
+	u64 vtime_now; /* the highest vtime of a task that started to run */
+	u64 shared_since_ns; /* since when the shared queue waits */
+	u64 waiting; /* the average number of tasks that wait */
+	u64 threshold; /* who switches as often is interactive; 0: not known yet */
+};
+
+struct bpfland_task {
+	u64 vtime; /* ns at WEIGHT_DFL */
+	u64 renewed_ns; /* when its average was; 0: never */
+	u64 average; /* voluntary switches per second */
+	u32 switches; /* since then */
+	u32 interactive;
+};
+
+static __always_inline u64 bpfland_min(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+/* Three quarters of what it was and one of what it is now. */
+static __always_inline u64 bpfland_average(u64 before, u64 now)
+{
+	return (before * 3 + now) / 4;
+}
+
+static u64 bpfland_slice(struct lane *lane)
+{
+	struct bpfland_lane *state = STATE_OF(lane, struct bpfland_lane);
+	s32 prio = scx_bpf_dsq_nr_queued(lane_dsq(lane, BPFLAND_PRIO));
+	s32 shared = scx_bpf_dsq_nr_queued(lane_dsq(lane, BPFLAND_SHARED));
+	u64 least_ns = lane->options[bpfland_option_slice_min_ns], slice_ns;
+	u64 waiting = (state->waiting + (u64)(prio > 0 ? prio : 0) + (u64)(shared > 0 ? shared : 0)) / 2;
+
+	state->waiting = waiting;
+	slice_ns = lane->options[bpfland_option_slice_ns] / (waiting + 1);
+	return slice_ns > least_ns ? slice_ns : least_ns;
+}
+
+/* What a task that is queued is granted; running() divides it otherwise. */
+static u64 bpfland_slice_queued(struct lane *lane)
+{
+	return lane->options[bpfland_option_slice_at_enqueue] ?
+		       bpfland_slice(lane) : lane->options[bpfland_option_slice_ns];
+}
+
+/* The lane's threshold follows what its tasks do. */
+static u64 bpfland_threshold(struct lane *lane, u64 rate)
+{
+	struct bpfland_lane *state = STATE_OF(lane, struct bpfland_lane);
+	u64 most = lane->options[bpfland_option_nvcsw_max_thresh] * BPFLAND_SWITCH;
+	u64 threshold = bpfland_min(bpfland_average(state->threshold, rate), most);
+
+	if (threshold < BPFLAND_LEAST_THRESHOLD)
+		threshold = BPFLAND_LEAST_THRESHOLD;
+	state->threshold = threshold;
+	return threshold;
+}
+
+/* A task stops: is it interactive? Looked at once a second, since a rate needs some time. */
+static void bpfland_classify(struct lane *lane, struct bpfland_task *task, u64 now)
+{
+	u64 since_ns = now - task->renewed_ns, rate;
+
+	if (!task->renewed_ns) {
+		task->renewed_ns = now;
+		return;
+	}
+	/* Clocks of two CPUs may differ a little. */
+	if ((s64)since_ns <= (s64)BPFLAND_RENEW_NS)
+		return;
+	rate = (u64)task->switches * BPFLAND_SWITCH * 1000 * 1000 / (since_ns / 1000);
+	task->average = bpfland_min(bpfland_average(task->average, rate), BPFLAND_MOST_SWITCHES);
+	task->interactive = task->average >= bpfland_threshold(lane, rate);
+	task->renewed_ns = now;
+	task->switches = 0;
+}
+
+/* Whether the priority queue is so long that no wake-up is to make it longer. */
+static bool bpfland_many_are_interactive(struct lane *lane)
+{
+	s32 waiting = scx_bpf_dsq_nr_queued(lane_dsq(lane, BPFLAND_PRIO));
+
+	return waiting > (s32)(BPFLAND_WAIT_PER_CPU * nr_cpus());
+}
+
+static s32 bpfland_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	bool claimed = false;
+	struct lane_task *t;
+	s32 cpu;
+
+	if (wake_flags & SCX_WAKE_SYNC && !bpfland_many_are_interactive(lane)) {
+		t = lane_task(lane, p);
+		if (t && !STATE_OF(t, struct bpfland_task)->interactive) {
+			STATE_OF(t, struct bpfland_task)->interactive = 1;
+			lane_count(lane, bpfland_counter_promoted);
+		}
+	}
+	cpu = wake_on_idle_cpu(lane, p, prev_cpu, wake_flags,
+			       lane->options[bpfland_option_slice_ns], &claimed);
+	if (claimed)
+		lane_count(lane, bpfland_counter_direct);
+	return cpu;
+}
+
+/* A newcomer stands where the lane stands: neither credit nor debt. */
+static void bpfland_join(struct lane *lane, struct task_struct *p, struct lane_task *t)
+{
+	STATE_OF(t, struct bpfland_task)->vtime = STATE_OF(lane, struct bpfland_lane)->vtime_now;
+}
+
+/*
+ * The place of a task in its queue: as far as it has come, with no more credit than slice_lag_ns,
+ * and no farther ahead than one run brings it. Who had a CPU to itself has taken nothing from
+ * anybody.
+ */
+static u64 bpfland_place(struct lane *lane, struct task_struct *p, u64 vtime)
+{
+	u64 now = STATE_OF(lane, struct bpfland_lane)->vtime_now;
+	u64 floor = now - lane->options[bpfland_option_slice_lag_ns];
+	u64 run_ns = lane->options[bpfland_option_slice_ns] + BPFLAND_TICK_NS;
+	u64 ceiling = now + weighted_ns(run_ns, p->scx.weight);
+
+	if (vtime_before(vtime, floor))
+		return floor;
+	return vtime_before(ceiling, vtime) ? ceiling : vtime;
+}
+
+static bool bpfland_has_priority(struct lane *lane, const struct bpfland_task *task)
+{
+	return task->interactive && lane->options[bpfland_option_nvcsw_max_thresh];
+}
+
+static void bpfland_enqueue(struct lane *lane, struct task_struct *p, struct lane_task *t,
+			    u64 enq_flags)
+{
+	struct bpfland_task *task = STATE_OF(t, struct bpfland_task);
+	u64 slice_ns = bpfland_slice_queued(lane), shared = lane_dsq(lane, BPFLAND_SHARED);
+
+	task->vtime = bpfland_place(lane, p, task->vtime);
+	if (bpfland_has_priority(lane, task)) {
+		lane_count(lane, bpfland_counter_queued_prio);
+		lane_insert_vtime(lane, p, lane_dsq(lane, BPFLAND_PRIO), slice_ns, task->vtime,
+				  enq_flags);
+		return;
+	}
+	lane_count(lane, bpfland_counter_queued);
+	queue_waits(shared, &STATE_OF(lane, struct bpfland_lane)->shared_since_ns);
+	lane_insert_vtime(lane, p, shared, slice_ns, task->vtime, enq_flags);
+}
+
+static void bpfland_advance(struct lane *lane, u64 vtime)
+{
+	struct bpfland_lane *state = STATE_OF(lane, struct bpfland_lane);
+
+	if (vtime_before(state->vtime_now, vtime))
+		state->vtime_now = vtime;
+}
+
+/*
+ * Whether the task that ran here goes on: it would be the first of its own queue, or nobody waits.
+ * Else two hogs would take turns whatever their weights.
+ */
+static bool bpfland_goes_on(struct lane *lane, struct task_struct *prev, u64 dsq, u64 vtime)
+{
+	struct task_struct *first = scx_bpf_dsq_peek(dsq);
+
+	if (first && !vtime_before(vtime, first->scx.dsq_vtime))
+		return false;
+	bpfland_advance(lane, vtime);
+	lane_count(lane, bpfland_counter_kept);
+	lane_grant(lane, prev, bpfland_slice(lane));
+	return true;
+}
+
+static bool bpfland_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
+			     struct lane_task *t, const struct lane_run *run)
+{
+	u64 prio = lane_dsq(lane, BPFLAND_PRIO), shared = lane_dsq(lane, BPFLAND_SHARED);
+	u64 *since_ns = &STATE_OF(lane, struct bpfland_lane)->shared_since_ns;
+	bool prev_has_priority = false;
+	u64 vtime = 0;
+
+	if (prev) {
+		struct bpfland_task *task = STATE_OF(t, struct bpfland_task);
+
+		prev_has_priority = bpfland_has_priority(lane, task);
+		vtime = bpfland_place(lane, prev,
+				      task->vtime + weighted_ns(run->ran_ns, prev->scx.weight));
+		if (!prev_has_priority)
+			queue_has_its_turn(since_ns);
+	}
+	if (queue_starves(shared, *since_ns, lane->options[bpfland_option_starvation_thresh_ns]) &&
+	    queue_serve(lane, shared, since_ns)) {
+		lane_count(lane, bpfland_counter_rescued);
+		return true;
+	}
+	if (prev_has_priority && bpfland_goes_on(lane, prev, prio, vtime))
+		return true;
+	if (lane_move_to_local(lane, prio))
+		return true;
+	if (prev && bpfland_goes_on(lane, prev, shared, vtime))
+		return true;
+	return queue_serve(lane, shared, since_ns);
+}
+
+static void bpfland_running(struct lane *lane, struct task_struct *p, struct lane_task *t)
+{
+	bpfland_advance(lane, STATE_OF(t, struct bpfland_task)->vtime);
+	if (!lane->options[bpfland_option_slice_at_enqueue])
+		lane_grant(lane, p, bpfland_slice(lane));
+}
+
+/* Charges what was measured: of a slice that was divided more would be too much. */
+static void bpfland_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
+			     const struct lane_run *run)
+{
+	struct bpfland_task *task = STATE_OF(t, struct bpfland_task);
+
+	task->vtime += weighted_ns(run->ran_ns, p->scx.weight);
+	if (!bpfland_has_priority(lane, task))
+		queue_has_its_turn(&STATE_OF(lane, struct bpfland_lane)->shared_since_ns);
+	if (!run->runnable)
+		task->switches++;
+	bpfland_classify(lane, task, scx_bpf_now());
+}
+
+static const struct policy_ops bpfland_ops = {
+	.select_cpu = bpfland_select_cpu,
+	.enqueue = bpfland_enqueue,
+	.dispatch = bpfland_dispatch,
+	.join = bpfland_join,
+	.running = bpfland_running,
+	.stopping = bpfland_stopping,
+	.queues = BPFLAND_QUEUES,
+	.task_bytes = sizeof(struct bpfland_task),
+};

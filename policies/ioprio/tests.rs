@@ -1,0 +1,171 @@
+//! What ioprio promises, run in the simulator from its own source.
+
+use metasched_sim::metasched::set_option;
+use metasched_sim::{Outcome, Scenario, TaskSpec, exactly, ms, options, policy, us};
+
+/// The default of both slices in options.h.
+const SLICE: u64 = ms(20);
+/// A slice that is used up is noticed at the next tick.
+const TICK: u64 = ms(4);
+
+/// What a task that serves a device runs each time, next to nothing of a slice.
+const MOMENT: u64 = us(20);
+/// The time between its runs.
+const PAUSE: u64 = ms(1);
+
+/// The least number of runs that use next to nothing after which 0.99 of each average before it
+/// is less than 5 %, with 0.1 % for what they do use.
+const RUNS_TO_PRIORITY: usize = 302;
+
+fn server(name: impl Into<String>) -> TaskSpec {
+    TaskSpec::named(name).run(exactly(MOMENT)).sleep(exactly(PAUSE)).for_ever()
+}
+
+fn ioprio(name: &str, set: &[(&str, u64)]) -> Scenario {
+    let set: Vec<(usize, u64)> = set
+        .iter()
+        .map(|(name, value)| options::option("ioprio", name, &value.to_string()).unwrap())
+        .collect();
+    policy(name, "ioprio").at(0, move |kernel| {
+        for (option, value) in &set {
+            set_option(kernel, 0, *option, *value);
+        }
+    })
+}
+
+/// In how many of its waits the task let all four hogs run first, and in how many one at most.
+fn waits(outcome: &Outcome, task: &str) -> (usize, usize) {
+    let waits = outcome.waits_ns(task);
+    let short = waits.iter().filter(|ns| **ns <= SLICE + TICK).count();
+    (waits.len() - short, short)
+}
+
+#[test]
+fn who_uses_little_is_promoted_after_300_runs_and_waits_for_one_slice_then() {
+    let outcome = ioprio("a server beside four hogs", &[("no_starvation", 0)])
+        .tasks(4, |i| TaskSpec::hog(format!("hog {i}")))
+        .task(server("server"))
+        .run_for(ms(60_000))
+        .pass();
+    let (long, short) = waits(&outcome, "server");
+    assert!(long.abs_diff(RUNS_TO_PRIORITY) <= 3, "after {long}");
+    assert!(short > 100, "{short}");
+}
+
+#[test]
+fn with_an_average_of_nothing_the_last_run_decides() {
+    let outcome =
+        ioprio("a server beside four hogs", &[("average_permille", 0), ("no_starvation", 0)])
+            .tasks(4, |i| TaskSpec::hog(format!("hog {i}")))
+            .task(server("server"))
+            .run_for(ms(8_000))
+            .pass();
+    let (long, short) = waits(&outcome, "server");
+    assert!(long <= 1 && short > 100, "{long} long, {short} short");
+}
+
+#[test]
+fn who_is_assumed_to_use_little_begins_with_priority() {
+    let outcome = ioprio("a newcomer", &[("first_use_percent", 0), ("no_starvation", 0)])
+        .tasks(4, |i| TaskSpec::hog(format!("hog {i}")))
+        .task(server("server").arrives(ms(1_000)))
+        .run_for(ms(4_000))
+        .pass();
+    let (long, short) = waits(&outcome, "server");
+    assert!(long == 0 && short > 100, "{long} long, {short} short");
+}
+
+#[test]
+fn without_a_threshold_nobody_has_priority() {
+    let outcome = ioprio("a server", &[("threshold_percent", 0), ("first_use_percent", 0)])
+        .tasks(4, |i| TaskSpec::hog(format!("hog {i}")))
+        .task(server("server"))
+        .run_for(ms(60_000))
+        .pass();
+    // The first one is when all arrive together.
+    let (long, short) = waits(&outcome, "server");
+    assert!(long > 500 && short <= 1, "{long} long, {short} short");
+}
+
+/// The fault of the original: half of a short priority slice was taken for half of a normal one.
+#[test]
+fn the_use_of_a_short_priority_slice_is_measured_against_that_slice() {
+    let set = [("prio_slice_ns", ms(1)), ("average_permille", 0), ("no_starvation", 0)];
+    let outcome = ioprio("a quarter of a short slice", &set)
+        .tasks(4, |i| TaskSpec::hog(format!("hog {i}")))
+        .task(TaskSpec::named("server").run(exactly(us(250))).sleep(exactly(PAUSE)).for_ever())
+        .run_for(ms(8_000))
+        .pass();
+    // 250 us are little of 20 ms, and much of 1 ms: each turn with priority costs it the next.
+    let (long, short) = waits(&outcome, "server");
+    assert!(long.abs_diff(short) <= 2 && short > 50, "{long} long, {short} short");
+}
+
+#[test]
+fn no_starvation_gives_every_other_turn_to_the_normal_queue() {
+    let outcome = ioprio("a server beside four hogs", &[("average_permille", 0)])
+        .tasks(4, |i| TaskSpec::hog(format!("hog {i}")))
+        .task(server("server"))
+        .run_for(ms(8_000))
+        .pass();
+    let (long, short) = waits(&outcome, "server");
+    assert!(long.abs_diff(short) <= 2 && short > 50, "{long} long, {short} short");
+}
+
+/// So many servers that there is always one with priority.
+fn crowd(set: &[(&str, u64)]) -> Outcome {
+    let set = [&[("first_use_percent", 0), ("no_starvation", 0)], set].concat();
+    ioprio("a crowd with priority", &set)
+        .waits_at_most(ms(12_000))
+        .task(TaskSpec::hog("hog"))
+        .tasks(40, |i| {
+            TaskSpec::named(format!("server {i}"))
+                .run(exactly(us(500)))
+                .sleep(exactly(ms(5)))
+                .for_ever()
+        })
+        .run_for(ms(20_000))
+        .pass()
+}
+
+#[test]
+fn the_normal_queue_has_a_turn_after_starvation_ns_whoever_has_priority() {
+    let starved = crowd(&[("starvation_ns", ms(1_000))]).task("hog").longest_wait_ns;
+    assert!(starved > ms(900), "{starved}: nobody else had priority all the time");
+    let rescued = crowd(&[("starvation_ns", ms(100))]).task("hog").longest_wait_ns;
+    assert!(rescued <= ms(100) + SLICE + TICK, "{rescued}");
+}
+
+#[test]
+fn hogs_take_turns_of_one_slice() {
+    let outcome = policy("three hogs", "ioprio")
+        .tasks(3, |i| TaskSpec::hog(format!("hog {i}")))
+        .run_for(ms(3_000))
+        .pass();
+    for (name, hog) in outcome.all() {
+        assert!(hog.longest_wait_ns <= 2 * (SLICE + TICK), "{name}: {}", hog.longest_wait_ns);
+    }
+}
+
+#[test]
+fn an_idle_cpu_is_used_at_once() {
+    let outcome = policy("a sleeper beside an idle CPU", "ioprio")
+        .cpus(2)
+        .task(TaskSpec::hog("hog"))
+        .task(TaskSpec::named("sleeper").run(exactly(us(200))).sleep(exactly(ms(3))).for_ever())
+        .pass();
+    assert!(outcome.task("sleeper").longest_wait_ns <= us(2));
+}
+
+/// Preempted or not, what it uses is what it would have used.
+#[test]
+fn who_yields_is_not_taken_for_one_who_waits() {
+    use metasched_sim::task::Step;
+    let outcome = ioprio("a yielder beside two hogs", &[("average_permille", 0)])
+        .task(TaskSpec::named("yielder").run(exactly(us(100))).step(Step::Yield).for_ever())
+        .tasks(2, |i| TaskSpec::hog(format!("hog {i}")))
+        .run_for(ms(4_000))
+        .pass();
+    let (yielder, hog) = (outcome.task("yielder"), outcome.task("hog 0"));
+    assert!(hog.ran_ns > 20 * yielder.ran_ns, "{} to {}", hog.ran_ns, yielder.ran_ns);
+}
