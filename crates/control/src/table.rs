@@ -262,10 +262,10 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_nearest_and_with_all() {
         let (_root, env) = system();
-        for slip in ["bpflnd", "bpfland", "scx_Bpfland"] {
+        for slip in ["aab", "aaa", "scx_Aaa"] {
             let e = find(&candidates(&env).unwrap(), slip).unwrap_err();
             assert_eq!(e.kind, Kind::BadInput);
-            assert!(e.remedy.starts_with("did you mean 'scx_bpfland'? there are: eevdf, "), "{e}");
+            assert!(e.remedy.starts_with("did you mean 'scx_aaa'? there are: eevdf, "), "{e}");
         }
         let e = find(&candidates(&env).unwrap(), "scx_fifo").unwrap_err();
         assert!(e.remedy.starts_with("did you mean 'fifo'?"), "{e}");
