@@ -43,6 +43,8 @@
 #define WEIGHT_DFL 100
 /* Of a cgroup with cpu.idle; the fair class gives it three tenths of that. */
 #define WEIGHT_IDLE 1
+/* Where weights are divided: so many bits behind the point. */
+#define WEIGHT_BITS 12
 
 struct lane {
 	/* Read on every path, written only before the lane is in force. */
@@ -79,6 +81,9 @@ struct lane_task {
  */
 struct lane_group {
 	u64 ran_ns; /* measured: what tasks directly in it have run; it never falls */
+	u64 serial; /* no two have the same, and a new one when @state begins anew; 0: none */
+	u32 place; /* of the cgroup, see lane_group_find() */
+	u32 unused;
 	u64 state[GROUP_STATE_BYTES / 8];
 };
 

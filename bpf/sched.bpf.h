@@ -70,10 +70,23 @@ static struct lane_task *lane_task(struct lane *lane, struct task_struct *p);
 static struct lane_group *lane_group(struct lane *lane, struct task_struct *p);
 
 /*
- * What that cgroup weighs beside those next to it in this lane: what is left of cpu.weight where
- * cgroups below it have lanes of their own. To be compared with its siblings' only.
+ * The cgroup above; NULL above the root of the hierarchy and above what the lane's application is
+ * assigned: there the lane ends.
  */
-static u64 lane_group_weight(struct lane *lane, struct task_struct *p);
+static struct lane_group *lane_group_above(struct lane *lane, struct lane_group *group);
+
+/* The cgroup with that place and serial; NULL if it is gone, or its state has begun anew. */
+static struct lane_group *lane_group_find(struct lane *lane, u32 place, u64 serial);
+
+/*
+ * What a cgroup weighs beside its siblings and the tasks that are next to them, in parts of a
+ * weight: cpu.weight << WEIGHT_BITS, or what is left of it where cgroups below it have lanes
+ * of their own. With cpu.idle it is WEIGHT_IDLE.
+ */
+static u64 lane_group_weight(struct lane *lane, struct lane_group *group);
+
+/* In dispatch: what the policy keeps of a queued task; NULL if it is not of this lane. */
+static struct lane_task *lane_kept(struct lane *lane, struct task_struct *p);
 
 /*
  * In dispatch: lets the task that ran on this CPU go on for @slice_ns. In running: that is the slice
@@ -108,6 +121,13 @@ bool lane_ask(struct lane *lane, s32 cpu);
  * among the first 32, or the CPU is off line.
  */
 bool lane_hand(struct lane *lane, u64 dsq_id, s32 cpu, u32 queue);
+
+/*
+ * In dispatch: moves to this CPU the first task of @dsq_id that may run there and of whose state
+ * word @word lies before @limit, if there is one among the first 32; or the last among the last 32,
+ * with SCX_DSQ_ITER_REV for @from.
+ */
+bool lane_move_before(struct lane *lane, u64 dsq_id, u32 word, u64 limit, u64 from);
 
 /*
  * In enqueue, in place of an insert: tells the half in user space of @p and queues it as

@@ -74,6 +74,11 @@ enum scx_dsq_id_flags {
 	SCX_DSQ_LOCAL_ON = SCX_DSQ_FLAG_BUILTIN | SCX_DSQ_FLAG_LOCAL_ON,
 };
 
+/* kernel/sched/ext: enum scx_dsq_iter_flags */
+enum scx_dsq_iter_flags {
+	SCX_DSQ_ITER_REV = 1U << 16,
+};
+
 /* kernel/sched/ext: enum scx_enq_flags */
 enum scx_enq_flags {
 	SCX_ENQ_WAKEUP = 1ULL,

@@ -111,30 +111,53 @@ static __always_inline struct group *group_of(struct task_struct *p, struct task
 }
 
 /* See sched.bpf.h. */
+__attribute__((unused)) static struct lane_task *lane_kept(struct lane *lane, struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_find(p);
+
+	if (!t || t->generation != lane->generation || t->slot != lane->slot)
+		return NULL;
+	return &t->policy;
+}
+
+/* See sched.bpf.h. */
 __attribute__((unused)) static struct lane_group *lane_group(struct lane *lane,
 							     struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_make(p);
-	struct group *g = t ? group_of(p, t) : NULL;
 
-	if (!g)
+	if (!t)
 		return NULL;
-	if (g->policy_of != lane->policy + 1) {
-		__builtin_memset(g->lane.state, 0, sizeof(g->lane.state));
-		g->policy_of = lane->policy + 1;
-	}
+	task_placed(p, t);
+	return group_for(lane, t->group);
+}
+
+/* See sched.bpf.h. */
+__attribute__((unused)) static struct lane_group *lane_group_above(struct lane *lane,
+								   struct lane_group *group)
+{
+	struct cgroup_node *n = cgroup_node_at(group->place);
+
+	if (!group->place || lane_ends_at(n))
+		return NULL;
+	return group_for(lane, n->parent);
+}
+
+/* See sched.bpf.h. */
+__attribute__((unused)) static struct lane_group *lane_group_find(struct lane *lane, u32 place,
+								  u64 serial)
+{
+	struct group *g = group_at(place);
+
+	if (!g || READ_ONCE(g->policy_of) != lane->policy + 1 || g->lane.serial != serial)
+		return NULL;
 	return &g->lane;
 }
 
 /* See sched.bpf.h. */
-__attribute__((unused)) static u64 lane_group_weight(struct lane *lane, struct task_struct *p)
+__attribute__((unused)) static u64 lane_group_weight(struct lane *lane, struct lane_group *group)
 {
-	struct task_ctx *t = task_ctx_make(p);
-
-	if (!t)
-		return WEIGHT_DFL;
-	task_placed(p, t);
-	return cgroup_weight_left(t->group);
+	return cgroup_weight_left(group->place);
 }
 
 /*

@@ -73,7 +73,7 @@ __weak __noinline int lane_kick(struct lane *lane __arg_nonnull, s32 cpu, bool p
 	return 0;
 }
 
-/* Tasks at the head of a queue that are looked at for one that may run on a CPU. */
+/* Tasks at an end of a queue that are looked at for one that may run on a CPU. */
 #define HAND_LOOKS 32
 
 __weak __noinline bool lane_hand(struct lane *lane __arg_nonnull, u64 dsq_id, s32 cpu, u32 queue)
@@ -97,6 +97,28 @@ __weak __noinline bool lane_hand(struct lane *lane __arg_nonnull, u64 dsq_id, s3
 	if (handed)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	return handed;
+}
+
+__weak __noinline bool lane_move_before(struct lane *lane __arg_nonnull, u64 dsq_id, u32 word,
+					u64 limit, u64 from)
+{
+	u32 looks = 0, cpu = bpf_get_smp_processor_id();
+	struct task_struct *p;
+	struct task_ctx *t;
+	bool moved = false;
+
+	bpf_for_each(scx_dsq, p, dsq_id, from) {
+		t = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? task_ctx_find(p) : NULL;
+		if (t && t->generation == lane->generation &&
+		    vtime_before(t->policy.state[word % (TASK_STATE_BYTES / 8)], limit) &&
+		    scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL, 0)) {
+			moved = true;
+			break;
+		}
+		if (++looks >= HAND_LOOKS)
+			break;
+	}
+	return moved;
 }
 
 /*

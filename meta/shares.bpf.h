@@ -26,8 +26,6 @@
 /* The whole machine. */
 #define SHARE_ONE (1ULL << 30)
 #define SHARE_VISITS 1024
-/* Weights of cgroups are divided: so many bits behind the point. */
-#define WEIGHT_BITS 12
 
 enum share_phase {
 	SHARES_WAIT, /* for the next sweep */
@@ -64,23 +62,34 @@ static __always_inline void cgroup_arrival(u32 number)
 }
 
 /*
- * What weight a cgroup has left beside its siblings in its account: what policies shall
- * read in place of cpu.weight, by the place that a task remembers. To be compared with its siblings'
- * only, all of which are watched or none.
+ * What a cgroup weighs for its own account: cpu.weight, less what belongs to cgroups below it that
+ * are another's, in WEIGHT_BITS. What policies read in place of cpu.weight.
  */
-__weak __noinline u64 cgroup_weight_left(u32 number)
+static __always_inline u64 cgroup_weight_left(u32 number)
 {
 	struct cgroup_node *n = cgroup_node_at(number);
+	u64 weight = (u64)n->weight << WEIGHT_BITS, share = n->share, left = n->left;
 
-	if (!n->watched)
-		return n->weight;
-	return n->left ? n->left : 1;
+	if (!n->watched || !share || left >= share)
+		return weight;
+	weight = weight * left / share;
+	return weight ? weight : 1;
 }
 
 /* To whom the tasks of an account go: without a lane to the root's. */
 static __always_inline u32 account_in_force(u32 number)
 {
 	return account_at(number)->lane ? number & (ACCOUNTS_MAX - 1) : ROOT_ACCOUNT;
+}
+
+/* Whether those above a cgroup are no more of its account: nothing is, or another's. */
+static __always_inline bool lane_ends_at(struct cgroup_node *n)
+{
+	u32 number = account_in_force(n->assigned);
+
+	if (!n->assigned || number == ROOT_ACCOUNT)
+		return false;
+	return number != account_in_force(cgroup_node_at(n->parent)->account);
 }
 
 /* What a cgroup weighs beside its siblings. */

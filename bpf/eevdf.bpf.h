@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Earliest eligible virtual deadline first (Stoica and Abdel-Wahab, 1995), without locks.
+ *
+ * Tasks that compete have a virtual run time each: what they ran, divided by their weights. The
+ * average of these by weight is the virtual time of their queue, `now`. What a task's own is less
+ * than that is its lag: what it is owed. Who is owed something, or nothing, is eligible. A task asks for
+ * one slice at a time, which is due one slice, divided by its weight, after its virtual run
+ * time: of those that are eligible the one whose request is due first runs.
+ *
+ *	now = sum(vruntime * weight) / sum(weight)
+ *	lag = now - vruntime
+ *	deadline = vruntime + slice / weight
+ *
+ * `now` is kept by what changes it. A run of d moves it by d / sum(weight), and who leaves or joins
+ * with a lag by as much as the average changes:
+ *
+ *	leaves:	now += lag * weight / (sum(weight) - weight)
+ *	joins:	now -= lag * weight / sum(weight) (before it joined), and its vruntime lies so far before
+ *		the new `now` as it is owed
+ *
+ * Several CPUs do so at once, by atomic additions. Two who read the same sum may each be wrong by
+ * what the other adds. Such errors do not add up: who competes alone sets `now` to its own virtual
+ * run time, and where nobody is eligible `now` goes on to whoever runs, see eevdf_first().
+ *
+ * What orders tasks beside this is the policy's: it has the deadlines for keys.
+ */
+#ifndef METASCHED_EEVDF_BPF_H
+#define METASCHED_EEVDF_BPF_H
+
+#include <sched.bpf.h>
+
+/* Weights are in parts: 100 is this. */
+#define EEVDF_WEIGHT_DFL ((u64)WEIGHT_DFL << WEIGHT_BITS)
+/* The most that a run is charged with at once, and the farthest that times lie apart: a minute. */
+#define EEVDF_LONGEST_NS (1ULL << 36)
+/* A request that is nearly served is not worth a switch. */
+#define EEVDF_LEAST_SLICE_NS (100ULL * 1000)
+/* That a slice is used up is noticed at the next tick, which is as late as this at HZ=250. */
+#define EEVDF_TICK_NS (4ULL * 1000 * 1000)
+
+/* Those that compete with each other. */
+struct eevdf_queue {
+	u64 now; /* ns at EEVDF_WEIGHT_DFL */
+	u64 weight; /* of all of them, those that run included */
+};
+
+/* A task. It stands at the beginning of a policy's state: see EEVDF_VRUNTIME_WORD. */
+struct eevdf_task {
+	u64 vruntime; /* ns at EEVDF_WEIGHT_DFL */
+	u64 deadline;
+	s64 lag; /* while it competes nowhere: what it had when it left */
+	u64 left_at; /* and what its queue's `now` was */
+	union {
+		u64 charged_ns; /* of the run that it is in */
+		u64 queued_ns; /* while it is queued: since when; the policy's to set */
+	};
+	u32 weight; /* 0: it competes nowhere */
+	u32 queue; /* the number of its queue: the policy's to choose and to look up */
+};
+
+/* By which lane_move_before() finds who is eligible, and who waits long. */
+#define EEVDF_VRUNTIME_WORD 0
+#define EEVDF_QUEUED_WORD 4
+
+/* The virtual time that @ns take at @weight. */
+static __always_inline u64 eevdf_vtime(u64 ns, u64 weight)
+{
+	if (ns > EEVDF_LONGEST_NS)
+		ns = EEVDF_LONGEST_NS;
+	return ns * EEVDF_WEIGHT_DFL / (weight ? weight : 1);
+}
+
+/* @lag * @weight / @by: BPF divides what has no sign only. */
+static __always_inline s64 eevdf_scale(s64 lag, u64 weight, u64 by)
+{
+	if (!by)
+		return 0;
+	return lag < 0 ? -(s64)((u64)-lag * weight / by) : (s64)((u64)lag * weight / by);
+}
+
+/* A lag is no more than what a task can come to be owed, or to owe, by one request and one tick. */
+static __always_inline s64 eevdf_bounded(s64 lag, u64 slice_ns, u64 weight)
+{
+	s64 bound = eevdf_vtime(slice_ns + EEVDF_TICK_NS, weight);
+
+	if (lag > bound)
+		return bound;
+	return lag < -bound ? -bound : lag;
+}
+
+/* Whether the task is owed something, or nothing. */
+static __always_inline bool eevdf_eligible(const struct eevdf_queue *q, u64 vruntime)
+{
+	return !vtime_before(READ_ONCE(q->now), vruntime);
+}
+
+/*
+ * The task competes in @q from now on, with the lag that it left with. While it competes nowhere it
+ * pays back what it owes as time goes on there, and keeps what it is owed: call eevdf_rests()
+ * first.
+ */
+static __always_inline void eevdf_join(struct eevdf_queue *q, struct eevdf_task *t, u32 weight,
+				       u64 slice_ns)
+{
+	u64 now = READ_ONCE(q->now), others = READ_ONCE(q->weight);
+	s64 lag = others ? eevdf_bounded(t->lag, slice_ns, weight) : 0;
+
+	t->weight = weight;
+	/* Its own weight moves the average towards it: it has that lag only from farther away. */
+	t->vruntime = now - lag - eevdf_scale(lag, weight, others);
+	t->deadline = t->vruntime + eevdf_vtime(slice_ns, weight);
+	t->charged_ns = 0;
+	__sync_fetch_and_add(&q->weight, weight);
+	if (lag)
+		__sync_fetch_and_add(&q->now, -eevdf_scale(lag, weight, others));
+}
+
+/* The task competes no more. */
+static __always_inline void eevdf_leave(struct eevdf_queue *q, struct eevdf_task *t, u64 slice_ns)
+{
+	u64 now = READ_ONCE(q->now), weight = __sync_lock_test_and_set(&t->weight, 0), others;
+
+	others = __sync_fetch_and_add(&q->weight, -weight) - weight;
+	t->lag = eevdf_bounded(now - t->vruntime, slice_ns, weight);
+	if ((s64)others > 0)
+		__sync_fetch_and_add(&q->now, eevdf_scale(t->lag, weight, others));
+	t->left_at = READ_ONCE(q->now);
+}
+
+/* @q, which the task left, has gone on: so far it has paid back what it owed there. */
+static __always_inline void eevdf_rests(const struct eevdf_queue *q, struct eevdf_task *t)
+{
+	s64 passed = READ_ONCE(q->now) - t->left_at;
+
+	if (t->lag >= 0 || passed <= 0)
+		return;
+	t->lag = t->lag + passed < 0 ? t->lag + passed : 0;
+}
+
+/* Charges the task with the run that it is in: @ran_ns up to now. */
+static __always_inline void eevdf_charge(struct eevdf_queue *q, struct eevdf_task *t, u64 ran_ns)
+{
+	u64 more_ns = ran_ns - t->charged_ns, all = READ_ONCE(q->weight);
+
+	if ((s64)more_ns <= 0 || !t->weight)
+		return;
+	t->charged_ns = ran_ns;
+	t->vruntime += eevdf_vtime(more_ns, t->weight);
+	if (all <= t->weight)
+		WRITE_ONCE(q->now, t->vruntime);
+	else
+		__sync_fetch_and_add(&q->now, eevdf_vtime(more_ns, all));
+}
+
+/*
+ * The task weighs something else from now on; what it is owed, and asks for, is the same time. It
+ * may be one that waits: if another CPU takes it at this moment, one run may be lost to the books.
+ */
+static __always_inline void eevdf_reweigh(struct eevdf_queue *q, struct eevdf_task *t, u32 weight)
+{
+	u64 now = READ_ONCE(q->now);
+	u32 before = READ_ONCE(t->weight);
+	s64 due;
+
+	if (likely(weight == before) || !before ||
+	    __sync_val_compare_and_swap(&t->weight, before, weight) != before)
+		return;
+	__sync_fetch_and_add(&q->weight, (u64)weight - before);
+	due = eevdf_scale(t->deadline - t->vruntime, before, weight);
+	t->vruntime = now - eevdf_scale(now - t->vruntime, before, weight);
+	t->deadline = t->vruntime + due;
+}
+
+/*
+ * What is left of the task's request, in ns; if it was served, it asks for another slice. Its lag is
+ * bounded here: one that had a CPU to itself has taken nothing from anybody.
+ */
+static __always_inline u64 eevdf_request(struct eevdf_queue *q, struct eevdf_task *t, u64 slice_ns)
+{
+	u64 now = READ_ONCE(q->now), due, left_ns;
+	s64 lag = now - t->vruntime;
+	s64 moved = lag - eevdf_bounded(lag, slice_ns, t->weight);
+
+	if (unlikely(moved)) {
+		t->vruntime += moved;
+		t->deadline += moved;
+		__sync_fetch_and_add(&q->now,
+				     eevdf_scale(moved, t->weight, READ_ONCE(q->weight)));
+	}
+	due = t->deadline - t->vruntime;
+	left_ns = (s64)due > 0 ? (u64)eevdf_scale(due, t->weight, EEVDF_WEIGHT_DFL) : 0;
+	if (left_ns >= EEVDF_LEAST_SLICE_NS && left_ns <= slice_ns)
+		return left_ns;
+	t->deadline = t->vruntime + eevdf_vtime(slice_ns, t->weight);
+	return slice_ns;
+}
+
+/* The task runs before all others, though it is not eligible: then `now` was behind. */
+static __always_inline void eevdf_first(struct eevdf_queue *q, const struct eevdf_task *t)
+{
+	if (!eevdf_eligible(q, t->vruntime))
+		WRITE_ONCE(q->now, t->vruntime);
+}
+
+#endif

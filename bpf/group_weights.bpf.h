@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a task weighs by the hierarchy of cgroups, as scx_flatcg flattens it: a cgroup has what
+ * cpu.weight says beside its siblings and the tasks next to it, and its members with work divide
+ * that by their weights.
+ *
+ *	weight(task, flat) = weight(task) * weight(g) / sum(g) * weight(g') / sum(g') ...
+ *
+ * for its cgroup g, the one above g', and so on up to the highest of its lane, whose members weigh
+ * what they say. So with weights of 100 and no cgroups each task weighs 100, as with the fair class,
+ * and a cgroup of 100 as much as one of these, whatever is in it.
+ *
+ * sum(g) is what the members of g with work weigh. Those with work change all the time; so each
+ * task's flat weight is computed when it is needed, on the way up.
+ */
+#ifndef METASCHED_GROUP_WEIGHTS_BPF_H
+#define METASCHED_GROUP_WEIGHTS_BPF_H
+
+#include <sched.bpf.h>
+
+/* Levels of cgroups that are looked at; what is deeper counts as far as this. */
+#define GROUP_LEVELS 32
+/* How often who is at work in a cgroup looks again for what others have left to it. */
+#define GROUP_TRIES 4
+/* A factor of one, and the most that factors come to. */
+#define GROUP_FACTOR_ONE (1ULL << 20)
+#define GROUP_FACTOR_MAX (1ULL << 36)
+
+/* A cgroup: the beginning of a policy's state of each. Weights are in parts, see WEIGHT_BITS. */
+struct group_weights {
+	u64 sum; /* what its members with work weigh */
+	u64 counted; /* what of its weight is in the sum of the one above: 0 while it has no work */
+	u32 changes; /* somebody is making that true */
+	u32 changed; /* and has to once more */
+};
+
+/* What a task has added to its cgroup's sum. */
+struct group_share {
+	u64 serial; /* of the cgroup; 0: it has added nothing */
+	u32 place : 31;
+	u32 gives_way : 1; /* it runs when nobody else wants to: cpu.idle, SCHED_IDLE */
+	u32 weight;
+};
+
+/* Brings what a cgroup adds to the one above up to date; whether that has changed. */
+static __always_inline bool group_counts(struct lane *lane, struct lane_group *group,
+					 struct lane_group *above)
+{
+	struct group_weights *g = STATE_OF(group, struct group_weights);
+	struct group_weights *over = STATE_OF(above, struct group_weights);
+	bool changed = false;
+	u64 weight;
+	u32 i;
+
+	WRITE_ONCE(g->changed, 1);
+	bpf_for(i, 0, GROUP_TRIES) {
+		if (!READ_ONCE(g->changed) || __sync_lock_test_and_set(&g->changes, 1))
+			break;
+		__sync_lock_test_and_set(&g->changed, 0);
+		weight = (s64)READ_ONCE(g->sum) > 0 ? lane_group_weight(lane, group) : 0;
+		if (weight != g->counted) {
+			__sync_fetch_and_add(&over->sum, weight - g->counted);
+			g->counted = weight;
+			changed = true;
+		}
+		__sync_lock_test_and_set(&g->changes, 0);
+	}
+	return changed;
+}
+
+/* The same for those above it, as far up as there is a change. */
+static __noinline void groups_count(struct lane *lane, struct lane_group *group)
+{
+	struct lane_group *above;
+	u32 i;
+
+	bpf_for(i, 0, GROUP_LEVELS) {
+		above = lane_group_above(lane, group);
+		if (!above || !group_counts(lane, group, above))
+			break;
+		group = above;
+	}
+}
+
+/* The weight of a task in its cgroup. */
+static __always_inline u32 group_task_weight(struct task_struct *p)
+{
+	u32 weight = p->scx.weight;
+
+	return (weight ? weight : 1) << WEIGHT_BITS;
+}
+
+/* The task has no work any more. */
+static __always_inline void group_leave(struct lane *lane, struct group_share *share)
+{
+	struct lane_group *group;
+
+	if (!share->serial)
+		return;
+	group = lane_group_find(lane, share->place, share->serial);
+	share->serial = 0;
+	if (!group)
+		return;
+	__sync_fetch_and_add(&STATE_OF(group, struct group_weights)->sum, -(u64)share->weight);
+	if ((s64)READ_ONCE(STATE_OF(group, struct group_weights)->sum) <= 0)
+		groups_count(lane, group);
+}
+
+/* The task has work, or weighs something else. */
+static __always_inline void group_join(struct lane *lane, struct task_struct *p,
+				       struct group_share *share)
+{
+	struct lane_group *group = lane_group(lane, p);
+	struct group_weights *g;
+	u32 weight = group_task_weight(p);
+
+	if (group && share->serial == group->serial && share->place == group->place &&
+	    share->weight == weight)
+		return;
+	group_leave(lane, share);
+	if (!group)
+		return;
+	g = STATE_OF(group, struct group_weights);
+	share->serial = group->serial;
+	share->place = group->place;
+	share->weight = weight;
+	__sync_fetch_and_add(&g->sum, weight);
+	if (!READ_ONCE(g->counted))
+		groups_count(lane, group);
+}
+
+/* The flat weight of a task that has joined, 1 at least; and it says whether the task gives way. */
+static __noinline u32 group_flat_weight(struct lane *lane, struct task_struct *p,
+					struct group_share *share)
+{
+	struct lane_group *group = lane_group_find(lane, share->place, share->serial), *above;
+	u64 factor = GROUP_FACTOR_ONE, weight = group_task_weight(p), own, sum;
+	bool gives_way = weight <= (WEIGHT_IDLE << WEIGHT_BITS);
+	u32 i;
+
+	if (!share->serial)
+		group = NULL;
+	bpf_for(i, 0, GROUP_LEVELS) {
+		above = group ? lane_group_above(lane, group) : NULL;
+		if (!above)
+			break;
+		own = lane_group_weight(lane, group);
+		sum = READ_ONCE(STATE_OF(group, struct group_weights)->sum);
+		if (own <= (WEIGHT_IDLE << WEIGHT_BITS))
+			gives_way = true;
+		/* cpu.weight has changed since. */
+		if (unlikely(own != READ_ONCE(STATE_OF(group, struct group_weights)->counted)))
+			groups_count(lane, group);
+		if ((s64)sum > 0)
+			factor = factor * own / sum;
+		if (factor > GROUP_FACTOR_MAX)
+			factor = GROUP_FACTOR_MAX;
+		group = above;
+	}
+	share->gives_way = gives_way;
+	weight = weight * factor / GROUP_FACTOR_ONE;
+	if (weight > ~0U)
+		return ~0U;
+	return weight ? weight : 1;
+}
+
+#endif

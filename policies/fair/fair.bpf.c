@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * fair: earliest eligible virtual deadline first, with groups; what the kernel's own class does.
+ *
+ * The tasks under each last-level cache compete with each other, see eevdf.bpf.h, with the weights
+ * that the hierarchy of cgroups makes of theirs, see group_weights.bpf.h. One queue for each cache is
+ * in the order of deadlines. Who wakes with an earlier deadline than that of whom a CPU runs, and
+ * is eligible, takes that CPU, but not in the first part of a run. A task that comes to another
+ * cache takes its lag along. A CPU with nothing to do takes from other caches, and now and then
+ * one takes from a cache that has more to do for each of its CPUs.
+ *
+ * It helps where no other policy is known to: nobody waits long who wants little, and shares are
+ * those that weights say, to the cgroup. It is not the best at anything.
+ */
+#include <sched.bpf.h>
+#include <idle.bpf.h>
+#include <eevdf.bpf.h>
+#include <group_weights.bpf.h>
+#include "options.h"
+
+enum { fair_options(OPTION_INDEX) };
+enum { fair_counters(COUNTER_INDEX) };
+
+/* CPUs that a task which wakes looks at for one to take: its own and those after it. */
+#define FAIR_PREEMPT_LOOKS 4
+/* How often a cache looks at the next one for more than its own share of work. */
+#define FAIR_BALANCE_NS (4ULL * 1000 * 1000)
+/* By how much that one has to have more, as parts of it: 5 for 4. */
+#define FAIR_IMBALANCE 5
+#define FAIR_BALANCED 4
+/* A queue that was served by nobody for so long has CPUs that are off line, or do other things. */
+#define FAIR_UNSERVED_NS (10ULL * 1000 * 1000)
+/* Who has waited so long runs next; how often it is looked for. The kernel's patience is 30 s. */
+#define FAIR_LONGEST_WAIT_NS (5000ULL * 1000 * 1000)
+#define FAIR_RESCUE_NS (100ULL * 1000 * 1000)
+
+struct fair_task {
+	struct eevdf_task e;
+	struct group_share share;
+};
+
+struct fair_group {
+	struct group_weights weights;
+	u64 debt; /* what those that ended in it owed: lags times weights */
+};
+
+/* The tasks under a cache. */
+struct fair_llc {
+	struct eevdf_queue q;
+	u64 served_ns; /* when a CPU last took from its queue */
+	u64 balanced_ns; /* when it last looked at another cache */
+	u64 rescued_ns; /* when it last looked for who waits long */
+	u32 cpus;
+	u32 next; /* the cache that it looks at next */
+};
+
+/* What a CPU runs. */
+struct fair_cpu {
+	u64 deadline;
+	u64 since_ns;
+	u32 runs; /* a task of this lane */
+	u32 gives_way; /* at once, see group_weights.bpf.h */
+};
+
+static __always_inline struct fair_llc *fair_llc_at(struct lane *lane, u32 llc)
+{
+	struct llc_state *state = lane_llc(lane, llc);
+
+	return state ? STATE_OF(state, struct fair_llc) : NULL;
+}
+
+static __always_inline struct fair_cpu *fair_cpu_at(struct lane *lane, s32 cpu)
+{
+	struct cpu_state *state = lane_cpu(lane, cpu);
+
+	return state ? STATE_OF(state, struct fair_cpu) : NULL;
+}
+
+static __always_inline u64 fair_slice(struct lane *lane)
+{
+	return lane->options[fair_option_base_slice_ns];
+}
+
+static void fair_start(struct lane *lane)
+{
+	struct fair_llc *l;
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus()) {
+		l = cpu_possible(cpu) ? fair_llc_at(lane, cpu_llc(cpu)) : NULL;
+		if (l)
+			l->cpus++;
+	}
+}
+
+static s32 fair_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	bool claimed = false;
+	s32 cpu = wake_on_idle_cpu(lane, p, prev_cpu, wake_flags, fair_slice(lane), &claimed);
+
+	if (claimed)
+		lane_count(lane, fair_counter_direct);
+	return cpu;
+}
+
+/* A newcomer is owed nothing, and owes nothing. */
+static void fair_join(struct lane *lane, struct task_struct *p, struct lane_task *t)
+{
+	struct fair_task *task = STATE_OF(t, struct fair_task);
+
+	group_leave(lane, &task->share);
+	__builtin_memset(&task->e, 0, sizeof(task->e));
+}
+
+/*
+ * A task ends in debt. Whoever joins its cgroup next owes that: else a tree of short tasks, each of
+ * which ends before it has paid, would have more than its cgroup's part.
+ */
+static __always_inline void fair_bequeath(struct lane *lane, struct fair_task *task, u32 weight)
+{
+	struct lane_group *group = lane_group_find(lane, task->share.place, task->share.serial);
+
+	if (group && task->e.lag < 0)
+		__sync_fetch_and_add(&STATE_OF(group, struct fair_group)->debt,
+				     (u64)-task->e.lag * weight);
+}
+
+/* The task takes over what its cgroup owes, as far as one task can. */
+static __always_inline void fair_inherit(struct lane *lane, struct fair_task *task, u32 weight)
+{
+	struct lane_group *group = lane_group_find(lane, task->share.place, task->share.serial);
+	u64 debt, most = (fair_slice(lane) + EEVDF_TICK_NS) * EEVDF_WEIGHT_DFL;
+	struct fair_group *g;
+
+	if (!group)
+		return;
+	g = STATE_OF(group, struct fair_group);
+	if (likely(!READ_ONCE(g->debt)))
+		return;
+	debt = __sync_lock_test_and_set(&g->debt, 0);
+	if (debt > most) {
+		__sync_fetch_and_add(&g->debt, debt - most);
+		debt = most;
+	}
+	task->e.lag -= debt / weight;
+}
+
+/* The task competes under that cache from now on, with the lag that it has. */
+static __noinline void fair_compete(struct lane *lane, struct task_struct *p,
+				    struct fair_task *task, u32 llc)
+{
+	struct fair_llc *from = fair_llc_at(lane, task->e.queue), *to = fair_llc_at(lane, llc);
+	bool competes = task->e.weight;
+	u32 weight;
+
+	if (!from || !to)
+		return;
+	if (competes)
+		eevdf_leave(&from->q, &task->e, fair_slice(lane));
+	else
+		eevdf_rests(&from->q, &task->e);
+	group_join(lane, p, &task->share);
+	weight = group_flat_weight(lane, p, &task->share);
+	if (!competes)
+		fair_inherit(lane, task, weight);
+	task->e.queue = llc;
+	eevdf_join(&to->q, &task->e, weight, fair_slice(lane));
+}
+
+static void fair_runnable(struct lane *lane, struct task_struct *p, struct lane_task *t,
+			  u64 enq_flags)
+{
+	fair_compete(lane, p, STATE_OF(t, struct fair_task), cpu_llc(scx_bpf_task_cpu(p)));
+}
+
+static void fair_quiescent(struct lane *lane, struct task_struct *p, struct lane_task *t,
+			   u64 deq_flags)
+{
+	struct fair_task *task = STATE_OF(t, struct fair_task);
+	struct fair_llc *l = fair_llc_at(lane, task->e.queue);
+	u32 weight = task->e.weight;
+
+	if (l && weight) {
+		eevdf_leave(&l->q, &task->e, fair_slice(lane));
+		if (p->flags & PF_EXITING)
+			fair_bequeath(lane, task, weight);
+	}
+	group_leave(lane, &task->share);
+}
+
+/* Brings the task's weight up to date. */
+static __always_inline void fair_reweigh(struct lane *lane, struct task_struct *p,
+					 struct fair_task *task, struct fair_llc *l)
+{
+	group_join(lane, p, &task->share);
+	eevdf_reweigh(&l->q, &task->e, group_flat_weight(lane, p, &task->share));
+}
+
+/* Whether a task that woke is to have that CPU in place of whom it runs. */
+static __always_inline bool fair_takes(struct lane *lane, struct fair_cpu *there,
+				       const struct fair_task *task, u64 now)
+{
+	/* Clocks of two CPUs may differ a little. */
+	s64 ran_ns = now - there->since_ns;
+
+	if (!there->runs || (task->share.gives_way && !there->gives_way))
+		return false;
+	if (there->gives_way && !task->share.gives_way)
+		return true;
+	return ran_ns >= (s64)lane->options[fair_option_min_granularity_ns] &&
+	       vtime_before(task->e.deadline, there->deadline);
+}
+
+/* A task woke and was queued: a CPU that it is to have chooses anew. */
+static __noinline void fair_preempt(struct lane *lane, struct task_struct *p,
+				    struct fair_task *task)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct fair_cpu *there;
+	u64 now = scx_bpf_now();
+	u32 i;
+
+	bpf_for(i, 0, FAIR_PREEMPT_LOOKS) {
+		there = cpu_llc(cpu) == task->e.queue && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ?
+				fair_cpu_at(lane, cpu) : NULL;
+		if (there && fair_takes(lane, there, task, now)) {
+			lane_count(lane, fair_counter_preempted);
+			/* One task takes it, not all that wake before it has chosen. */
+			there->runs = 0;
+			lane_kick(lane, cpu, true);
+			return;
+		}
+		cpu = (u32)cpu + 1 < nr_cpus() ? cpu + 1 : 0;
+	}
+}
+
+static void fair_enqueue(struct lane *lane, struct task_struct *p, struct lane_task *t,
+			 u64 enq_flags)
+{
+	struct fair_task *task = STATE_OF(t, struct fair_task);
+	u32 llc = cpu_llc(scx_bpf_task_cpu(p));
+	struct fair_llc *l = fair_llc_at(lane, llc);
+	u64 slice_ns = fair_slice(lane);
+
+	if (!l)
+		return;
+	if (!task->e.weight || task->e.queue != llc)
+		fair_compete(lane, p, task, llc);
+	fair_reweigh(lane, p, task, l);
+	slice_ns = eevdf_request(&l->q, &task->e, slice_ns);
+	task->e.queued_ns = scx_bpf_now();
+	lane_count(lane, fair_counter_queued);
+	lane_insert_vtime(lane, p, lane_llc_dsq(lane, llc, 0), slice_ns, task->e.deadline,
+			  enq_flags);
+	if (enq_flags & SCX_ENQ_WAKEUP && eevdf_eligible(&l->q, task->e.vruntime))
+		fair_preempt(lane, p, task);
+}
+
+static void fair_running(struct lane *lane, struct task_struct *p, struct lane_task *t)
+{
+	struct fair_task *task = STATE_OF(t, struct fair_task);
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct fair_cpu *here = fair_cpu_at(lane, cpu);
+	u32 llc = cpu_llc(cpu);
+
+	if (task->e.queue != llc)
+		fair_compete(lane, p, task, llc);
+	task->e.charged_ns = 0;
+	if (!here)
+		return;
+	here->deadline = task->e.deadline;
+	here->since_ns = scx_bpf_now();
+	here->gives_way = task->share.gives_way;
+	here->runs = 1;
+}
+
+static void fair_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
+			  const struct lane_run *run)
+{
+	struct fair_task *task = STATE_OF(t, struct fair_task);
+	struct fair_cpu *here = fair_cpu_at(lane, scx_bpf_task_cpu(p));
+	struct fair_llc *l = fair_llc_at(lane, task->e.queue);
+
+	if (l)
+		eevdf_charge(&l->q, &task->e, run->ran_ns);
+	if (here)
+		here->runs = 0;
+}
+
+/* The task that ran here goes on with what it asks for. */
+static __always_inline bool fair_goes_on(struct lane *lane, s32 cpu, struct task_struct *prev,
+					 struct fair_task *task, u64 slice_ns)
+{
+	struct fair_cpu *here = fair_cpu_at(lane, cpu);
+
+	if (here) {
+		here->deadline = task->e.deadline;
+		here->since_ns = scx_bpf_now();
+		here->gives_way = task->share.gives_way;
+		here->runs = 1;
+	}
+	lane_count(lane, fair_counter_kept);
+	lane_grant(lane, prev, slice_ns);
+	return true;
+}
+
+/*
+ * Of those that wait and are eligible the one whose deadline is the earliest runs here, if that lies
+ * before @deadline; any, if @any.
+ */
+static __noinline bool fair_pick(struct lane *lane, struct fair_llc *l, u64 dsq, u64 deadline,
+				 bool any)
+{
+	struct task_struct *first = scx_bpf_dsq_peek(dsq);
+	u64 now = READ_ONCE(l->q.now);
+	struct fair_task *task;
+	struct lane_task *t;
+
+	if (!first)
+		return false;
+	t = lane_kept(lane, first);
+	if (unlikely(!t))
+		return lane_move_to_local(lane, dsq);
+	/* Others of its cgroup may have come or gone while it waited. */
+	task = STATE_OF(t, struct fair_task);
+	eevdf_reweigh(&l->q, &task->e, group_flat_weight(lane, first, &task->share));
+	if (!any && !vtime_before(task->e.deadline, deadline))
+		return false;
+	if (likely(!vtime_before(now, task->e.vruntime)))
+		return lane_move_to_local(lane, dsq);
+	if (!lane_move_before(lane, dsq, EEVDF_VRUNTIME_WORD, now + 1, 0))
+		return false;
+	lane_count(lane, fair_counter_passed_over);
+	return true;
+}
+
+/*
+ * None of those that were looked at is eligible: somebody has to be. The earliest deadline runs, if
+ * that is not @own's.
+ */
+static __noinline bool fair_pick_early(struct lane *lane, struct fair_llc *l, u64 dsq,
+				       const struct fair_task *own)
+{
+	struct task_struct *first = scx_bpf_dsq_peek(dsq);
+	struct lane_task *t;
+
+	if (!first)
+		return false;
+	if (own && vtime_before(own->e.deadline, first->scx.dsq_vtime)) {
+		eevdf_first(&l->q, &own->e);
+		return false;
+	}
+	t = lane_kept(lane, first);
+	if (t)
+		eevdf_first(&l->q, &STATE_OF(t, struct fair_task)->e);
+	if (!lane_move_to_local(lane, dsq))
+		return false;
+	lane_count(lane, fair_counter_early);
+	return true;
+}
+
+/* Nobody wants this CPU under its own cache: takes a task from the next one that has some. */
+static __noinline bool fair_steal(struct lane *lane, u32 llc)
+{
+	u32 i, other = llc;
+
+	bpf_for(i, 1, nr_llcs()) {
+		other = other + 1 < nr_llcs() ? other + 1 : 0;
+		if (lane_move_to_local(lane, lane_llc_dsq(lane, other, 0))) {
+			lane_count(lane, fair_counter_stolen);
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Whether a task of the cache @other is to run under @own: for each CPU more work is left there,
+ * also without a task of the mean weight, or its queue is served by nobody.
+ */
+static __always_inline bool fair_has_more(const struct fair_llc *own, const struct fair_llc *other,
+					  s32 queued, u64 now)
+{
+	u64 weight = READ_ONCE(other->q.weight), mean;
+
+	if (queued <= 0)
+		return false;
+	if ((s64)(now - READ_ONCE(other->served_ns)) > (s64)FAIR_UNSERVED_NS)
+		return true;
+	mean = weight / ((u64)(u32)queued + other->cpus);
+	return (weight - mean) * own->cpus * FAIR_BALANCED >
+	       (READ_ONCE(own->q.weight) + mean) * other->cpus * FAIR_IMBALANCE;
+}
+
+/* In turn a cache looks at each other one for more work than its own. */
+static __noinline bool fair_balance(struct lane *lane, struct fair_llc *l, u32 llc, u64 now)
+{
+	u32 other = l->next < nr_llcs() ? l->next : 0;
+	struct fair_llc *there = fair_llc_at(lane, other);
+	u64 dsq = lane_llc_dsq(lane, other, 0);
+
+	l->balanced_ns = now;
+	l->next = other + 1;
+	if (!there || other == llc || !fair_has_more(l, there, scx_bpf_dsq_nr_queued(dsq), now) ||
+	    !lane_move_to_local(lane, dsq))
+		return false;
+	lane_count(lane, fair_counter_balanced);
+	return true;
+}
+
+/* Who has waited for so long that the kernel might take it for forgotten runs here. */
+static __noinline bool fair_rescue(struct lane *lane, struct fair_llc *l, u64 dsq, u64 now)
+{
+	l->rescued_ns = now;
+	/* Their deadlines are far, so they stand at the end. */
+	if (!lane_move_before(lane, dsq, EEVDF_QUEUED_WORD, now - FAIR_LONGEST_WAIT_NS,
+			      SCX_DSQ_ITER_REV))
+		return false;
+	lane_count(lane, fair_counter_rescued);
+	return true;
+}
+
+static bool fair_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
+			  struct lane_task *t, const struct lane_run *run)
+{
+	struct fair_task *task = STATE_OF(t, struct fair_task);
+	u32 llc = cpu_llc(cpu);
+	struct fair_llc *l = fair_llc_at(lane, llc);
+	u64 dsq = lane_llc_dsq(lane, llc, 0), now = scx_bpf_now(), slice_ns = 0;
+	bool goes_on = false;
+
+	if (!l)
+		return false;
+	l->served_ns = now;
+	if (prev) {
+		eevdf_charge(&l->q, &task->e, run->ran_ns);
+		fair_reweigh(lane, prev, task, l);
+		slice_ns = eevdf_request(&l->q, &task->e, fair_slice(lane));
+		goes_on = eevdf_eligible(&l->q, task->e.vruntime);
+	}
+	if ((s64)(now - l->rescued_ns) > (s64)FAIR_RESCUE_NS && fair_rescue(lane, l, dsq, now))
+		return true;
+	if (nr_llcs() > 1 && (s64)(now - l->balanced_ns) > (s64)FAIR_BALANCE_NS &&
+	    fair_balance(lane, l, llc, now))
+		return true;
+	if (fair_pick(lane, l, dsq, task->e.deadline, !goes_on))
+		return true;
+	if (goes_on)
+		return fair_goes_on(lane, cpu, prev, task, slice_ns);
+	if (fair_pick_early(lane, l, dsq, prev ? task : NULL))
+		return true;
+	if (prev)
+		return fair_goes_on(lane, cpu, prev, task, slice_ns);
+	return nr_llcs() > 1 && fair_steal(lane, llc);
+}
+
+static const struct policy_ops fair_ops = {
+	.select_cpu = fair_select_cpu,
+	.enqueue = fair_enqueue,
+	.dispatch = fair_dispatch,
+	.join = fair_join,
+	.running = fair_running,
+	.stopping = fair_stopping,
+	.runnable = fair_runnable,
+	.quiescent = fair_quiescent,
+	.start = fair_start,
+	.llc_queues = 1,
+	.task_bytes = sizeof(struct fair_task),
+	.cpu_bytes = sizeof(struct fair_cpu),
+	.llc_bytes = sizeof(struct fair_llc),
+	.group_bytes = sizeof(struct fair_group),
+};

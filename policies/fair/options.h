@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef FAIR_OPTIONS_H
+#define FAIR_OPTIONS_H
+
+#define fair_options(OPTION)                                                                       \
+	OPTION(fair, base_slice_ns, "ns", 3000000, 100000, 100000000,                              \
+	       "run time that a task asks for at once; less means less waiting and more context switches") \
+	OPTION(fair, min_granularity_ns, "ns", 700000, 0, 100000000,                               \
+	       "how long a task runs before one that wakes may take its CPU; what cpu.idle and SCHED_IDLE run gives way at once")
+
+#define fair_counters(COUNTER)                                                                     \
+	COUNTER(fair, direct, "wake-ups that went straight to an idle CPU")                        \
+	COUNTER(fair, queued, "tasks put into the queue of a cache by their deadline")             \
+	COUNTER(fair, kept, "tasks that went on since their deadline was the earliest, or nobody waited") \
+	COUNTER(fair, preempted, "CPUs that a task which woke has had choose anew")                \
+	COUNTER(fair, passed_over, "times that the earliest deadline was not yet eligible, and a later one ran") \
+	COUNTER(fair, early, "times that nobody was eligible of those looked at, and the earliest deadline ran") \
+	COUNTER(fair, stolen, "tasks that a CPU with nothing to do took from another cache")       \
+	COUNTER(fair, balanced, "tasks taken from a cache that had more to do for each CPU")       \
+	COUNTER(fair, rescued, "tasks that ran before their turn since they had waited for 5 s")
+
+#endif
