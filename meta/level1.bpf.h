@@ -157,7 +157,7 @@ __attribute__((unused)) static struct lane_group *lane_group_find(struct lane *l
 /* See sched.bpf.h. */
 __attribute__((unused)) static u64 lane_group_weight(struct lane *lane, struct lane_group *group)
 {
-	return cgroup_weight_left(group->place);
+	return weight_left(group->place);
 }
 
 /*

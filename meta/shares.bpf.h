@@ -65,7 +65,7 @@ static __always_inline void cgroup_arrival(u32 number)
  * What a cgroup weighs for its own account: cpu.weight, less what belongs to cgroups below it that
  * are another's, in WEIGHT_BITS. What policies read in place of cpu.weight.
  */
-static __always_inline u64 cgroup_weight_left(u32 number)
+static __always_inline u64 weight_left(u32 number)
 {
 	struct cgroup_node *n = cgroup_node_at(number);
 	u64 weight = (u64)n->weight << WEIGHT_BITS, share = n->share, left = n->left;
@@ -74,6 +74,12 @@ static __always_inline u64 cgroup_weight_left(u32 number)
 		return weight;
 	weight = weight * left / share;
 	return weight ? weight : 1;
+}
+
+/* The same for the simulator, which calls it; it is no code of the kernel's program. */
+__weak __noinline u64 cgroup_weight_left(u32 number)
+{
+	return weight_left(number);
 }
 
 /* To whom the tasks of an account go: without a lane to the root's. */

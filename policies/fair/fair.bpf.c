@@ -308,7 +308,7 @@ static __always_inline bool fair_goes_on(struct lane *lane, s32 cpu, struct task
  * Of those that wait and are eligible the one whose deadline is the earliest runs here, if that lies
  * before @deadline; any, if @any.
  */
-static __noinline bool fair_pick(struct lane *lane, struct fair_llc *l, u64 dsq, u64 deadline,
+static __always_inline bool fair_pick(struct lane *lane, struct fair_llc *l, u64 dsq, u64 deadline,
 				 bool any)
 {
 	struct task_struct *first = scx_bpf_dsq_peek(dsq);

@@ -54,7 +54,7 @@ fn an_assigned_cgroup_has_its_part_of_the_one_above() {
     near(&outcome, "Q", 0.5, NEAR);
 }
 
-/// What policies read: P has lost half of its weight to c2's lane.
+/// What policies read, with 12 bits behind the point: P has lost half of its weight to c2's lane.
 #[test]
 fn a_cgroup_has_the_weight_left_that_belongs_to_its_account() {
     let run = family("weights left").at(0, |kernel| {
@@ -64,8 +64,8 @@ fn a_cgroup_has_the_weight_left_that_belongs_to_its_account() {
     });
     run.at(ms(900), |kernel| {
         let left = ["P", "P/c1", "P/c2", "Q", "Q/x"].map(|path| weight_left(kernel, path));
-        let quarter = left[3] / 2;
-        expect(kernel, left == [quarter, quarter, quarter, 2 * quarter, 700], "other weights");
+        let wanted = [50, 100, 100, 100, 700].map(|weight| weight << 12);
+        expect(kernel, left == wanted, "other weights");
     })
     .run_for(ms(1_000))
     .pass();
