@@ -33,7 +33,7 @@ test-guest: install ## Run the tests that need a kernel with sched_ext, in the g
 test-image: install ## Run the tests of the program and of what controls it on a kernel without modules: ARGS=7.0.13
 	@scripts/test-image.sh $(ARGS)
 
-test-external: install ## Run the kernel's own test of cgroups under EEVDF, vtime and lanes: ARGS=3 times each
+test-external: install ## Run the kernel's own test of cgroups under EEVDF, fair and lanes: ARGS=3 times each
 	@scripts/test-external.sh $(ARGS)
 
 demo: install ## Measure the real application, choose, run, and show: report/index.html

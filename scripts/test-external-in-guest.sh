@@ -39,10 +39,10 @@ for round in $(seq "$ROUNDS"); do
 	! in_force || die "a scheduler was left in force"
 	run_test eevdf "$round"
 
-	"$METASCHED" start vtime >/dev/null || die "cannot start 'vtime'"
-	run_test vtime "$round"
-	in_force || die "'vtime' has left the kernel"
-	"$METASCHED" stop >/dev/null || die "cannot stop 'vtime'"
+	"$METASCHED" start fair >/dev/null || die "cannot start 'fair'"
+	run_test fair "$round"
+	in_force || die "'fair' has left the kernel"
+	"$METASCHED" stop >/dev/null || die "cannot stop 'fair'"
 
 	"$METASCHED" run --config "$OUT/lanes.toml" >"$OUT/rules.$round.txt" 2>&1 &
 	rules=$!

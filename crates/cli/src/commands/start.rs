@@ -13,6 +13,7 @@ use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::load::Load;
+use super::run::DEFAULT_POLICY;
 use crate::context::Context;
 
 /// How long the keeper may take: the longest start of a scheduler and then some.
@@ -23,6 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(200);
 pub struct Args {
     /// The scheduler, as 'metasched list' names it; options of an external one after
     /// a colon or a blank: scx_simple:-f
+    #[arg(default_value = DEFAULT_POLICY)]
     pub scheduler: String,
     /// Stay in the foreground until stopped, as systemd wants it
     #[arg(long)]

@@ -28,7 +28,7 @@ const PINNED: &[(&str, &str)] = &[
     ("fifo, a machine of parts", "696f2f67faefbbd7"),
     ("vtime, busy", "02e43ca3a405bd6d"),
     ("vtime, a machine of parts", "22ba677d82131c66"),
-    ("lanes", "da4dbf6e903243b7"),
+    ("lanes", "063eeffd94f552dd"),
     ("a program comes and goes", "3b4bf88ed8f325c0"),
     ("the fault lost_wakeup", "9aa3fff23eba5b38"),
     ("the fault wrong_queue", "de7651f44437786b"),
