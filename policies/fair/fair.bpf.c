@@ -78,7 +78,7 @@ static __always_inline struct fair_cpu *fair_cpu_at(struct lane *lane, s32 cpu)
 
 static __always_inline u64 fair_slice(struct lane *lane)
 {
-	return lane->options[fair_option_base_slice_ns];
+	return lane->options[fair_option_slice_ns];
 }
 
 static void fair_start(struct lane *lane)

@@ -3,7 +3,7 @@
 #define FAIR_OPTIONS_H
 
 #define fair_options(OPTION)                                                                       \
-	OPTION(fair, base_slice_ns, "ns", 3000000, 100000, 100000000,                              \
+	OPTION(fair, slice_ns, "ns", 3000000, 100000, 1000000000,                              \
 	       "run time that a task asks for at once; less means less waiting and more context switches") \
 	OPTION(fair, min_granularity_ns, "ns", 700000, 0, 100000000,                               \
 	       "how long a task runs before one that wakes may take its CPU; what cpu.idle and SCHED_IDLE run gives way at once")

@@ -7,7 +7,7 @@ use metasched_sim::{
     Machine, Outcome, Scenario, TaskSpec, between, exactly, ms, options, policy, seeds, us,
 };
 
-/// The default of `base_slice_ns` in options.h.
+/// The default of `slice_ns` in options.h.
 const SLICE: u64 = ms(3);
 /// A slice that is used up is noticed at the next tick.
 const TICK: u64 = ms(4);

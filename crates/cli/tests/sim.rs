@@ -320,7 +320,7 @@ fn strategies_are_compared_in_turns_and_as_lanes() {
     let place = two_services();
     let report = place.json(&["two.toml", "--strategy", "round-robin,delta", "--plan-runs", "3"]);
     let wanted = [
-        "vtime",
+        "fair",
         "round-robin, turns of 10ms",
         "round-robin, lanes",
         "delta, turns of 10ms",
