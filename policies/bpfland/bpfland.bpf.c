@@ -15,6 +15,7 @@
 #include <sched.bpf.h>
 #include <idle.bpf.h>
 #include <starvation.bpf.h>
+#include <weighted.bpf.h>
 #include "options.h"
 
 enum { bpfland_options(OPTION_INDEX) };
@@ -31,8 +32,6 @@ enum { BPFLAND_PRIO, BPFLAND_SHARED, BPFLAND_QUEUES };
 #define BPFLAND_LEAST_THRESHOLD (1 * BPFLAND_SWITCH)
 /* So many interactive tasks may wait for each CPU before a wake-up makes no more of them. */
 #define BPFLAND_WAIT_PER_CPU 4
-/* That a slice is used up is noticed at the next tick, which is as late as this at HZ=100. */
-#define BPFLAND_TICK_NS (10ULL * 1000 * 1000)
 
 /*
  * Several CPUs write to these without a lock. Each value is an average, or follows tasks that
@@ -150,21 +149,11 @@ static void bpfland_join(struct lane *lane, struct task_struct *p, struct lane_t
 	STATE_OF(t, struct bpfland_task)->vtime = STATE_OF(lane, struct bpfland_lane)->vtime_now;
 }
 
-/*
- * The place of a task in its queue: as far as it has come, with no more credit than slice_lag_ns,
- * and no farther ahead than one run brings it. Who had a CPU to itself has taken nothing from
- * anybody.
- */
 static u64 bpfland_place(struct lane *lane, struct task_struct *p, u64 vtime)
 {
-	u64 now = STATE_OF(lane, struct bpfland_lane)->vtime_now;
-	u64 floor = now - lane->options[bpfland_option_slice_lag_ns];
-	u64 run_ns = lane->options[bpfland_option_slice_ns] + BPFLAND_TICK_NS;
-	u64 ceiling = now + weighted_ns(run_ns, p->scx.weight);
-
-	if (vtime_before(vtime, floor))
-		return floor;
-	return vtime_before(ceiling, vtime) ? ceiling : vtime;
+	return weighted_place(STATE_OF(lane, struct bpfland_lane)->vtime_now, vtime,
+			      lane->options[bpfland_option_slice_lag_ns],
+			      lane->options[bpfland_option_slice_ns], p->scx.weight);
 }
 
 static bool bpfland_has_priority(struct lane *lane, const struct bpfland_task *task)
@@ -192,10 +181,7 @@ static void bpfland_enqueue(struct lane *lane, struct task_struct *p, struct lan
 
 static void bpfland_advance(struct lane *lane, u64 vtime)
 {
-	struct bpfland_lane *state = STATE_OF(lane, struct bpfland_lane);
-
-	if (vtime_before(state->vtime_now, vtime))
-		state->vtime_now = vtime;
+	weighted_advance(&STATE_OF(lane, struct bpfland_lane)->vtime_now, vtime);
 }
 
 /*

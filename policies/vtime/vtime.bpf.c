@@ -19,6 +19,7 @@
  */
 #include <sched.bpf.h>
 #include <idle.bpf.h>
+#include <weighted.bpf.h>
 #include "options.h"
 
 enum { vtime_options(OPTION_INDEX) };
@@ -26,8 +27,6 @@ enum { vtime_counters(COUNTER_INDEX) };
 
 /* The least slice of a light task: in less, switching would take more than a hundredth. */
 #define VTIME_LEAST_SLICE_NS (1000ULL * 1000)
-/* That a slice is used up is noticed at the next tick, which is as late as this at HZ=100. */
-#define VTIME_TICK_NS (10ULL * 1000 * 1000)
 
 struct vtime_lane {
 	u64 vtime_now; /* the highest vtime of a task that started to run */
@@ -37,17 +36,9 @@ struct vtime_task {
 	u64 vtime; /* ns at WEIGHT_DFL */
 };
 
-/*
- * Two CPUs may both find vtime_now behind and write; the lower value can win,
- * and then vtime_now is behind by the difference of two tasks that run at the
- * same time until the next one starts. That is well under a slice.
- */
 static void vtime_advance(struct lane *lane, u64 vtime)
 {
-	struct vtime_lane *now = STATE_OF(lane, struct vtime_lane);
-
-	if (vtime_before(now->vtime_now, vtime))
-		now->vtime_now = vtime;
+	weighted_advance(&STATE_OF(lane, struct vtime_lane)->vtime_now, vtime);
 }
 
 /* A task comes back no farther behind than this. */
@@ -90,16 +81,13 @@ static void vtime_enqueue(struct lane *lane, struct task_struct *p, struct lane_
 	struct vtime_task *task = STATE_OF(t, struct vtime_task);
 	u64 slice_ns = vtime_slice(lane, p);
 	u64 now = STATE_OF(lane, struct vtime_lane)->vtime_now;
-	u64 floor = vtime_floor(lane);
-	u64 ceiling = now + weighted_ns(slice_ns + VTIME_TICK_NS, p->scx.weight);
+	u64 place = weighted_place(now, task->vtime, lane->options[vtime_option_slice_ns],
+				   slice_ns, p->scx.weight);
 
-	if (vtime_before(task->vtime, floor)) {
-		task->vtime = floor;
-		lane_count(lane, vtime_counter_capped);
-	} else if (vtime_before(ceiling, task->vtime)) {
-		task->vtime = ceiling;
-		lane_count(lane, vtime_counter_forgiven);
-	}
+	if (unlikely(place != task->vtime))
+		lane_count(lane, vtime_before(task->vtime, place) ? vtime_counter_capped :
+								    vtime_counter_forgiven);
+	task->vtime = place;
 	lane_count(lane, vtime_counter_queued);
 	lane_insert_vtime(lane, p, lane_dsq(lane, 0), slice_ns, task->vtime, enq_flags);
 }

@@ -16,6 +16,8 @@ pub(crate) struct Charged {
     pub lost_ns: u64,
     /// Up to when an idle CPU has worked off what it owes.
     pub idle_from: u64,
+    /// Since when it is idle.
+    pub idle_since: u64,
 }
 
 impl Charged {
@@ -29,6 +31,12 @@ impl Charged {
 }
 
 impl Kernel {
+    /// A CPU has nothing to run from now on.
+    pub(crate) fn cost_begins_idle(&mut self, cpu: usize) {
+        self.cpus[cpu].costs.idle_from = self.now;
+        self.cpus[cpu].costs.idle_since = self.now;
+    }
+
     /// A CPU loses so much from now on.
     pub(crate) fn cost(&mut self, cpu: usize, ns: u64) {
         if ns == 0 && self.cpus[cpu].costs.due_ns == 0 {
@@ -46,7 +54,12 @@ impl Kernel {
     /// A CPU turns to a task.
     pub(crate) fn cost_of_switch(&mut self, cpu: usize, id: TaskId) {
         let from = self.tasks[id.0].ran_on.replace(cpu).unwrap_or(cpu);
-        let cold_ns = self.machine.migration_ns(from, cpu);
-        self.cost(cpu, self.machine.what_it_costs().switch_ns + cold_ns);
+        let costs = self.machine.what_it_costs();
+        let mut ns = costs.switch_ns + self.machine.migration_ns(from, cpu);
+        let idle_ns = self.now - self.cpus[cpu].costs.idle_since;
+        if self.cpus[cpu].curr.is_none() && idle_ns > costs.cold_after_ns {
+            ns += costs.cold_ns;
+        }
+        self.cost(cpu, ns);
     }
 }

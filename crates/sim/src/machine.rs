@@ -25,6 +25,11 @@ pub struct Costs {
     pub migration_node_ns: u64,
     /// The same on another NUMA node.
     pub migration_across_ns: u64,
+    /// A run that begins on a CPU that was idle for longer than `cold_after_ns`: its clock is low
+    /// and its caches are empty, whoever comes.
+    pub cold_ns: u64,
+    /// For how long a CPU stays warm.
+    pub cold_after_ns: u64,
     /// Each callback, on the CPU that makes it.
     pub callback_ns: u64,
     /// A call that may wait or wake somebody: CPU time of the task that makes it, and part of
@@ -72,6 +77,8 @@ impl Default for Costs {
             migration_llc_ns: 0,
             migration_node_ns: 0,
             migration_across_ns: 0,
+            cold_ns: 0,
+            cold_after_ns: 0,
             callback_ns: 0,
             call_ns: 300,
             wake_ns: 0,

@@ -146,7 +146,7 @@ impl Kernel {
             }
             None => {
                 self.cpus[cpu].curr = None;
-                self.cpus[cpu].costs.idle_from = self.now;
+                self.cost_begins_idle(cpu);
                 self.update_idle(cpu, true);
             }
         }
@@ -215,7 +215,7 @@ impl Kernel {
         self.put_prev_task(cpu, id, Some(id));
         self.sched_info_depart(id);
         self.cpus[cpu].curr = None;
-        self.cpus[cpu].costs.idle_from = self.now;
+        self.cost_begins_idle(cpu);
         self.cpus[cpu].epoch += 1;
     }
 

@@ -68,6 +68,8 @@ pub(super) struct Costs {
     pub migration_llc: Option<Text>,
     pub migration_node: Option<Text>,
     pub migration_across: Option<Text>,
+    pub cold: Option<Text>,
+    pub cold_after: Option<Text>,
     pub callback: Option<Text>,
     pub call: Option<Text>,
     pub wake: Option<Text>,

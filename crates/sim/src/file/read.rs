@@ -211,6 +211,8 @@ impl Reader<'_> {
             migration_llc_ns: self.duration(&raw.migration_llc, usual.migration_llc_ns)?,
             migration_node_ns: self.duration(&raw.migration_node, usual.migration_node_ns)?,
             migration_across_ns: self.duration(&raw.migration_across, usual.migration_across_ns)?,
+            cold_ns: self.duration(&raw.cold, usual.cold_ns)?,
+            cold_after_ns: self.duration(&raw.cold_after, usual.cold_after_ns)?,
             callback_ns: self.duration(&raw.callback, usual.callback_ns)?,
             call_ns: self.duration(&raw.call, usual.call_ns)?,
             wake_ns: self.duration(&raw.wake, usual.wake_ns)?,

@@ -295,3 +295,17 @@ fn kernel_threads_run_as_often_as_their_machine_says() {
     assert!((330..=470).contains(&ran.waits), "{} runs", ran.waits);
     assert_eq!(ran.migrations, 0);
 }
+
+/// Who comes to a CPU that was idle for long pays for that, and who comes sooner does not.
+#[test]
+fn a_cpu_that_was_idle_for_long_is_slow_at_first() {
+    let lost_ns = |cold_after_ns, asleep| {
+        let costs = Costs { cold_ns: us(20), cold_after_ns, ..Costs::default() };
+        let it = TaskSpec::named("it").run(exactly(us(100))).sleep(exactly(asleep)).for_ever();
+        let machine = Machine::cpus(1).costs(costs);
+        policy("cold", "fifo").machine(machine).task(it).run_for(ms(100)).pass().lost_ns
+    };
+    // About ninety runs of 100 us after 1 ms.
+    assert!((us(1_700)..=us(1_900)).contains(&lost_ns(us(500), ms(1))));
+    assert!(lost_ns(ms(2), ms(1)) <= us(20));
+}
