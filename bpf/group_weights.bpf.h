@@ -39,7 +39,7 @@ struct group_share {
 	u64 serial; /* of the cgroup; 0: it has added nothing */
 	u32 place : 31;
 	u32 gives_way : 1; /* it runs when nobody else wants to: cpu.idle, SCHED_IDLE */
-	u32 weight;
+	u32 weight; /* in its cgroup, in parts */
 };
 
 /* Brings what a cgroup adds to the one above up to date; whether that has changed. */
@@ -69,17 +69,18 @@ static __always_inline bool group_counts(struct lane *lane, struct lane_group *g
 }
 
 /* The same for those above it, as far up as there is a change. */
-static __noinline void groups_count(struct lane *lane, struct lane_group *group)
+__weak __noinline int groups_count(struct lane *lane __arg_nonnull, u32 place, u64 serial)
 {
-	struct lane_group *above;
+	struct lane_group *group = lane_group_find(lane, place, serial), *above;
 	u32 i;
 
 	bpf_for(i, 0, GROUP_LEVELS) {
-		above = lane_group_above(lane, group);
+		above = group ? lane_group_above(lane, group) : NULL;
 		if (!above || !group_counts(lane, group, above))
 			break;
 		group = above;
 	}
+	return 0;
 }
 
 /* The weight of a task in its cgroup. */
@@ -103,7 +104,7 @@ static __always_inline void group_leave(struct lane *lane, struct group_share *s
 		return;
 	__sync_fetch_and_add(&STATE_OF(group, struct group_weights)->sum, -(u64)share->weight);
 	if ((s64)READ_ONCE(STATE_OF(group, struct group_weights)->sum) <= 0)
-		groups_count(lane, group);
+		groups_count(lane, group->place, group->serial);
 }
 
 /* The task has work, or weighs something else. */
@@ -118,23 +119,23 @@ static __always_inline void group_join(struct lane *lane, struct task_struct *p,
 	    share->weight == weight)
 		return;
 	group_leave(lane, share);
+	share->weight = weight;
 	if (!group)
 		return;
 	g = STATE_OF(group, struct group_weights);
 	share->serial = group->serial;
 	share->place = group->place;
-	share->weight = weight;
 	__sync_fetch_and_add(&g->sum, weight);
 	if (!READ_ONCE(g->counted))
-		groups_count(lane, group);
+		groups_count(lane, group->place, group->serial);
 }
 
 /* The flat weight of a task that has joined, 1 at least; and it says whether the task gives way. */
-static __noinline u32 group_flat_weight(struct lane *lane, struct task_struct *p,
-					struct group_share *share)
+__weak __noinline u32 group_flat_weight(struct lane *lane __arg_nonnull,
+					struct group_share *share __arg_nonnull)
 {
 	struct lane_group *group = lane_group_find(lane, share->place, share->serial), *above;
-	u64 factor = GROUP_FACTOR_ONE, weight = group_task_weight(p), own, sum;
+	u64 factor = GROUP_FACTOR_ONE, weight = share->weight, own, sum;
 	bool gives_way = weight <= (WEIGHT_IDLE << WEIGHT_BITS);
 	u32 i;
 
@@ -150,7 +151,7 @@ static __noinline u32 group_flat_weight(struct lane *lane, struct task_struct *p
 			gives_way = true;
 		/* cpu.weight has changed since. */
 		if (unlikely(own != READ_ONCE(STATE_OF(group, struct group_weights)->counted)))
-			groups_count(lane, group);
+			groups_count(lane, group->place, group->serial);
 		if ((s64)sum > 0)
 			factor = factor * own / sum;
 		if (factor > GROUP_FACTOR_MAX)

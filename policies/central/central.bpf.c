@@ -66,7 +66,7 @@ static void central_start(struct lane *lane)
 }
 
 /* Asks the CPU that decides, or the next one that is on line. Whether there is one. */
-static __noinline bool central_ask(struct lane *lane)
+__weak __noinline bool central_ask(struct lane *lane __arg_nonnull)
 {
 	struct central_lane *state = STATE_OF(lane, struct central_lane);
 	u32 i, cpu = READ_ONCE(state->cpu);
@@ -151,6 +151,21 @@ static __always_inline bool central_take(struct lane *lane, struct central_cpu *
 	return true;
 }
 
+/* Takes what another CPU was handed, which runs something else by now. */
+__weak __noinline bool central_steal(struct lane *lane __arg_nonnull, u32 cpu)
+{
+	u32 i, other = cpu;
+
+	bpf_for(i, 1, nr_cpus()) {
+		other = other + 1 < nr_cpus() ? other + 1 : 0;
+		if (!lane_move_to_local(lane, lane_cpu_dsq(lane, other, 0)))
+			continue;
+		lane_count(lane, central_counter_alone);
+		return true;
+	}
+	return false;
+}
+
 static bool central_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 			     struct lane_task *t, const struct lane_run *run)
 {
@@ -161,15 +176,21 @@ static bool central_dispatch(struct lane *lane, s32 cpu, struct task_struct *pre
 		return false;
 	if (lane_move_to_local(lane, lane_cpu_dsq(lane, cpu, 0)) || central_take(lane, c))
 		return true;
-	if ((u32)cpu == READ_ONCE(state->cpu))
-		return lane_move_to_local(lane, lane_dsq(lane, CENTRAL_ALL));
-	c->wants = 1;
-	if (!central_waits(lane, CENTRAL_ALL) || central_ask(lane))
-		return false;
-	if (!lane_move_to_local(lane, lane_dsq(lane, CENTRAL_ALL)))
-		return false;
-	lane_count(lane, central_counter_alone);
-	return true;
+	if ((u32)cpu == READ_ONCE(state->cpu)) {
+		if (lane_move_to_local(lane, lane_dsq(lane, CENTRAL_ALL)))
+			return true;
+	} else {
+		c->wants = 1;
+		if (central_waits(lane, CENTRAL_ALL)) {
+			if (central_ask(lane))
+				return false;
+			if (lane_move_to_local(lane, lane_dsq(lane, CENTRAL_ALL))) {
+				lane_count(lane, central_counter_alone);
+				return true;
+			}
+		}
+	}
+	return !prev && central_steal(lane, cpu);
 }
 
 static void central_running(struct lane *lane, struct task_struct *p, struct lane_task *t)

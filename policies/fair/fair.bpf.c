@@ -146,25 +146,27 @@ static __always_inline void fair_inherit(struct lane *lane, struct fair_task *ta
 }
 
 /* The task competes under that cache from now on, with the lag that it has. */
-static __noinline void fair_compete(struct lane *lane, struct task_struct *p,
-				    struct fair_task *task, u32 llc)
+__weak __noinline int fair_compete(struct lane *lane __arg_nonnull,
+				   struct task_struct *p __arg_trusted,
+				   struct fair_task *task __arg_nonnull, u32 llc)
 {
 	struct fair_llc *from = fair_llc_at(lane, task->e.queue), *to = fair_llc_at(lane, llc);
 	bool competes = task->e.weight;
 	u32 weight;
 
 	if (!from || !to)
-		return;
+		return 0;
 	if (competes)
 		eevdf_leave(&from->q, &task->e, fair_slice(lane));
 	else
 		eevdf_rests(&from->q, &task->e);
 	group_join(lane, p, &task->share);
-	weight = group_flat_weight(lane, p, &task->share);
+	weight = group_flat_weight(lane, &task->share);
 	if (!competes)
 		fair_inherit(lane, task, weight);
 	task->e.queue = llc;
 	eevdf_join(&to->q, &task->e, weight, fair_slice(lane));
+	return 0;
 }
 
 static void fair_runnable(struct lane *lane, struct task_struct *p, struct lane_task *t,
@@ -193,7 +195,7 @@ static __always_inline void fair_reweigh(struct lane *lane, struct task_struct *
 					 struct fair_task *task, struct fair_llc *l)
 {
 	group_join(lane, p, &task->share);
-	eevdf_reweigh(&l->q, &task->e, group_flat_weight(lane, p, &task->share));
+	eevdf_reweigh(&l->q, &task->e, group_flat_weight(lane, &task->share));
 }
 
 /* Whether a task that woke is to have that CPU in place of whom it runs. */
@@ -212,8 +214,9 @@ static __always_inline bool fair_takes(struct lane *lane, struct fair_cpu *there
 }
 
 /* A task woke and was queued: a CPU that it is to have chooses anew. */
-static __noinline void fair_preempt(struct lane *lane, struct task_struct *p,
-				    struct fair_task *task)
+__weak __noinline int fair_preempt(struct lane *lane __arg_nonnull,
+				   struct task_struct *p __arg_trusted,
+				   struct fair_task *task __arg_nonnull)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct fair_cpu *there;
@@ -228,10 +231,11 @@ static __noinline void fair_preempt(struct lane *lane, struct task_struct *p,
 			/* One task takes it, not all that wake before it has chosen. */
 			there->runs = 0;
 			lane_kick(lane, cpu, true);
-			return;
+			break;
 		}
 		cpu = (u32)cpu + 1 < nr_cpus() ? cpu + 1 : 0;
 	}
+	return 0;
 }
 
 static void fair_enqueue(struct lane *lane, struct task_struct *p, struct lane_task *t,
@@ -323,7 +327,7 @@ static __always_inline bool fair_pick(struct lane *lane, struct fair_llc *l, u64
 		return lane_move_to_local(lane, dsq);
 	/* Others of its cgroup may have come or gone while it waited. */
 	task = STATE_OF(t, struct fair_task);
-	eevdf_reweigh(&l->q, &task->e, group_flat_weight(lane, first, &task->share));
+	eevdf_reweigh(&l->q, &task->e, group_flat_weight(lane, &task->share));
 	if (!any && !vtime_before(task->e.deadline, deadline))
 		return false;
 	if (likely(!vtime_before(now, task->e.vruntime)))
@@ -338,7 +342,8 @@ static __always_inline bool fair_pick(struct lane *lane, struct fair_llc *l, u64
  * None of those that were looked at is eligible: somebody has to be. The earliest deadline runs, if
  * that is not @own's.
  */
-static __noinline bool fair_pick_early(struct lane *lane, struct fair_llc *l, u64 dsq,
+__weak __noinline bool fair_pick_early(struct lane *lane __arg_nonnull,
+				       struct fair_llc *l __arg_nonnull, u64 dsq,
 				       const struct fair_task *own)
 {
 	struct task_struct *first = scx_bpf_dsq_peek(dsq);
@@ -360,7 +365,7 @@ static __noinline bool fair_pick_early(struct lane *lane, struct fair_llc *l, u6
 }
 
 /* Nobody wants this CPU under its own cache: takes a task from the next one that has some. */
-static __noinline bool fair_steal(struct lane *lane, u32 llc)
+__weak __noinline bool fair_steal(struct lane *lane __arg_nonnull, u32 llc)
 {
 	u32 i, other = llc;
 
@@ -393,7 +398,8 @@ static __always_inline bool fair_has_more(const struct fair_llc *own, const stru
 }
 
 /* In turn a cache looks at each other one for more work than its own. */
-static __noinline bool fair_balance(struct lane *lane, struct fair_llc *l, u32 llc, u64 now)
+__weak __noinline bool fair_balance(struct lane *lane __arg_nonnull,
+				    struct fair_llc *l __arg_nonnull, u32 llc, u64 now)
 {
 	u32 other = l->next < nr_llcs() ? l->next : 0;
 	struct fair_llc *there = fair_llc_at(lane, other);
@@ -409,7 +415,8 @@ static __noinline bool fair_balance(struct lane *lane, struct fair_llc *l, u32 l
 }
 
 /* Who has waited for so long that the kernel might take it for forgotten runs here. */
-static __noinline bool fair_rescue(struct lane *lane, struct fair_llc *l, u64 dsq, u64 now)
+__weak __noinline bool fair_rescue(struct lane *lane __arg_nonnull,
+				   struct fair_llc *l __arg_nonnull, u64 dsq, u64 now)
 {
 	l->rescued_ns = now;
 	/* Their deadlines are far, so they stand at the end. */

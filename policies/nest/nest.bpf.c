@@ -106,7 +106,8 @@ static __always_inline bool nest_core_runs(struct lane *lane, u32 cpu)
 }
 
 /* Claims an idle CPU of a set for a task, the next one from @from on; negative if there is none. */
-static __noinline s32 nest_claim_any(struct lane *lane, struct task_struct *p, u32 number, u32 from,
+__weak __noinline int nest_claim_any(struct lane *lane __arg_nonnull,
+				     struct task_struct *p __arg_trusted, u32 number, u32 from,
 				     bool whole_core)
 {
 	struct cpus *set = lane_cpu_set(lane, number);

@@ -194,7 +194,8 @@ static __always_inline bool rusty_claim(struct task_struct *p, u32 cpu)
 }
 
 /* Claims an idle CPU of the domain for a task; negative if there is none. */
-static __noinline s32 rusty_claim_any(struct lane *lane, struct task_struct *p, u32 domain, u32 from,
+__weak __noinline int rusty_claim_any(struct lane *lane __arg_nonnull,
+				      struct task_struct *p __arg_trusted, u32 domain, u32 from,
 				      bool whole_core)
 {
 	struct rusty_llc *l = rusty_llc_at(lane, domain);
@@ -346,7 +347,7 @@ static void rusty_enqueue(struct lane *lane, struct task_struct *p, struct lane_
 }
 
 /* Takes a task from another domain of this node, or of others, where so many wait. */
-static __noinline bool rusty_steal(struct lane *lane, u32 domain, u32 node, bool same_node,
+__weak __noinline bool rusty_steal(struct lane *lane __arg_nonnull, u32 domain, u32 node, bool same_node,
 				   u64 threshold)
 {
 	u32 i, other = domain;
@@ -425,7 +426,7 @@ static void rusty_stopping(struct lane *lane, struct task_struct *p, struct lane
 }
 
 /* Brings the averages of all domains up to date, and what a task can use of its weight. */
-static __noinline void rusty_tune(struct lane *lane, u64 for_ns)
+__weak __noinline int rusty_tune(struct lane *lane __arg_nonnull, u64 for_ns)
 {
 	struct rusty_lane *state = rusty_state(lane);
 	u64 wanted, mean, all = 0;
@@ -447,15 +448,16 @@ static __noinline void rusty_tune(struct lane *lane, u64 for_ns)
 		all += l->load;
 	}
 	if (!state->cpus)
-		return;
+		return 0;
 	state->mean = all / state->cpus;
 	state->weight_most = state->mean >> RAVG_BITS;
 	if (state->weight_most < WEIGHT_DFL)
 		state->weight_most = WEIGHT_DFL;
+	return 0;
 }
 
 /* By how many per cent a node has more than its CPUs' part. */
-static __noinline s64 rusty_node_surplus(struct lane *lane, u32 node)
+__weak __noinline s64 rusty_node_surplus(struct lane *lane __arg_nonnull, u32 node)
 {
 	u64 load = 0, part = 0, mean = rusty_state(lane)->mean;
 	struct rusty_llc *l;
@@ -485,18 +487,18 @@ static __always_inline s64 rusty_surplus(struct lane *lane, const struct rusty_l
 }
 
 /* Where a domain's surplus is to go: to what lacks most, in its node or in others. */
-static __noinline void rusty_pair(struct lane *lane, u32 domain, bool same_node)
+__weak __noinline int rusty_pair(struct lane *lane __arg_nonnull, u32 domain, bool same_node)
 {
 	struct rusty_llc *from = rusty_llc_at(lane, domain), *l;
 	s64 surplus, lack, most = 0;
 	u32 other;
 
 	if (!from || !from->cpus || from->push)
-		return;
+		return 0;
 	surplus = rusty_surplus(lane, from);
 	if (surplus <= 0 || (!same_node && rusty_node_surplus(lane, cpu_node(from->first)) <=
 						   RUSTY_IMBALANCE_NODES))
-		return;
+		return 0;
 	bpf_for(other, 0, nr_llcs()) {
 		l = rusty_llc_at(lane, other);
 		if (!l || !l->cpus || (cpu_node(l->first) == cpu_node(from->first)) != same_node)
@@ -511,9 +513,10 @@ static __noinline void rusty_pair(struct lane *lane, u32 domain, bool same_node)
 	}
 	if (most > 0)
 		from->push = rusty_min(surplus, most) / 2;
+	return 0;
 }
 
-static __noinline void rusty_balance(struct lane *lane)
+static __always_inline void rusty_balance(struct lane *lane)
 {
 	struct rusty_llc *l;
 	u32 domain;

@@ -291,7 +291,7 @@ impl Generator {
                     task.does.push(Does::Run(us(1), log_within(random, us(2), ms(30))));
                     match random.within(0, 4) {
                         0..=2 => {
-                            task.does.push(Does::Sleep(us(1), log_within(random, us(2), ms(20))))
+                            task.does.push(Does::Sleep(us(1), log_within(random, us(100), ms(20))))
                         }
                         3 => task.does.push(Does::Yield),
                         _ => {}
