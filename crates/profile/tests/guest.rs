@@ -268,7 +268,7 @@ fn parts_are_measured_side_by_side_each_on_its_lane() {
     let measured = of(&runs, RunKind::Measured, "round-robin lanes");
     assert!(!measured.is_empty(), "{ended}");
     let Subject::Lanes { default, lanes, .. } = &measured[0].subject else { panic!("{ended}") };
-    assert_eq!(default.0, "vtime");
+    assert_eq!(default.0, "fair");
     let placed: Vec<_> = lanes.iter().map(|l| (&*l.scheduler, &*l.cgroups[0])).collect();
     let expected = [("vtime", "metasched/beside/answers"), ("fifo", "metasched/beside/computes")];
     assert_eq!(placed, expected);
