@@ -76,7 +76,7 @@ enum scx_dsq_id_flags {
 
 /* kernel/sched/ext: enum scx_dsq_iter_flags */
 enum scx_dsq_iter_flags {
-	SCX_DSQ_ITER_REV = 1U << 16,
+	SCX_DSQ_ITER_REV = 1 << 16,
 };
 
 /* kernel/sched/ext: enum scx_enq_flags */
