@@ -110,6 +110,13 @@ bool lane_ask(struct lane *lane, s32 cpu);
 bool lane_hand(struct lane *lane, u64 dsq_id, s32 cpu, u32 queue);
 
 /*
+ * In answer and dispatch: moves the first @most tasks of @from_dsq, 32 at most, to the end of
+ * @to_dsq, both queues of the lane that are not in the order of vtime, and tells idle CPUs of them.
+ * How many.
+ */
+u32 lane_move(struct lane *lane, u64 from_dsq, u64 to_dsq, u32 most);
+
+/*
  * In enqueue, in place of an insert: tells the half in user space of @p and queues it as
  * undecided, until that or UNDECIDED_NS has it come to decide(). Whether it did: if not, nobody is
  * there who could decide, and the policy inserts @p itself.

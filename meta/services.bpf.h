@@ -99,6 +99,24 @@ __weak __noinline bool lane_hand(struct lane *lane __arg_nonnull, u64 dsq_id, s3
 	return handed;
 }
 
+__weak __noinline u32 lane_move(struct lane *lane __arg_nonnull, u64 from_dsq, u64 to_dsq, u32 most)
+{
+	struct task_struct *p;
+	u32 moved = 0, looks = 0;
+
+	lane_mark(lane, to_dsq);
+	bpf_for_each(scx_dsq, p, from_dsq, 0) {
+		if (looks >= most || looks >= HAND_LOOKS)
+			break;
+		looks++;
+		if (!scx_bpf_dsq_move(&___it, p, to_dsq, 0))
+			continue;
+		moved++;
+		tell_idle_cpu(p);
+	}
+	return moved;
+}
+
 /*
  * The CPU comes to dispatch, whoever has it. A lane that has just asked is answered with that, and
  * one that asks too soon when it is time.
@@ -130,11 +148,16 @@ __weak __noinline bool lane_ask(struct lane *lane __arg_nonnull, s32 cpu)
 	return true;
 }
 
-/* What was asked of a CPU too soon is due now. */
+/* What was asked of a CPU too soon is due now. Who asks before it comes to answer kicks it no more. */
 static void asks_are_due(s32 cpu)
 {
-	if (cpu_possible(cpu))
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	u32 key = cpu;
+	struct cpu_asks *asked = bpf_map_lookup_elem(&asks, &key);
+
+	if (!asked || !cpu_possible(cpu))
+		return;
+	WRITE_ONCE(asked->quiet_until_ns, bpf_ktime_get_ns() + ASKS_NS);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /* Whether the lane's policy may be called; also for one that is being made. */

@@ -147,7 +147,7 @@ pub fn program(policy: &str) -> Program {
 /// The policy of [`faulty_scenario`] that never gives a CPU a task.
 pub const LAZY: &str = "lazy";
 
-/// The policy of [`faulty_scenario`] that is a sketch of `central`.
+/// The policy in which one CPU decides for all.
 pub const CENTRAL: &str = "central";
 
 /// The policy of [`faulty_scenario`] that fails when it is told what cannot be.

@@ -1,4 +1,4 @@
-//! What level 1 does for policies: a sketch of `central` with a timer, a CPU that decides for
+//! What level 1 does for policies: `central` with a timer, a CPU that decides for
 //! others and infinite slices, and a witness of the order of callbacks.
 
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
-//! What level 1 tells policies and does for them: a witness of the order of callbacks, a
-//! sketch of `central` with a timer, a CPU that decides for others, queues and state of each
-//! CPU, and infinite slices, and one of latency-aware group scheduling with state of each cgroup.
+//! What level 1 tells policies and does for them: a witness of the order of callbacks,
+//! `central` with a timer, a CPU that decides for others, queues and state of each
+//! CPU, and infinite slices, and a sketch of latency-aware group scheduling with state of each cgroup.
 
 use crate::lanes::hogs;
 use crate::level1::expect;
