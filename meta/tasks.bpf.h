@@ -77,6 +77,7 @@ struct cpu_ctx {
 	u64 turn; /* the account that was served last out of its turn */
 	u64 looks; /* its timer is set, see look.bpf.h */
 	u64 kthread_chosen; /* the last choice was a kernel thread of KTHREADS_DSQ */
+	u64 rests; /* the task whose policy would have the CPU idle rather than let it go on */
 	u64 chosen; /* dispatch_shared() has, since the last task stopped here */
 	/* Of the task, until its wait is counted. */
 	u64 wait_arrivals;

@@ -106,6 +106,11 @@ impl LaneSeen {
         self.state == LaneState::InForce && self.app != 0
     }
 
+    /// Whether its policy is [`PAIR`], which leaves CPUs idle beside work on purpose.
+    pub fn leaves_cpus_idle(&self) -> bool {
+        FAULTY_POLICIES[self.policy as usize].name == PAIR
+    }
+
     /// Whether its policy is not [`LAZY`], which never dispatches.
     pub fn has_a_real_policy(&self) -> bool {
         FAULTY_POLICIES[self.policy as usize].name != LAZY
@@ -149,6 +154,9 @@ pub const LAZY: &str = "lazy";
 
 /// The policy in which one CPU decides for all.
 pub const CENTRAL: &str = "central";
+
+/// The policy that runs tasks of one cgroup at a time on each two CPUs.
+pub const PAIR: &str = "pair";
 
 /// The policy of [`faulty_scenario`] that fails when it is told what cannot be.
 pub const WITNESS: &str = "witness";

@@ -4,6 +4,7 @@ use crate::abi::CpuMask;
 use crate::dense::Dense;
 use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
+use crate::metasched::LaneSeen;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
 use std::rc::Rc;
@@ -109,6 +110,8 @@ pub struct WorkConserved {
     looked_at: u64,
     /// Level 1 is there: tasks in its queues [`PARKED`] wait for something else.
     level1: bool,
+    /// A lane leaves CPUs idle on purpose.
+    rests: bool,
     bypass: bool,
 }
 
@@ -125,6 +128,7 @@ impl WorkConserved {
             allowed: Dense::default(),
             looked_at: 0,
             level1: false,
+            rests: false,
             bypass: false,
         }
     }
@@ -150,7 +154,7 @@ impl WorkConserved {
 
     fn idle_beside_work(&self, now: u64) -> Result<(), String> {
         // The kernel's queues are of one CPU each meanwhile.
-        if self.bypass {
+        if self.bypass || self.rests {
             return Ok(());
         }
         // Both for longer than the window: those that are, each for itself.
@@ -242,9 +246,17 @@ impl Checker for WorkConserved {
             (What::Calm, _) => {
                 self.narrows_at = self.calm.map(|(_, after_ns)| event.at + after_ns);
             }
-            (What::Lanes(lanes), _) => self.level1 = !lanes.is_empty(),
+            (What::Lanes(lanes), _) => {
+                self.level1 = !lanes.is_empty();
+                let rests = lanes.iter().any(LaneSeen::leaves_cpus_idle);
+                if std::mem::replace(&mut self.rests, rests) && !rests {
+                    self.waiting.values_mut().flatten().for_each(|since| *since = event.at);
+                }
+            }
             // Nobody parks any more; what is parked is queued anew after this.
-            (What::DestroyQueue(id), _) if PARKED.contains(id) => self.level1 = false,
+            (What::DestroyQueue(id), _) if PARKED.contains(id) => {
+                (self.level1, self.rests) = (false, false);
+            }
             _ => {}
         }
         said
