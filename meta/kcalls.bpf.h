@@ -21,6 +21,9 @@ extern void scx_bpf_destroy_dsq(u64 dsq_id) __weak __ksym;
 extern s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags) __weak __ksym;
 /* Makes @cpu choose anew; @flags: enum scx_kick_flags. */
 extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __weak __ksym;
+/* The CPUs that are on line; to be given back. */
+extern const struct cpumask *scx_bpf_get_online_cpumask(void) __weak __ksym;
+extern void scx_bpf_put_cpumask(const struct cpumask *cpumask) __weak __ksym;
 
 /* CPUs that are off line; the kernel may still hold them for idle ones. */
 struct cpus cpus_off;

@@ -11,6 +11,7 @@
 #include <vmlinux.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include <dying_cpu.bpf.h>
 #include <hotplug.bpf.h>
 #include <lifecycle.bpf.h>
 #include <turns.bpf.h>
@@ -30,6 +31,8 @@ s32 BPF_PROG(metasched_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	u32 root = READ_ONCE(root_word);
 	struct meta_lane *l = lane_at(root);
 
+	if (on_dying_cpu())
+		return select_from_dying_cpu(p, prev_cpu);
 	/* Not on an idle CPU, past the queues, when it has to be parked. */
 	if (unlikely(root & ROOT_LIMITS) && task_waits_for(p))
 		return prev_cpu;
@@ -47,6 +50,10 @@ void BPF_PROG(metasched_enqueue, struct task_struct *p, u64 enq_flags)
 	u32 root = READ_ONCE(root_word);
 	struct meta_lane *l = lane_at(root);
 
+	if (on_dying_cpu()) {
+		enqueue_from_dying_cpu(p, enq_flags);
+		return;
+	}
 	if (unlikely(is_level1s(p, root))) {
 		enqueue_kthread(p, root, enq_flags);
 		return;
@@ -246,6 +253,8 @@ void BPF_PROG(metasched_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 SEC("struct_ops/metasched_cpu_online")
 void BPF_PROG(metasched_cpu_online, s32 cpu)
 {
+	if (cpus_has(&cpus_off, cpu))
+		__sync_fetch_and_sub(&cpus_gone, 1);
 	cpus_remove(&cpus_off, cpu);
 }
 
@@ -255,6 +264,8 @@ void BPF_PROG(metasched_cpu_offline, s32 cpu)
 	struct meta_lane *l;
 	u32 i, at, queue;
 
+	if (!cpus_has(&cpus_off, cpu))
+		__sync_fetch_and_add(&cpus_gone, 1);
 	cpus_add(&cpus_off, cpu);
 	/* Who waits for an answer of this CPU's decides for itself. */
 	if (is_used(USES_ANSWER))

@@ -46,6 +46,7 @@ struct seam_host {
 	s32 (*select_cpu_and)(void *k, struct task_struct *p, s32 prev_cpu, u64 wake_flags,
 			      const struct cpumask *cpus_allowed, u64 flags);
 	const struct cpumask *(*idle_mask)(void *k, bool cores);
+	const struct cpumask *(*online_mask)(void *k);
 	bool (*test_and_clear_cpu_idle)(void *k, s32 cpu);
 	s32 (*pick_cpu)(void *k, const struct cpumask *allowed, u64 flags, bool or_any);
 	void (*kick_cpu)(void *k, s32 cpu, u64 flags);
@@ -295,6 +296,15 @@ const struct cpumask *scx_bpf_get_idle_smtmask(void)
 }
 
 void scx_bpf_put_idle_cpumask(const struct cpumask *mask)
+{
+}
+
+const struct cpumask *scx_bpf_get_online_cpumask(void)
+{
+	return HOST(online_mask);
+}
+
+void scx_bpf_put_cpumask(const struct cpumask *mask)
 {
 }
 

@@ -39,6 +39,8 @@ s32 scx_bpf_select_cpu_and(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
 const struct cpumask *scx_bpf_get_idle_cpumask(void);
 const struct cpumask *scx_bpf_get_idle_smtmask(void);
 void scx_bpf_put_idle_cpumask(const struct cpumask *mask);
+const struct cpumask *scx_bpf_get_online_cpumask(void);
+void scx_bpf_put_cpumask(const struct cpumask *mask);
 bool scx_bpf_test_and_clear_cpu_idle(s32 cpu);
 s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags);
 s32 scx_bpf_pick_any_cpu(const struct cpumask *cpus_allowed, u64 flags);

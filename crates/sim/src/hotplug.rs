@@ -92,16 +92,31 @@ impl Kernel {
         self.migrate_away(id, cpu, mask);
     }
 
-    /// A CPU is off when its run queue is empty.
+    /// A CPU is off when its run queue is empty. The last that it does is to wake threads that
+    /// wait for that; here they are those that should have woken there meanwhile.
     pub(crate) fn dying(&mut self, cpu: usize) {
         let left = self.tasks.iter().any(|task| task.cpu == cpu && task.queued());
         if left {
             // The thread that looks runs there, and gives the CPU up again.
             self.resched(cpu);
             self.schedule_at(self.now + LOOK_NS, Event::Dying(cpu));
-        } else {
-            self.online.clear(cpu);
+            return;
         }
+        self.online.clear(cpu);
+        for (_, task) in self.wakes_late.extract_if(.., |(on, _)| *on == cpu).collect::<Vec<_>>() {
+            self.timer_wakes(task, cpu);
+        }
+    }
+
+    /// Whether the calling CPU has switched its interrupts off for good: the kernel puts what that
+    /// call asks for off to an interrupt which never comes, and all that is put off there later.
+    pub(crate) fn interrupts_are_off(&mut self, call: &str) -> bool {
+        let here = self.context.cpu;
+        let off = !self.online.has(here);
+        if off {
+            self.fail("lost", format!("{call} on CPU {here}, whose interrupts are off for good"));
+        }
+        off
     }
 
     /// Whether a task may run on a CPU, and the CPU takes tasks.

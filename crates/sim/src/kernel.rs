@@ -109,6 +109,8 @@ pub struct Kernel {
     /// Those of them that take tasks: one that goes off line gives up its tasks first.
     pub(crate) active: CpuMask,
     pub(crate) searched: Searched,
+    /// Whose timers have expired on a CPU that is going off line, and on which.
+    pub(crate) wakes_late: Vec<(usize, TaskId)>,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) world: World,
@@ -191,6 +193,7 @@ impl Kernel {
             online: all,
             active: all,
             searched: Searched::of(machine, &all),
+            wakes_late: Vec::new(),
             cpus: (0..cpus).map(|_| Cpu::default()).collect(),
             tasks: Vec::new(),
             world: World::default(),

@@ -58,6 +58,9 @@ impl Kernel {
         if self.ring.used + room(message) > size {
             return -EAGAIN;
         }
+        if self.interrupts_are_off("bpf_ringbuf_output") {
+            return 0;
+        }
         let was_empty = self.ring.is_empty();
         self.ring.used += room(message);
         self.ring.messages.push_back(message.into());

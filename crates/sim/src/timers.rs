@@ -71,6 +71,10 @@ impl Kernel {
         if timer.callback.is_null() {
             return Err(EINVAL);
         }
+        if self.interrupts_are_off("bpf_timer_start") {
+            return Ok(());
+        }
+        let timer = &mut self.timers.0[place];
         (timer.armed, timer.cpu) = (armed, cpu);
         let late_ns = self.random.within(0, LATEST_NS);
         let at = at.max(self.now) + late_ns;

@@ -66,7 +66,9 @@ impl Kernel {
         if code.is_null() || self.fault.is_some() {
             return 0;
         }
-        let cpu = self.changer.or(self.waking_on).unwrap_or(cpu);
+        // The last that a CPU does as it goes off line is to wake tasks.
+        let on_line = if self.online.has(cpu) { cpu } else { self.first_active() };
+        let cpu = self.changer.or(self.waking_on).unwrap_or(on_line);
         self.cost(cpu, self.machine.what_it_costs().callback_ns);
         let outer = std::mem::replace(&mut self.context, Context { callback, cpu, may });
         let Some(trampoline) = self.image.as_ref().map(|image| image.trampoline) else { return 0 };

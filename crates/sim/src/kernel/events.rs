@@ -170,6 +170,14 @@ impl Kernel {
         }
     }
 
+    /// The timer of a task that sleeps has expired on `waker`.
+    pub(crate) fn timer_wakes(&mut self, task: TaskId, waker: usize) {
+        self.wake_up(task, waker, scx::WAKE_TTWU);
+        // What it does now was due then: that the timer is late is part of how long it takes.
+        let late_ns = self.machine.what_it_costs().timer_ns;
+        self.tasks[task.0].doing.wakes(self.now - late_ns);
+    }
+
     fn handle(&mut self, event: Event) {
         match event {
             Event::Arrive(spec) => {
@@ -179,12 +187,12 @@ impl Kernel {
             }
             Event::Wake(task) => {
                 let cpu = self.tasks[task.0].cpu;
-                let waker = if self.active.has(cpu) { cpu } else { self.first_active() };
-                self.wake_up(task, waker, scx::WAKE_TTWU);
-                // What it does now was due then: that the timer is late is part of how long it
-                // takes.
-                let late_ns = self.machine.what_it_costs().timer_ns;
-                self.tasks[task.0].doing.wakes(self.now - late_ns);
+                if self.online.has(cpu) && !self.active.has(cpu) {
+                    self.wakes_late.push((cpu, task));
+                } else {
+                    let waker = if self.active.has(cpu) { cpu } else { self.first_active() };
+                    self.timer_wakes(task, waker);
+                }
             }
             Event::Resched(cpu) if self.online.has(cpu) => self.schedule(cpu),
             Event::Resched(cpu) => self.cpus[cpu].resched = false,

@@ -100,6 +100,10 @@ pub(super) extern "C" fn idle_mask(k: K, cores: bool) -> *const CpuMask {
     if cores && kernel.searched.smt { &kernel.idle.cores } else { &kernel.idle.cpus }
 }
 
+pub(super) extern "C" fn online_mask(k: K) -> *const CpuMask {
+    &kernel(k).online
+}
+
 pub(super) extern "C" fn test_and_clear_cpu_idle(k: K, cpu: i32) -> bool {
     let kernel = kernel(k);
     let call = "scx_bpf_test_and_clear_cpu_idle";
@@ -135,7 +139,9 @@ pub(super) extern "C" fn kick_cpu(k: K, cpu: i32, flags: u64) {
         kernel.fail("refused", format!("scx_bpf_kick_cpu: flags {flags:#x} are not modelled"));
     } else if idle && flags != scx::KICK_IDLE {
         kernel.scx_error("PREEMPT/WAIT cannot be used with SCX_KICK_IDLE");
-    } else if let Some(cpu) = kernel.valid_cpu("scx_bpf_kick_cpu", cpu) {
+    } else if let Some(cpu) = kernel.valid_cpu("scx_bpf_kick_cpu", cpu)
+        && !kernel.interrupts_are_off("scx_bpf_kick_cpu")
+    {
         kernel.kick(cpu, flags);
     }
 }

@@ -4,7 +4,7 @@
 use crate::level1::loaded;
 use metasched_sim::abi::CpuMask;
 use metasched_sim::kernel::Kernel;
-use metasched_sim::metasched::{POLICIES, replace_root};
+use metasched_sim::metasched::{POLICIES, assign, replace_root, scenario_of, set_app};
 use metasched_sim::{Machine, Scenario, TaskSpec, exactly, ms, policy, us};
 
 static FAULTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfaults-native.so"));
@@ -100,6 +100,58 @@ fn a_policy_that_leaves_pinned_tasks_behind_is_caught() {
     run("hotplug_honest").unwrap();
     let Err(failure) = run("leaves_tasks_behind") else { panic!("not caught") };
     assert_eq!(failure.check, "waiting_bounded");
+}
+
+/// Sleepers that wake all the time, on CPUs that go off line and come back.
+fn wakes_on_dying_cpus(scenario: Scenario) -> Scenario {
+    let mut scenario = scenario
+        .cpus(4)
+        .task(TaskSpec::hog("hog"))
+        .tasks(8, |i| {
+            let sleeper = TaskSpec::named(format!("sleeper {i}"));
+            sleeper.run(exactly(us(100))).sleep(exactly(us(700 + 10 * i as u64))).for_ever()
+        })
+        .tasks(3, |i| {
+            let pinned = TaskSpec::named(format!("pinned {i}")).only_on([i + 1]);
+            pinned.run(exactly(us(100))).sleep(exactly(us(900))).for_ever()
+        });
+    for i in 0..20 {
+        let cpu = 1 + i as usize % 3;
+        scenario = scenario.at(ms(20 * i + 10), move |kernel| off(kernel, cpu)).at(
+            ms(20 * i + 18),
+            move |kernel| {
+                kernel.cpu_on(cpu);
+            },
+        );
+    }
+    scenario
+}
+
+/// The same in a lane beside another one.
+pub(crate) fn woken_by_dying_cpus(image: &'static [u8]) -> Scenario {
+    let run = scenario_of(image, "woken by dying CPUs", "fifo");
+    let hogs = |i| TaskSpec::hog(format!("hog of a lane {i}")).in_cgroup("a");
+    wakes_on_dying_cpus(run)
+        .tasks(4, hogs)
+        .at(0, |kernel| {
+            set_app(kernel, 1, "vtime", 100);
+            assign(kernel, "a", 1);
+        })
+        .run_for(ms(420))
+}
+
+#[test]
+fn nothing_is_asked_of_a_dying_cpus_interrupts() {
+    let faulty = Scenario::of("kicks from a dying CPU", FAULTS, "kicks_from_dying_cpu");
+    let Err(failure) = wakes_on_dying_cpus(faulty).run_for(ms(420)).run() else {
+        panic!("not caught")
+    };
+    assert_eq!(failure.check, "lost");
+    for name in POLICIES {
+        wakes_on_dying_cpus(policy("wakes on dying CPUs", name)).run_for(ms(420)).pass();
+        let app = loaded(&format!("wakes on dying CPUs, lanes of {name}"), name, 4);
+        wakes_on_dying_cpus(app).run_for(ms(420)).pass();
+    }
 }
 
 #[test]

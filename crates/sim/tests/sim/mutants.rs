@@ -3,6 +3,7 @@
 //! whose line has changed fails loudly; and the same scenario passes without it.
 
 use crate::accounts::asks_and_answers;
+use crate::hotplug::woken_by_dying_cpus;
 use crate::lanes::{hogs, rescued_long_ago, share_from_elsewhere};
 use crate::level1::kicked_in_vain;
 use crate::marks::{inserts_meet_sweeps, marks_are_lost};
@@ -332,6 +333,9 @@ plants! {
     a_kick_that_found_another_class_is_caught: "expectation", kicked_in_vain,
         "meta/level1.bpf.h",
         "		end_resumed(l, cpu, p, t);" => "		;";
+    a_kick_from_a_dying_cpu_is_caught: "lost", woken_by_dying_cpus,
+        "meta/dying_cpu.bpf.h",
+        "	return unlikely(READ_ONCE(cpus_gone)) &&" => "	return 0 &&";
     a_forgotten_kick_is_caught: "work_conserved", slices_that_end_beside_an_idle_cpu,
         "meta/kcalls.bpf.h",
         "	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);\n	return true;" => "	return true;";
