@@ -26,6 +26,8 @@
 /* The whole machine. */
 #define SHARE_ONE (1ULL << 30)
 #define SHARE_VISITS 1024
+/* What tasks count for that are directly in a cgroup with children. */
+#define OWN_TASKS_WEIGH ((u64)WEIGHT_DFL << WEIGHT_BITS)
 
 enum share_phase {
 	SHARES_WAIT, /* for the next sweep */
@@ -72,6 +74,12 @@ static __always_inline u64 weight_left(u32 number)
 
 	if (!n->watched || !share || left >= share)
 		return weight;
+	/*
+	 * By the books only others have work there. Who asks has a task in it all the same, which has
+	 * waited for long: with no weight it would wait for ever, and the books would stay as they are.
+	 */
+	if (!left)
+		left = share * OWN_TASKS_WEIGH / (n->sum + OWN_TASKS_WEIGH);
 	weight = weight * left / share;
 	return weight ? weight : 1;
 }
@@ -143,7 +151,7 @@ __noinline int shares_gather(u32 number)
 
 	n->adds = 0;
 	if (own)
-		sum += n->open ? (u64)WEIGHT_DFL << WEIGHT_BITS : 1;
+		sum += n->open ? OWN_TASKS_WEIGH : 1;
 	if (own != n->own || sum != n->sum || weighs != n->weighs)
 		shares.changed = 1;
 	n->own = own;
@@ -168,7 +176,7 @@ __noinline int shares_spread(u32 number)
 	else
 		n->share = all ? parent->share * n->weighs / all : 0;
 	if (n->own)
-		own = n->open ? n->share * (WEIGHT_DFL << WEIGHT_BITS) / n->sum : n->share;
+		own = n->open ? n->share * OWN_TASKS_WEIGH / n->sum : n->share;
 	/* Of one without work, what would be: its tasks may come before the next round. */
 	n->left = n->sum ? own : n->share;
 	shares.parts[account_in_force(n->account) & (ACCOUNTS_MAX - 1)] += own;

@@ -28,14 +28,14 @@ const PINNED: &[(&str, &str)] = &[
     ("fifo, a machine of parts", "061bf72da4b1b28c"),
     ("vtime, busy", "02e43ca3a405bd6d"),
     ("vtime, a machine of parts", "911f1084e7a252c4"),
-    ("lanes", "da4dbf6e903243b7"),
+    ("lanes", "063eeffd94f552dd"),
     ("a program comes and goes", "3b4bf88ed8f325c0"),
     ("the fault lost_wakeup", "9aa3fff23eba5b38"),
     ("the fault wrong_queue", "de7651f44437786b"),
     ("the fault ignores_affinity", "015a99125da9fec2"),
-    ("random run 1", "efff554fa6d370a9"),
-    ("random run 2", "5dc0a32af465a7a5"),
-    ("random run 3", "d3c826f602db055d"),
+    ("random run 1", "d99c024f2c0b11d9"),
+    ("random run 2", "8588e30488e8a845"),
+    ("random run 3", "8a8ad114778d5f78"),
 ];
 
 /// Everything that a run says.

@@ -1,5 +1,5 @@
-//! What level 1 tells policies and does for them: a witness of the order of callbacks, a
-//! sketch of `central` with a timer, a CPU that decides for others, queues and state of each
+//! What level 1 tells policies and does for them: a witness of the order of callbacks,
+//! `central` with a timer, a CPU that decides for others, queues and state of each
 //! CPU, and infinite slices, and one of latency-aware group scheduling with state of each cgroup.
 
 use crate::lanes::hogs;
@@ -114,7 +114,6 @@ fn who_asks_often_interrupts_no_more_than_once_in_100_us() {
             TaskSpec::named(format!("sleeper {i}"))
                 .run(between(us(5), us(20)))
                 .sleep(between(us(100), us(400)))
-                .only_on([1, 2, 3])
                 .for_ever()
         });
     let outcome = run.traced().run_for(ms(100)).pass();
@@ -128,7 +127,7 @@ fn who_asks_often_interrupts_no_more_than_once_in_100_us() {
     assert!((300..=1_000 + 100).contains(&kicks), "{kicks} kicks for {wakes} wake-ups");
     // Who is interrupted goes on: else it would stop and start each time.
     let starts = ends(" start");
-    assert!(starts < 200, "the CPU that answers began {starts} runs");
+    assert!(starts < kicks / 2, "the CPU that answers began {starts} runs, {kicks} kicks");
 }
 
 /// A service that runs little beside a batch job that wants all, each a cgroup.

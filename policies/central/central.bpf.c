@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * central: one CPU decides for all.
+ *
+ * Tasks wait in one queue, first in first out. A CPU that has nothing to run raises a flag and
+ * asks the central CPU, which hands a task to each that has. Slices are infinite, so that the other
+ * CPUs need no ticks; while somebody waits a timer ends the run of what has had its slice. A task
+ * that may not run everywhere waits in a queue of its own, from which each CPU takes by itself.
+ *
+ * It helps where interrupting those that compute costs much: long jobs on many CPUs, the vCPUs of
+ * virtual machines. It hurts where many wake often: each of them waits for the central CPU, whose
+ * work grows with the number of CPUs.
+ */
+#include <sched.bpf.h>
+#include <idle.bpf.h>
+#include "options.h"
+
+enum { central_options(OPTION_INDEX) };
+enum { central_counters(COUNTER_INDEX) };
+
+enum { CENTRAL_ALL, CENTRAL_BOUND, CENTRAL_QUEUES };
+
+/* How often the timer looks, while somebody waits. */
+#define CENTRAL_LOOKS_NS (1ULL * 1000 * 1000)
+/* After so many looks without an answer CPUs take by themselves: a higher class may have that CPU. */
+#define CENTRAL_PATIENCE 3
+
+struct central_lane {
+	u32 cpu; /* which decides */
+	u32 possible; /* how many CPUs there may be */
+	u32 unanswered; /* looks that found an idle CPU beside tasks to be handed out, since an answer */
+	u32 unused;
+	u64 armed; /* the timer is set */
+	u64 came; /* a task was queued since it looked last */
+};
+
+struct central_cpu {
+	u64 wants; /* it has nothing to run */
+	u64 since_ns; /* since when the lane's task runs there; 0: none */
+	u64 bound; /* its last task was one that is bound */
+};
+
+static __always_inline struct central_cpu *central_at(struct lane *lane, s32 cpu)
+{
+	struct cpu_state *s = lane_cpu(lane, cpu);
+
+	return s ? STATE_OF(s, struct central_cpu) : NULL;
+}
+
+static __always_inline u32 central_option(struct lane *lane)
+{
+	u64 cpu = lane->options[central_option_central_cpu];
+
+	return cpu < nr_cpus() ? cpu : 0;
+}
+
+/* No CPU runs a task of the lane yet, and one that is idle may not come to say so. */
+static void central_start(struct lane *lane)
+{
+	struct central_lane *state = STATE_OF(lane, struct central_lane);
+	struct central_cpu *c;
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus()) {
+		c = cpu_possible(cpu) ? central_at(lane, cpu) : NULL;
+		if (!c)
+			continue;
+		c->wants = 1;
+		state->possible++;
+	}
+	state->cpu = central_option(lane);
+}
+
+/*
+ * A task was queued: the timer looks from now on. It stops by itself, see central_timer(): each side
+ * writes its word before it reads the other's.
+ */
+static __always_inline void central_look(struct lane *lane)
+{
+	struct central_lane *state = STATE_OF(lane, struct central_lane);
+
+	__sync_lock_test_and_set(&state->came, 1);
+	if (!READ_ONCE(state->armed) && !__sync_lock_test_and_set(&state->armed, 1))
+		lane_timer_set(lane, CENTRAL_LOOKS_NS);
+}
+
+/* Asks the CPU that decides, or the next one that is on line. Whether there is one. */
+__weak __noinline bool central_ask(struct lane *lane __arg_nonnull)
+{
+	struct central_lane *state = STATE_OF(lane, struct central_lane);
+	u32 i, cpu = READ_ONCE(state->cpu);
+
+	bpf_for(i, 0, nr_cpus()) {
+		if (lane_ask(lane, cpu)) {
+			WRITE_ONCE(state->cpu, cpu);
+			return true;
+		}
+		cpu = cpu + 1 < nr_cpus() ? cpu + 1 : 0;
+	}
+	return false;
+}
+
+static __always_inline bool central_waits(struct lane *lane, u32 queue)
+{
+	return scx_bpf_dsq_nr_queued(lane_dsq(lane, queue)) > 0;
+}
+
+/* Whether the central CPU may not give the task to any CPU. */
+static __always_inline bool central_is_bound(struct lane *lane, struct task_struct *p)
+{
+	return p->nr_cpus_allowed < (s32)STATE_OF(lane, struct central_lane)->possible;
+}
+
+static s32 central_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu,
+			      u64 wake_flags)
+{
+	bool claimed = false;
+
+	if (central_is_bound(lane, p))
+		return wake_on_idle_cpu(lane, p, prev_cpu, wake_flags, SCX_SLICE_INF, &claimed);
+	return READ_ONCE(STATE_OF(lane, struct central_lane)->cpu);
+}
+
+/*
+ * Of a task that wakes nobody else knows. One that had to make way is queued by its CPU, which
+ * asks next: to ask for it here would preempt the next one on the central CPU, and so on.
+ */
+static void central_enqueue(struct lane *lane, struct task_struct *p, struct lane_task *t,
+			    u64 enq_flags)
+{
+	central_look(lane);
+	if (central_is_bound(lane, p)) {
+		lane_count(lane, central_counter_bound);
+		lane_insert(lane, p, lane_dsq(lane, CENTRAL_BOUND), SCX_SLICE_INF, enq_flags);
+		return;
+	}
+	lane_count(lane, central_counter_queued);
+	lane_insert(lane, p, lane_dsq(lane, CENTRAL_ALL), SCX_SLICE_INF, enq_flags);
+	if (enq_flags & SCX_ENQ_WAKEUP)
+		central_ask(lane);
+}
+
+static void central_answer(struct lane *lane, s32 cpu)
+{
+	u64 all = lane_dsq(lane, CENTRAL_ALL);
+	struct central_cpu *c;
+	u32 i;
+
+	STATE_OF(lane, struct central_lane)->unanswered = 0;
+	bpf_for(i, 0, nr_cpus()) {
+		c = central_at(lane, i);
+		if (!c || !c->wants)
+			continue;
+		if (scx_bpf_dsq_nr_queued(all) <= 0)
+			break;
+		if (!lane_hand(lane, all, i, 0))
+			continue;
+		c->wants = 0;
+		lane_count(lane, central_counter_handed);
+	}
+}
+
+/*
+ * A CPU takes a task that is bound by itself, and after each the first of the others: else one of
+ * the two kinds would starve.
+ */
+static __always_inline bool central_take(struct lane *lane, struct central_cpu *c)
+{
+	if (c->bound) {
+		c->bound = 0;
+		if (lane_move_to_local(lane, lane_dsq(lane, CENTRAL_ALL))) {
+			lane_count(lane, central_counter_alone);
+			return true;
+		}
+	}
+	if (!lane_move_to_local(lane, lane_dsq(lane, CENTRAL_BOUND)))
+		return false;
+	c->bound = 1;
+	c->wants = 0;
+	return true;
+}
+
+/* Whether the run of the lane's task on a CPU is over. */
+static __always_inline bool central_is_over(struct lane *lane, struct central_cpu *c, u64 now)
+{
+	u64 since = READ_ONCE(c->since_ns);
+
+	/* Clocks of two CPUs may differ a little. */
+	return since && (s64)(now - since) >= (s64)lane->options[central_option_slice_ns];
+}
+
+/* Takes what another CPU was handed, which runs something else by now. */
+__weak __noinline bool central_steal(struct lane *lane __arg_nonnull, u32 cpu)
+{
+	u32 i, other = cpu;
+
+	bpf_for(i, 1, nr_cpus()) {
+		other = other + 1 < nr_cpus() ? other + 1 : 0;
+		if (!lane_move_to_local(lane, lane_cpu_dsq(lane, other, 0)))
+			continue;
+		lane_count(lane, central_counter_alone);
+		return true;
+	}
+	return false;
+}
+
+static bool central_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
+			     struct lane_task *t, const struct lane_run *run)
+{
+	struct central_lane *state = STATE_OF(lane, struct central_lane);
+	struct central_cpu *c = central_at(lane, cpu);
+
+	if (!c)
+		return false;
+	if (lane_move_to_local(lane, lane_cpu_dsq(lane, cpu, 0)) || central_take(lane, c))
+		return true;
+	if ((u32)cpu == READ_ONCE(state->cpu)) {
+		if (lane_move_to_local(lane, lane_dsq(lane, CENTRAL_ALL)))
+			return true;
+	} else {
+		c->wants = 1;
+		if (central_waits(lane, CENTRAL_ALL)) {
+			if (central_ask(lane) && READ_ONCE(state->unanswered) < CENTRAL_PATIENCE)
+				return false;
+			if (lane_move_to_local(lane, lane_dsq(lane, CENTRAL_ALL))) {
+				lane_count(lane, central_counter_alone);
+				return true;
+			}
+		}
+	}
+	return (!prev || central_is_over(lane, c, scx_bpf_now())) && central_steal(lane, cpu);
+}
+
+static void central_running(struct lane *lane, struct task_struct *p, struct lane_task *t)
+{
+	struct central_cpu *c = central_at(lane, scx_bpf_task_cpu(p));
+
+	if (c)
+		c->since_ns = scx_bpf_now();
+}
+
+static void central_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
+			     const struct lane_run *run)
+{
+	struct central_cpu *c = central_at(lane, scx_bpf_task_cpu(p));
+
+	if (c)
+		c->since_ns = 0;
+}
+
+/* Whether somebody waits: also whom a CPU was handed that runs something else by now. */
+__weak __noinline bool central_somebody_waits(struct lane *lane __arg_nonnull)
+{
+	u32 cpu;
+
+	if (central_waits(lane, CENTRAL_ALL) || central_waits(lane, CENTRAL_BOUND))
+		return true;
+	bpf_for(cpu, 0, nr_cpus()) {
+		if (scx_bpf_dsq_nr_queued(lane_cpu_dsq(lane, cpu, 0)) > 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Somebody waits: runs that have had their slice end, and CPUs without work choose once more. Whether
+ * there was such a CPU.
+ */
+__weak __noinline bool central_end_runs(struct lane *lane __arg_nonnull, u64 now)
+{
+	struct central_cpu *c;
+	bool idle = false;
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus()) {
+		c = central_at(lane, cpu);
+		if (!c)
+			break;
+		if (central_is_over(lane, c, now)) {
+			lane_count(lane, central_counter_preempted);
+			lane_kick(lane, cpu, true);
+		} else if (c->wants) {
+			lane_kick(lane, cpu, false);
+			idle = true;
+		}
+	}
+	return idle;
+}
+
+/* The option's CPU may be on line again, or that which was asked off line. */
+static void central_timer(struct lane *lane)
+{
+	struct central_lane *state = STATE_OF(lane, struct central_lane);
+	bool came = __sync_lock_test_and_set(&state->came, 0);
+
+	WRITE_ONCE(state->cpu, central_option(lane));
+	if (central_somebody_waits(lane)) {
+		if (central_end_runs(lane, scx_bpf_now()) && central_waits(lane, CENTRAL_ALL) &&
+		    state->unanswered < CENTRAL_PATIENCE)
+			state->unanswered++;
+		if (central_waits(lane, CENTRAL_ALL))
+			central_ask(lane);
+	} else if (!came) {
+		__sync_lock_test_and_set(&state->armed, 0);
+		if (!READ_ONCE(state->came) || __sync_lock_test_and_set(&state->armed, 1))
+			return;
+	}
+	lane_timer_set(lane, CENTRAL_LOOKS_NS);
+}
+
+static const struct policy_ops central_ops = {
+	.start = central_start,
+	.select_cpu = central_select_cpu,
+	.enqueue = central_enqueue,
+	.dispatch = central_dispatch,
+	.running = central_running,
+	.stopping = central_stopping,
+	.timer = central_timer,
+	.answer = central_answer,
+	.infinite = 1,
+	.queues = CENTRAL_QUEUES,
+	.cpu_queues = 1,
+	.cpu_bytes = sizeof(struct central_cpu),
+};

@@ -1,0 +1,182 @@
+//! What central promises, run in the simulator from its own source.
+
+use metasched_sim::metasched::{assign, set_app, set_option};
+use metasched_sim::{Machine, Scenario, TaskSpec, between, exactly, ms, options, policy, us};
+
+/// The default of `slice_ns` in options.h.
+const SLICE: u64 = ms(20);
+/// How often the timer looks, and what a kick and an answer take beside that.
+const LOOK: u64 = ms(1);
+const ANSWER: u64 = us(300);
+const LENGTH: u64 = ms(4_000);
+
+fn central(name: &str) -> Scenario {
+    policy(name, "central")
+}
+
+fn hogs(run: Scenario, n: usize) -> Scenario {
+    run.tasks(n, |i| TaskSpec::hog(format!("hog {i}"))).run_for(LENGTH)
+}
+
+/// First in, first out: of so many on so many CPUs each has its part.
+#[test]
+fn all_have_their_turns_of_a_slice() {
+    let outcome = hogs(central("ten hogs on four CPUs").cpus(4), 10).pass();
+    for (name, figures) in outcome.all() {
+        let apart = figures.ran_ns.abs_diff(LENGTH * 4 / 10);
+        assert!(apart <= 3 * (SLICE + LOOK), "{name}: {}", figures.ran_ns);
+        // The six that wait, in rounds of four.
+        assert!(figures.longest_wait_ns <= 2 * (SLICE + 2 * LOOK), "{name}: {figures:?}");
+    }
+}
+
+/// No tick ends them: without the timer who runs goes on for ever.
+#[test]
+fn slices_are_infinite_until_somebody_waits() {
+    let outcome = hogs(central("two hogs on two CPUs").cpus(2), 2).pass();
+    for (name, figures) in outcome.all() {
+        assert!(figures.waits <= 2, "{name}: {figures:?}");
+        assert!(figures.ran_ns > LENGTH - ms(2), "{name}: {figures:?}");
+    }
+}
+
+#[test]
+fn a_shorter_slice_makes_way_sooner() {
+    let (option, value) = options::option("central", "slice_ns", "5000000").unwrap();
+    let outcome = hogs(central("slices of 5 ms").cpus(2), 4)
+        .at(0, move |kernel| set_option(kernel, 0, option, value))
+        .pass();
+    for (name, figures) in outcome.all() {
+        assert!(figures.waits > LENGTH / ms(15), "{name}: {figures:?}");
+    }
+}
+
+#[test]
+fn who_wakes_beside_idle_cpus_is_handed_one_at_once() {
+    let outcome = central("sleepers on eight CPUs")
+        .cpus(8)
+        .tasks(4, |i| {
+            TaskSpec::named(format!("sleeper {i}"))
+                .run(between(us(100), us(900)))
+                .sleep(between(ms(2), ms(8)))
+                .for_ever()
+        })
+        .run_for(LENGTH)
+        .pass();
+    for (name, figures) in outcome.all() {
+        assert!(figures.waits > 300 && figures.longest_wait_ns <= ANSWER, "{name}: {figures:?}");
+    }
+}
+
+/// Those that may run on one CPU only, and those that may run anywhere, take turns there.
+#[test]
+fn who_is_bound_and_who_is_not_both_run() {
+    let outcome = hogs(central("bound to each CPU, and free").cpus(2), 4)
+        .tasks(4, |i| TaskSpec::hog(format!("bound {i}")).only_on([i % 2]))
+        .pass();
+    for (name, figures) in outcome.all() {
+        assert!(figures.ran_ns > LENGTH / 8, "{name}: {figures:?}");
+        assert!(figures.longest_wait_ns <= 8 * (SLICE + 2 * LOOK), "{name}: {figures:?}");
+    }
+}
+
+/// More than are looked at for one that may run on a CPU.
+#[test]
+fn many_that_are_bound_elsewhere_stand_in_nobodys_way() {
+    let outcome = central("a crowd on one CPU")
+        .cpus(2)
+        .tasks(40, |i| TaskSpec::hog(format!("crowd {i}")).only_on([0]))
+        .task(TaskSpec::named("free").run(exactly(ms(1))).sleep(exactly(ms(5))).for_ever())
+        .run_for(LENGTH)
+        .pass();
+    let free = outcome.task("free");
+    assert!(free.longest_wait_ns <= SLICE + 2 * LOOK, "{free:?}");
+}
+
+#[test]
+fn the_central_cpu_may_go_off_line_and_come_back() {
+    let outcome = hogs(central("CPU 0 goes").cpus(4), 9)
+        .at(ms(1_000), |kernel| assert!(kernel.cpu_off(0)))
+        .at(ms(2_500), |kernel| assert!(kernel.cpu_on(0)))
+        .pass();
+    for (name, figures) in outcome.all() {
+        assert!(figures.longest_wait_ns <= 4 * (SLICE + 2 * LOOK), "{name}: {figures:?}");
+    }
+    let ran: u64 = outcome.all().map(|(_, figures)| figures.ran_ns).sum();
+    assert!(ran > ms(4 * 4_000 - 1_500) * 98 / 100, "{ran}");
+}
+
+#[test]
+fn another_cpu_may_be_central() {
+    let (option, value) = options::option("central", "central_cpu", "3").unwrap();
+    let outcome = hogs(central("CPU 3 decides").cpus(4), 9)
+        .at(0, move |kernel| set_option(kernel, 0, option, value))
+        .at(ms(500), |kernel| assert!(kernel.cpu_off(0)))
+        .pass();
+    for (name, figures) in outcome.all() {
+        assert!(figures.longest_wait_ns <= 4 * (SLICE + 2 * LOOK), "{name}: {figures:?}");
+    }
+}
+
+#[test]
+fn several_lanes_have_a_central_cpu_each() {
+    let run = central("three lanes").machine(Machine::new(8, 2, 1, false).unwrap());
+    let run = ["a", "b"].into_iter().fold(run, |run, cgroup| {
+        run.tasks(8, move |i| TaskSpec::hog(format!("{cgroup} {i}")).in_cgroup(cgroup))
+    });
+    let (option, value) = options::option("central", "central_cpu", "5").unwrap();
+    hogs(run, 8)
+        .at(0, move |kernel| {
+            for (app, cgroup) in [(1, "a"), (2, "b")] {
+                set_app(kernel, app, "central", 100);
+                assign(kernel, cgroup, app);
+            }
+            set_option(kernel, 1, option, value);
+        })
+        .lane_shares(0.2)
+        .pass();
+}
+
+/// Of what a CPU was handed that another lane has taken meanwhile, others are told.
+#[test]
+fn what_a_busy_cpu_was_handed_does_not_wait_beside_an_idle_one() {
+    let outcome = central("a lane of central beside one of long runs")
+        .cpus(4)
+        .tasks(3, |i| {
+            TaskSpec::named(format!("beside {i}"))
+                .run(between(ms(1), ms(20)))
+                .sleep(between(us(100), ms(10)))
+                .for_ever()
+                .in_cgroup("a")
+        })
+        .tasks(6, |i| {
+            TaskSpec::named(format!("short {i}"))
+                .run(between(us(50), ms(2)))
+                .sleep(between(us(50), ms(2)))
+                .for_ever()
+        })
+        .at(0, |kernel| {
+            set_app(kernel, 1, "fifo", 100);
+            assign(kernel, "a", 1);
+        })
+        .idle_at_most(ms(3))
+        .run_for(LENGTH)
+        .pass();
+    assert!(outcome.all().all(|(_, figures)| figures.ran_ns > 0));
+}
+
+/// An idle machine is left alone.
+#[test]
+fn the_timer_stops_while_nobody_waits() {
+    let outcome = central("two hogs and nobody else")
+        .cpus(4)
+        .tasks(2, |i| TaskSpec::hog(format!("hog {i}")))
+        .traced()
+        .run_for(LENGTH)
+        .pass();
+    let late = |line: &&str| {
+        let at: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
+        at > ms(10) && line.contains(" kick")
+    };
+    assert_eq!(outcome.trace.lines().filter(late).count(), 0);
+}
