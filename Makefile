@@ -3,7 +3,7 @@
 # The developer commands; CI runs exactly these. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help install build test test-unit test-guest test-image test-external demo peers report \
+.PHONY: help install build test test-unit test-guest test-image test-external demo peers pages report \
         fuzz-sim bench-app bench-switch bench-cost bench-neighbour bench-turns bench-sim bench-calibration \
         soak clean uninstall
 .DELETE_ON_ERROR:
@@ -41,6 +41,9 @@ demo: install ## Measure the real application, choose, run, and show: report/ind
 
 peers: install ## Build scx_bpfland, scx_rusty, scx_rustland and scx_lavd into the cache
 	@scripts/peers.sh $(ARGS)
+
+pages: install ## Write README.md's table of policies and docs/policies.md from what policies say
+	@METASCHED_WRITE_PAGES=1 $(CARGO) test --locked --release -p metasched --test policies_page
 
 report: install ## Write report/index.html again from what was measured
 	@scripts/demo.sh --report-only $(ARGS)
