@@ -413,7 +413,7 @@ impl Program {
         let root = variables.root();
         for slot in 0..LANES_MAX {
             let account = variable!(variables, lanes[slot].account);
-            let of_cycle = account == ROOT_ACCOUNT as u32;
+            let of_cycle = account == ROOT_ACCOUNT;
             let state = match variables.lane_state(slot) {
                 LaneState::Free => continue,
                 LaneState::InForce if of_cycle && slot != root => LaneState::Resting,
