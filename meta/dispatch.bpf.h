@@ -30,6 +30,12 @@
  */
 #define ROTATION_NS (64ULL * 1000 * 1000)
 #define ROTATION_ALL_NS (2000ULL * 1000 * 1000)
+/*
+ * A hundred such tasks would wait for half a minute in that way, and the kernel's watchdog would
+ * end us. So an account whose tasks wait here for more than BEHIND_NS has its part of this CPU, as
+ * it would have by its weight if each CPU were shared for itself. That may be more than it is due
+ * of the whole machine.
+ */
 
 /* The account after that one in a set that is not empty, round and round. */
 static __always_inline u32 next_account(u64 set, u32 number)
@@ -255,12 +261,10 @@ static __always_inline void level1_advance(u64 vtime)
 }
 
 /* Whether this choice goes to the next account in order of those with work, see ROTATION_NS. */
-static __always_inline bool rotation_is_due(struct cpu_ctx *here, u64 set)
+static __always_inline bool rotation_is_due(struct cpu_ctx *here, u64 set, u64 now, bool asked_for)
 {
-	u64 now = scx_bpf_now(), since = now - here->rotated_ns, every;
-	bool asked_for = here->preempted;
+	u64 since = now - here->rotated_ns, every;
 
-	here->preempted = 0;
 	/* However many have work: most choices need no count of them. */
 	if (likely(since < ROTATION_ALL_NS / ACCOUNTS_MAX))
 		return false;
@@ -271,6 +275,46 @@ static __always_inline bool rotation_is_due(struct cpu_ctx *here, u64 set)
 		return false;
 	here->rotated_ns = now;
 	return true;
+}
+
+/*
+ * Of the accounts that are behind here one that has not been served for so long that its part of
+ * this CPU, by its weight, is a slice; at most half of the CPU. NO_ACCOUNT if there is none.
+ */
+static __noinline u32 behind_and_due(struct cpu_ctx *here, u64 set, u64 now, bool asked_for)
+{
+	u64 all = WEIGHT_NOW_DFL * __builtin_popcountll(set), behind = here->behind & set, every;
+	u32 i, number, weight;
+
+	bpf_for(i, 0, ACCOUNTS_MAX) {
+		if (!behind)
+			break;
+		number = lowest_account(behind) & (ACCOUNTS_MAX - 1);
+		behind &= behind - 1;
+		weight = READ_ONCE(account_at(number)->weight_now);
+		every = SHARED_SLICE_NS * all / (weight ? weight : 1);
+		if (every < 2 * SHARED_SLICE_NS)
+			every = 2 * SHARED_SLICE_NS;
+		if (now - here->behind_served_ns[number] < (asked_for ? 2 * every : every))
+			continue;
+		here->behind_served_ns[number] = now;
+		return number;
+	}
+	return NO_ACCOUNT;
+}
+
+/* The account of a set of several to which this choice goes out of its turn; NO_ACCOUNT: to none. */
+static __always_inline u32 out_of_turn(struct cpu_ctx *here, u64 set)
+{
+	bool asked_for = here->preempted;
+	u64 now = scx_bpf_now();
+
+	here->preempted = 0;
+	if (rotation_is_due(here, set, now, asked_for)) {
+		here->turn = next_account(set, (u32)here->turn);
+		return here->turn;
+	}
+	return unlikely(here->behind & set) ? behind_and_due(here, set, now, asked_for) : NO_ACCOUNT;
 }
 
 /*
@@ -322,12 +366,15 @@ static __always_inline bool serve_accounts(u64 left, u32 own, s32 cpu, struct ta
 	u32 i, number;
 	u64 vtime;
 
-	if (rotation_is_due(here, left)) {
-		number = next_account(left, (u32)here->turn);
-		here->turn = number;
-		/* Out of its turn, so that it tells nothing about how far level 1 has come. */
-		if (number != own && account_serve(number, cpu, prev))
+	number = out_of_turn(here, left);
+	if (unlikely(number != NO_ACCOUNT) && number != own) {
+		/* That tells nothing about how far level 1 has come. */
+		if (account_serve(number, cpu, prev)) {
+			here->out_of_turn = number + 1;
+			here->out_of_turn_ns = scx_bpf_now();
 			return true;
+		}
+		here->behind &= ~account_bit(number);
 	}
 	bpf_for(i, 0, ACCOUNTS_MAX) {
 		if (!left)

@@ -35,7 +35,7 @@ static __always_inline u64 until_lag_ns(struct account *ahead, struct account *b
  */
 static __noinline u64 look_for_laggards(s32 cpu, struct cpu_ctx *here, struct account *own, u64 now)
 {
-	u64 since_turn_ns = now - here->rotated_ns, ns, next_ns = SHARED_SLICE_NS;
+	u64 since_turn_ns = now - here->out_of_turn_ns, ns, next_ns = SHARED_SLICE_NS;
 	u64 set = accounts_with_work(READ_ONCE(root_word));
 	struct account *a;
 	u32 i, number;

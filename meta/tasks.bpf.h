@@ -71,10 +71,14 @@ struct cpu_ctx {
 	u64 limited_from_ns; /* sum_exec_runtime when it started to run under the limit */
 	u64 limited_since_ns; /* and by the clock */
 	u64 taken_ns; /* what its run has taken of the limit so far */
-	u64 rotated_ns; /* when an account was last served out of its turn */
+	u64 rotated_ns; /* when a choice last went to the next account in order */
 	u64 preempted; /* a task that woke has had this CPU choose anew; written by any CPU */
 	u64 kicked; /* whoever runs is to stop, and not to answer only; written by any CPU */
-	u64 turn; /* the account that was served last out of its turn */
+	u64 turn; /* the account that was served last in order, see ROTATION_NS */
+	u64 out_of_turn_ns; /* when an account was last served out of its turn, for that or as one below */
+	u64 out_of_turn; /* that account plus one, until the wait of its task is known; 0: none */
+	u64 behind; /* accounts whose tasks wait here for long, a bit each, see BEHIND_NS */
+	u64 behind_served_ns[ACCOUNTS_MAX]; /* when such a one was last served */
 	u64 looks; /* its timer is set, see look.bpf.h */
 	u64 kthread_chosen; /* the last choice was a kernel thread of KTHREADS_DSQ */
 	u64 chosen; /* dispatch_shared() has, since the last task stopped here */

@@ -71,20 +71,40 @@ static __always_inline void wait_ends(struct cpu_ctx *cpu, struct task_struct *p
 		cpu->wait_from_ns = t->wait_from_ns;
 }
 
+/*
+ * A task of an account that waits here for so long shows that the account is behind on this CPU,
+ * whatever it has elsewhere. A tenth of the least patience of the kernel's watchdog.
+ */
+#define BEHIND_NS (1000ULL * 1000 * 1000)
+
+/* What was served out of its turn had waited for so long. */
+static __always_inline void account_waited_here(struct cpu_ctx *cpu, u32 account, u64 waited_ns)
+{
+	u64 bit = 1ULL << (account & (ACCOUNTS_MAX - 1));
+
+	if (cpu->out_of_turn == account + 1)
+		cpu->behind = waited_ns < BEHIND_NS ? cpu->behind & ~bit : cpu->behind | bit;
+	cpu->out_of_turn = 0;
+}
+
 /* Counts the wait of what runs here for a lane, unless that was done. */
 static __always_inline void wait_count(struct meta_lane *l, struct cpu_ctx *cpu,
 				       struct task_struct *p)
 {
 	u32 slot = l->lane.slot;
 	struct wait_histogram *h;
+	u64 waited_ns;
 
 	if (!kernel_counts_waits() || cpu->wait_from_ns == NO_WAIT ||
 	    cpu->wait_arrivals == p->sched_info.pcount)
 		return;
+	waited_ns = p->sched_info.run_delay - cpu->wait_from_ns;
 	h = bpf_map_lookup_elem(&lane_waits, &slot);
 	if (h)
-		wait_histogram_add(h, p->sched_info.run_delay - cpu->wait_from_ns);
+		wait_histogram_add(h, waited_ns);
 	cpu->wait_from_ns = NO_WAIT;
+	if (unlikely(cpu->out_of_turn))
+		account_waited_here(cpu, l->account, waited_ns);
 }
 
 #endif

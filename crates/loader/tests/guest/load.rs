@@ -105,6 +105,16 @@ impl Hog {
         Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
     }
 
+    /// Its cgroup, its niceness and its CPUs, for messages.
+    pub fn about(&self) -> String {
+        let file = |name| fs::read_to_string(format!("/proc/{}/{name}", self.pid())).unwrap();
+        let (cgroup, stat, status) = (file("cgroup"), file("stat"), file("status"));
+        let (_, fields) = stat.rsplit_once(") ").unwrap();
+        let nice = fields.split(' ').nth(16).unwrap();
+        let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
+        format!("{} in {}, nice {nice}, CPUs {}", self.pid(), cgroup.trim(), cpus.unwrap())
+    }
+
     /// The CPU that it ran on last.
     pub fn last_cpu(&self) -> usize {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();

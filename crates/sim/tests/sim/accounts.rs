@@ -146,3 +146,29 @@ fn the_longest_rotation_is_far_from_the_watchdogs_least() {
     .run_for(ms(10_000))
     .pass();
 }
+
+/// An application with all its work on one CPU is due that CPU by its weight; another has its share
+/// from the other CPU, and a crowd of tasks that may run on the first one only.
+pub(crate) fn crowd_on_a_cpu(image: &'static [u8]) -> Scenario {
+    scenario_of(image, "a crowd on a CPU", "fifo")
+        .cpus(2)
+        .tasks(200, |i| TaskSpec::hog(format!("crowd {i}")).in_cgroup("root").only_on([0]))
+        .tasks(2, |i| TaskSpec::hog(format!("wide {i}")).in_cgroup("root"))
+        .task(TaskSpec::hog("narrow").in_cgroup("a").only_on([0]))
+        .at(0, |kernel| {
+            set_app(kernel, 1, "vtime", 400);
+            assign(kernel, "a", 1);
+        })
+        .waits_at_most(ms(8_000))
+        .run_for(ms(20_000))
+}
+
+/// They waited for a rotation each, all in all for longer than the kernel's watchdog does.
+#[test]
+fn a_crowd_that_has_one_cpu_only_has_its_part_of_that() {
+    let outcome = crowd_on_a_cpu(image::metasched()).pass();
+    let crowd = outcome.all().filter(|(who, _)| who.starts_with("crowd"));
+    let part = crowd.map(|(_, f)| f.ran_ns).sum::<u64>() as f64 / ms(20_000) as f64;
+    // A fifth by the weights, and what rotations give.
+    assert!((0.18..0.26).contains(&part), "the crowd had {part:.3} of its CPU");
+}

@@ -28,7 +28,7 @@ const PINNED: &[(&str, &str)] = &[
     ("fifo, a machine of parts", "061bf72da4b1b28c"),
     ("vtime, busy", "02e43ca3a405bd6d"),
     ("vtime, a machine of parts", "911f1084e7a252c4"),
-    ("lanes", "063eeffd94f552dd"),
+    ("lanes", "25414944f896ab09"),
     ("a program comes and goes", "3b4bf88ed8f325c0"),
     ("the fault lost_wakeup", "9aa3fff23eba5b38"),
     ("the fault wrong_queue", "de7651f44437786b"),

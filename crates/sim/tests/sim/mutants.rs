@@ -2,7 +2,7 @@
 //! an exact replacement in one of its files, made in a copy when the test runs, so that one
 //! whose line has changed fails loudly; and the same scenario passes without it.
 
-use crate::accounts::asks_and_answers;
+use crate::accounts::{asks_and_answers, crowd_on_a_cpu};
 use crate::hotplug::woken_by_dying_cpus;
 use crate::lanes::{hogs, rescued_long_ago, share_from_elsewhere};
 use crate::level1::kicked_in_vain;
@@ -323,6 +323,9 @@ plants! {
     a_rotation_that_never_comes_is_caught: "waiting_bounded", share_from_elsewhere,
         "meta/dispatch.bpf.h",
         "	if (since < every ||" => "	if (1 ||";
+    a_crowd_that_rotations_alone_serve_is_caught: "waiting_bounded", crowd_on_a_cpu,
+        "meta/waits.bpf.h",
+        "	if (unlikely(cpu->out_of_turn))" => "	if (0)";
     rescues_that_count_for_ever_are_caught: "expectation", rescued_long_ago,
         "meta/dispatch.bpf.h",
         "		l->rescues = 0;" => "		;";
