@@ -12,6 +12,11 @@
 #define LANE_QUEUES_MAX 8
 /* Of the id of a queue, below its lane's generation: see make_dsq_id(). */
 #define LANE_DSQ_BITS 24
+/* The low bits of a vtime that may be a mark of the policy's own, see lane_hand_marked(). */
+#define LANE_MARK_BITS 24
+#define LANE_MARK_MASK ((1ULL << LANE_MARK_BITS) - 1)
+/* In place of a vtime: of nobody. */
+#define LANE_NOBODY (~0ULL)
 /* Options and counters per policy. */
 #define LANE_OPTIONS_MAX 12
 #define LANE_COUNTERS_MAX 16
@@ -38,6 +43,7 @@
 #define USES_INFINITE 16
 #define USES_GROUPS 32
 #define USES_PLACES 64 /* queues that belong to a cache or a CPU */
+#define USES_REST 128
 
 /* 100 is the weight of a task with nice 0 and of a cgroup nobody has touched. */
 #define WEIGHT_DFL 100

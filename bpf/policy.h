@@ -99,6 +99,8 @@ struct policy_ops {
 	u32 looks_at_prev;
 	/* It grants SCX_SLICE_INF: level 1 ends such a run when somebody else needs its CPU. */
 	u32 infinite;
+	/* It leaves CPUs idle on purpose, see lane_rest(). */
+	u32 rests;
 };
 
 /*
@@ -116,6 +118,7 @@ struct policy_ops {
 	 ((ops).runnable || (ops).quiescent ? USES_RUNNABLE : 0) |                                 \
 	 ((ops).timer ? USES_TIMER : 0) | ((ops).answer ? USES_ANSWER : 0) |                       \
 	 ((ops).infinite ? USES_INFINITE : 0) | ((ops).group_bytes ? USES_GROUPS : 0) |    \
-	 ((ops).llc_queues || (ops).cpu_queues ? USES_PLACES : 0))
+	 ((ops).llc_queues || (ops).cpu_queues ? USES_PLACES : 0) |                                \
+	 ((ops).rests ? USES_REST : 0))
 
 #endif

@@ -123,6 +123,25 @@ bool lane_ask(struct lane *lane, s32 cpu);
 bool lane_hand(struct lane *lane, u64 dsq_id, s32 cpu, u32 queue);
 
 /*
+ * In dispatch: the vtime of the first task of @dsq_id, a queue in the order of vtime, that may run on
+ * @cpu or on @other; LANE_NOBODY if there is none among the first 64.
+ */
+u64 lane_first(struct lane *lane, u64 dsq_id, s32 cpu, s32 other);
+
+/*
+ * The same as lane_hand() for the first task among 64 of a queue in the order of vtime that may run on
+ * @cpu, and whose vtime has @mark in its low LANE_MARK_BITS. In dispatch.
+ */
+bool lane_hand_marked(struct lane *lane, u64 dsq_id, s32 cpu, u32 queue, u64 mark);
+
+/*
+ * In dispatch, before it returns false: @p, which wants to go on, is enqueued, and its CPU goes idle
+ * if no other lane has work for it. In running: the run of @p is over before it began, and the CPU
+ * chooses anew. Only where policy.h's `rests` says so.
+ */
+int lane_rest(struct lane *lane, struct task_struct *p);
+
+/*
  * In dispatch: moves to this CPU the first task of @dsq_id that may run there and of whose state
  * word @word lies before @limit, if there is one among the first 32; or the last among the last 32,
  * with SCX_DSQ_ITER_REV for @from.

@@ -346,7 +346,7 @@ static __always_inline bool serve_alone(u32 number, u32 own, s32 cpu, struct tas
 	u64 vtime = account_at(number)->vtime;
 
 	if (!account_serve(number, cpu, prev)) {
-		if (number != own)
+		if (number != own || task_rests(prev))
 			return false;
 		if (prev)
 			grant_slice(here, prev, SCX_SLICE_DFL);
@@ -390,7 +390,7 @@ static __always_inline bool serve_accounts(u64 left, u32 own, s32 cpu, struct ta
 				grant_slice(here, prev, SHARED_SLICE_NS);
 			return true;
 		}
-		if (number == own) {
+		if (number == own && !task_rests(prev)) {
 			if (prev)
 				grant_slice(here, prev, SHARED_SLICE_NS);
 			if (in_turn)
@@ -431,7 +431,7 @@ static __noinline bool dispatch_shared(s32 cpu, struct task_struct *prev, u32 ro
 		return true;
 	if (unlikely(kthreads) && kthread_goes_on && serve_kthreads(here))
 		return true;
-	if (!goes_on)
+	if (!goes_on || task_rests(prev))
 		return false;
 	/* Nobody else wants this CPU, and its lane was replaced: it goes on for the new one. */
 	if (!is_level1s(prev, root))

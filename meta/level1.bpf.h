@@ -469,6 +469,11 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 		end_resumed(l, cpu, p, t);
 	}
 	cpu_runs(cpu, p, l, others);
+	if (unlikely(task_rests(p)) && t) {
+		nobody_rests();
+		ends_run(cpu);
+		end_at_start(p, t);
+	}
 	if (unlikely(others) && root & ROOT_LANES)
 		look_from_now_on(cpu, p);
 	if (root & ROOT_SHARED && t && t->generation == l->lane.generation)

@@ -60,7 +60,7 @@ void BPF_PROG(metasched_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (unlikely(root & ROOT_LIMITS) && park_exhausted(p, enq_flags))
 		return;
-	if (unlikely(enq_flags & SCX_ENQ_LAST)) {
+	if (unlikely(enq_flags & SCX_ENQ_LAST) && !task_rests(p)) {
 		/* It had used up its grant, and has got another meanwhile. */
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SHARED_SLICE_NS, enq_flags);
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), 0);
@@ -103,6 +103,7 @@ void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
 	u32 root = READ_ONCE(root_word);
 	bool answered = false;
 
+	nobody_rests();
 	if (is_used(USES_ANSWER))
 		answered = answer_asks(cpu);
 	if (unlikely(root & ROOT_LIMITS) && prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
@@ -121,11 +122,11 @@ void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
 			charge_from_idle(cpu);
 		return;
 	}
-	/* Nobody else wants this CPU: the task that ran here goes on. */
-	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
-		scx_bpf_task_set_slice(prev, SCX_SLICE_DFL);
-	else
+	/* Nobody else wants this CPU: the task that ran here goes on, unless its policy says otherwise. */
+	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED))
 		look_again(cpu, root);
+	else if (!task_rests(prev))
+		scx_bpf_task_set_slice(prev, SCX_SLICE_DFL);
 }
 
 SEC("struct_ops/metasched_running")

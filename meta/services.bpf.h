@@ -99,6 +99,85 @@ __weak __noinline bool lane_hand(struct lane *lane __arg_nonnull, u64 dsq_id, s3
 	return handed;
 }
 
+/* Tasks at the head of a queue by vtime that are looked at for one of a policy's mark. */
+#define MARKED_LOOKS 64
+
+__weak __noinline u64 lane_first(struct lane *lane __arg_nonnull, u64 dsq_id, s32 cpu, s32 other)
+{
+	u64 vtime = LANE_NOBODY;
+	struct task_struct *p;
+	u32 looks = 0;
+
+	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
+		    bpf_cpumask_test_cpu(other, p->cpus_ptr)) {
+			vtime = p->scx.dsq_vtime;
+			break;
+		}
+		if (++looks >= MARKED_LOOKS)
+			break;
+	}
+	return vtime;
+}
+
+/* By way of a queue, as lane_hand(): that a task may not migrate the kernel sees when a CPU takes it. */
+__weak __noinline bool lane_hand_marked(struct lane *lane __arg_nonnull, u64 dsq_id, s32 cpu,
+					u32 queue, u64 mark)
+{
+	u64 to = lane_cpu_dsq(lane, cpu, queue);
+	struct task_struct *p;
+	bool handed = false;
+	u32 looks = 0;
+
+	if (!cpu_possible(cpu) || cpus_has(&cpus_off, cpu))
+		return false;
+	lane_mark(lane, to);
+	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+		if ((p->scx.dsq_vtime & LANE_MARK_MASK) == mark &&
+		    bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+		    scx_bpf_dsq_move(&___it, p, to, 0)) {
+			handed = true;
+			break;
+		}
+		if (++looks >= MARKED_LOOKS)
+			break;
+	}
+	if (handed && cpu != (s32)bpf_get_smp_processor_id())
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	return handed;
+}
+
+__weak __noinline int lane_rest(struct lane *lane __arg_nonnull,
+				struct task_struct *p __arg_trusted)
+{
+	struct cpu_ctx *here = cpu_ctx_here();
+
+	if (here)
+		here->rests = (u64)(unsigned long)p;
+	return 0;
+}
+
+/* The task of which its policy has said so in this callback, as a number; 0 if of none. */
+__weak __noinline u64 who_rests(void)
+{
+	struct cpu_ctx *here = cpu_ctx_here();
+
+	return here ? here->rests : 0;
+}
+
+static __always_inline bool task_rests(struct task_struct *p)
+{
+	return is_used(USES_REST) && p && who_rests() == (u64)(unsigned long)p;
+}
+
+static __always_inline void nobody_rests(void)
+{
+	struct cpu_ctx *here = is_used(USES_REST) ? cpu_ctx_here() : NULL;
+
+	if (here)
+		here->rests = 0;
+}
+
 __weak __noinline bool lane_move_before(struct lane *lane __arg_nonnull, u64 dsq_id, u32 word,
 					u64 limit, u64 from)
 {

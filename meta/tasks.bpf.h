@@ -81,6 +81,7 @@ struct cpu_ctx {
 	u64 behind_served_ns[ACCOUNTS_MAX]; /* when such a one was last served */
 	u64 looks; /* its timer is set, see look.bpf.h */
 	u64 kthread_chosen; /* the last choice was a kernel thread of KTHREADS_DSQ */
+	u64 rests; /* the task whose policy would have the CPU idle rather than let it go on */
 	u64 chosen; /* dispatch_shared() has, since the last task stopped here */
 	/* Of the task, until its wait is counted. */
 	u64 wait_arrivals;

@@ -54,6 +54,8 @@ pub struct LaneInfo {
     pub quarantined: bool,
     /// Whether CPUs ask it for tasks.
     pub served: bool,
+    /// Whether its policy, with these options, leaves no CPU idle beside tasks that may run there.
+    pub conserves: bool,
 }
 
 impl LaneInfo {
@@ -68,9 +70,11 @@ impl LaneInfo {
     }
 
     fn seen(&self) -> LaneSeen {
-        let LaneInfo { slot, policy, generation, state, app, quarantined, served, .. } = *self;
+        let LaneInfo {
+            slot, policy, generation, state, app, quarantined, served, conserves, ..
+        } = *self;
         let given = self.weight_fixed.then_some(self.weight);
-        LaneSeen { slot, generation, policy, state, app, given, quarantined, served }
+        LaneSeen { slot, generation, policy, state, app, given, quarantined, served, conserves }
     }
 }
 
@@ -93,6 +97,8 @@ pub struct LaneSeen {
     pub quarantined: bool,
     /// Whether CPUs ask it for tasks.
     pub served: bool,
+    /// Whether no CPU is idle beside its tasks that may run there.
+    pub conserves: bool,
 }
 
 impl LaneSeen {
@@ -149,6 +155,15 @@ pub const LAZY: &str = "lazy";
 
 /// The policy under which one CPU decides for all.
 pub const CENTRAL: &str = "central";
+
+/// The policy that runs tasks of one cgroup at a time on each two CPUs.
+pub const PAIR: &str = "pair";
+
+/// The policy with a domain for each cache.
+pub const RUSTY: &str = "rusty";
+
+/// The policy that gives cgroups their parts, as the kernel's own does.
+pub const FAIR: &str = "fair";
 
 /// The policy of [`faulty_scenario`] that fails when it is told what cannot be.
 pub const WITNESS: &str = "witness";
@@ -470,6 +485,7 @@ pub fn wait_bucket(kernel: &mut Kernel, wait_ns: u64) -> usize {
 
 /// Every lane that is not free.
 pub fn lanes(kernel: &mut Kernel) -> Vec<LaneInfo> {
+    let one_node = kernel.machine.nr_nodes() == 1;
     let all: [MetaLane; LANES_MAX] = global(kernel, "lanes");
     let accounts: [Account; ACCOUNTS_MAX] = global(kernel, "accounts");
     let info = |(slot, l): (usize, &MetaLane)| {
@@ -488,7 +504,23 @@ pub fn lanes(kernel: &mut Kernel) -> Vec<LaneInfo> {
             quarantined: l.quarantined != 0,
             rescues: l.rescues,
             served: l.served != 0,
+            conserves: conserves(l, one_node),
         })
     };
     all.iter().enumerate().filter_map(info).collect()
+}
+
+/// Whether a lane's policy leaves no CPU idle beside tasks that may run there: [`PAIR`] does, and
+/// [`RUSTY`] where a domain's tasks are not taken from the first on.
+fn conserves(l: &MetaLane, one_node: bool) -> bool {
+    let policy = &FAULTY_POLICIES[l.lane.policy as usize];
+    let is_one = |name: &str| {
+        let place = policy.options.iter().position(|option| option.name == name);
+        place.is_some_and(|place| l.lane.options[place] == 1)
+    };
+    match policy.name {
+        PAIR => false,
+        RUSTY => is_one("greedy_threshold") && (one_node || is_one("greedy_threshold_x_numa")),
+        _ => true,
+    }
 }

@@ -127,6 +127,7 @@ pub(crate) mod testing {
             given: Some(100),
             quarantined: false,
             served: true,
+            conserves: true,
         }
     }
 

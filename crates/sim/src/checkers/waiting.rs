@@ -1,4 +1,4 @@
-use super::picture::PARKED;
+use super::picture::{PARKED, generation_of};
 use super::{Checker, ms};
 use crate::abi::CpuMask;
 use crate::dense::Dense;
@@ -6,6 +6,7 @@ use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// No runnable task waits longer than a bound.
@@ -109,6 +110,8 @@ pub struct WorkConserved {
     looked_at: u64,
     /// Level 1 is there: tasks in its queues [`PARKED`] wait for something else.
     level1: bool,
+    /// The generations of lanes that leave CPUs idle beside their tasks, on purpose.
+    resting: BTreeSet<u64>,
     bypass: bool,
 }
 
@@ -125,6 +128,7 @@ impl WorkConserved {
             allowed: Dense::default(),
             looked_at: 0,
             level1: false,
+            resting: BTreeSet::new(),
             bypass: false,
         }
     }
@@ -145,7 +149,13 @@ impl WorkConserved {
     }
 
     fn sets_aside(&self, queue: DsqRef) -> bool {
-        queue == DsqRef::Throttled || self.level1 && queue.throttles()
+        match queue {
+            DsqRef::Throttled => true,
+            DsqRef::User(id) if self.level1 => {
+                queue.throttles() || generation_of(id).is_some_and(|of| self.resting.contains(&of))
+            }
+            _ => false,
+        }
     }
 
     fn idle_beside_work(&self, now: u64) -> Result<(), String> {
@@ -242,7 +252,11 @@ impl Checker for WorkConserved {
             (What::Calm, _) => {
                 self.narrows_at = self.calm.map(|(_, after_ns)| event.at + after_ns);
             }
-            (What::Lanes(lanes), _) => self.level1 = !lanes.is_empty(),
+            (What::Lanes(lanes), _) => {
+                self.level1 = !lanes.is_empty();
+                let resting = lanes.iter().filter(|lane| !lane.conserves);
+                self.resting = resting.map(|lane| lane.generation).collect();
+            }
             // Nobody parks any more; what is parked is queued anew after this.
             (What::DestroyQueue(id), _) if PARKED.contains(id) => self.level1 = false,
             _ => {}
@@ -257,8 +271,10 @@ impl Checker for WorkConserved {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{arrive, feed};
+    use super::super::testing::{arrive, feed, lane};
     use super::*;
+    use crate::metasched::{LaneSeen, LaneState};
+    use metasched_abi::LANE_DSQ_BITS;
 
     #[test]
     fn a_task_that_waits_too_long_is_caught_while_others_run() {
@@ -322,6 +338,29 @@ mod tests {
         feed(&mut checker, [(300, 0, 0, What::Calm), (700, 0, 0, nothing())]).unwrap();
         feed(&mut checker, [(800, 0, 0, nothing()), (900, 0, 0, nothing())]).unwrap();
         assert!(checker.finish(901).unwrap_err().contains("CPU 3 is idle"));
+    }
+
+    #[test]
+    fn a_lane_that_does_not_conserve_work_may_leave_cpus_idle_and_no_other_may() {
+        let queue = |generation: u64| DsqRef::User(generation << LANE_DSQ_BITS);
+        let lanes = [
+            lane(2, LaneState::InForce, 0),
+            LaneSeen { conserves: false, ..lane(3, LaneState::InForce, 1) },
+        ];
+        let waits_in = |generation| {
+            let mut checker = WorkConserved::new(100);
+            let events = [
+                (0, 3, 0, What::Lanes(lanes.into())),
+                (0, 3, 0, What::Idle),
+                (1, 0, 1, arrive(&[0, 3])),
+                (2, 0, 1, What::Wake),
+                (3, 0, 1, What::Insert(queue(generation))),
+            ];
+            feed(&mut checker, events).unwrap();
+            checker.finish(200)
+        };
+        waits_in(3).unwrap();
+        assert!(waits_in(2).unwrap_err().contains("CPU 3 is idle"));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod acts;
 mod everywhere;
 mod generate;
+mod hierarchy;
 mod run;
 mod shrink;
 

@@ -1,11 +1,11 @@
 //! A case as a scenario: its tasks, its acts, and what is demanded of it.
 
-use super::{Act, Case, Does, Task, When};
+use super::{Act, Case, Does, Task, When, hierarchy};
 use crate::abi::NO_QUOTA;
 use crate::image;
 use crate::kernel::Kernel;
 use crate::load::BYPASS_NS;
-use crate::metasched::{self, LAZY, LaneState};
+use crate::metasched::{self, FAIR, LAZY, LaneState};
 use crate::{Scenario, ms};
 use metasched_abi::{POLICIES, SWEEP_NS};
 use std::collections::BTreeSet;
@@ -22,6 +22,9 @@ const PARKED_NS: u64 = ms(10_000) + SWEEP_NS;
 /// A policy that does not dispatch leaves a CPU idle beside its tasks until level 1 tries
 /// itself, which takes one task in eight sweeps, or until it puts the lane in quarantine.
 const LAZY_IDLE_NS: u64 = ms(1_100);
+/// Whatever the weights say, nobody may wait for so long: the kernel's watchdog would end the
+/// program in half as much again.
+const WATCHED_NS: u64 = ms(20_000);
 /// As in any scenario.
 const IDLE_NS: u64 = ms(10);
 
@@ -103,6 +106,24 @@ impl Case {
         u64::from(high.copied().unwrap_or(1)).div_ceil(u64::from(low.copied().unwrap_or(1)))
     }
 
+    /// Under [`FAIR`] the lightest task has as much less as the hierarchy leaves it: how long it is
+    /// until that makes a slice.
+    fn longest_turn_ns(&self) -> u64 {
+        let has_fair = self.root == FAIR
+            || self.acts.iter().any(|timed| match &timed.act {
+                Act::ReplaceRoot { policy } | Act::SetApp { policy, .. } | Act::Load { policy } => {
+                    policy == FAIR
+                }
+                Act::StartTurns { turns } => turns.iter().any(|(policy, _)| policy == FAIR),
+                _ => false,
+            });
+        if !has_fair {
+            return 0;
+        }
+        let part = hierarchy::least_part(self, self.nr_tasks(), self.weight_ratio());
+        ((self.longest_slice_ns() as f64 / part) as u64).min(WATCHED_NS)
+    }
+
     /// In the calm no task may wait longer: on the only CPU that it may use it may stand
     /// behind all others, each of which has a whole slice, or several by their weights.
     pub fn longest_wait_ns(&self) -> u64 {
@@ -111,7 +132,9 @@ impl Case {
         }
         LEAST_BOUND_NS
             + self.parked_ns()
-            + self.nr_tasks() * self.longest_slice_ns() * self.weight_ratio()
+            + self
+                .longest_turn_ns()
+                .max(self.nr_tasks() * self.longest_slice_ns() * self.weight_ratio())
     }
 
     /// When the run is over.
