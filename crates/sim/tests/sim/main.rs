@@ -18,6 +18,7 @@ mod machine;
 mod marks;
 mod model;
 mod mutants;
+mod queueing;
 mod record;
 mod runs;
 mod services;
