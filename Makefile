@@ -4,7 +4,8 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help install build test test-unit test-guest test-image test-external demo peers pages report \
-        fuzz-sim bench-app bench-switch bench-cost bench-neighbour bench-turns bench-sim bench-calibration \
+        fuzz-sim bench-app bench-switch bench-cost bench-neighbour bench-turns bench-policies bench-sim \
+        bench-calibration \
         soak clean uninstall
 .DELETE_ON_ERROR:
 
@@ -65,6 +66,9 @@ fuzz-sim: install ## Run level 1 at random in the simulator, with faults; see cr
 
 bench-turns: install ## Measure what turns cost, by their length
 	@scripts/bench.sh turns $(ARGS)
+
+bench-policies: install ## Measure every policy, its original and EEVDF under the same loads; BUDGET=40m, goes on
+	@scripts/bench.sh policies $(ARGS)
 
 bench-sim: install ## Measure how fast the simulator is, and what memory it takes
 	@scripts/bench.sh sim $(ARGS)

@@ -26,7 +26,7 @@ use serde::Serialize;
 #[derive(Debug, Parser)]
 #[command(name = "bench-cost")]
 struct Args {
-    /// The kernel tools' scx_simple, as benches/scx_simple.sh builds it
+    /// The kernel tools' scx_simple, as benches/kernel_peers.sh builds it
     #[arg(long, value_name = "PATH")]
     scx_simple: String,
     /// How many rounds; each runs every scheduler once
@@ -51,13 +51,13 @@ struct Args {
 const WORKLOADS: [Timed; 2] = [
     Timed {
         name: "hackbench",
-        command: &["hackbench", "-g", "4", "-l"],
+        command: &["hackbench", "-g", "4", "-l", "{}"],
         loops: 200,
         marker: "Time:",
     },
     Timed {
         name: "pipe",
-        command: &["perf", "bench", "sched", "pipe", "-l"],
+        command: &["perf", "bench", "sched", "pipe", "-l", "{}"],
         loops: 20_000,
         marker: "Total time:",
     },

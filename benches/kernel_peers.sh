@@ -1,10 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Builds scx_simple, the kernel tools' own simplest scheduler, from Debian's
-# kernel source package, and prints the path of the binary.
+# Builds schedulers of the kernel's own tools/sched_ext from Debian's kernel source package, and
+# prints the folder that they are in.
 #
-# bench-cost compares our fifo policy with its FIFO mode. The result is kept in
-# the cache folder, so this costs a download (165 MB, scripts/kernel-source.sh) and a minute once.
+#   benches/kernel_peers.sh NAME ...     such as scx_simple scx_central
+#
+# What policies of ours were made after is measured beside them. The result is kept in the cache
+# folder, so this costs a download (165 MB, scripts/kernel-source.sh) and a minute once. One that
+# does not build is said, and the others are there; the exit status is 1 if none is.
 #
 #   METASCHED_CACHE_ROOT  where to keep it (/var/cache/metasched)
 #   BPF_CLANG             the compiler for BPF (clang-19)
@@ -13,12 +16,13 @@
 # gcc, make, libelf-dev, zlib1g-dev.
 set -euo pipefail
 
-cache=${METASCHED_CACHE_ROOT:-/var/cache/metasched}/scx_simple
+cache=${METASCHED_CACHE_ROOT:-/var/cache/metasched}/kernel-peers
 clang=${BPF_CLANG:-clang-19}
 work=
 
+say() { echo "kernel_peers.sh: $*" >&2; }
 fail() {
-	echo "scx_simple.sh: cannot build scx_simple: $1" >&2
+	say "cannot build ${peers[*]}: $1"
 	exit 1
 }
 
@@ -29,12 +33,18 @@ cleanup() {
 }
 trap cleanup EXIT
 
+peers=("$@")
+[ "${#peers[@]}" -gt 0 ] || { sed -n '3,18s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 # Its version names the result.
 source=$(dirname "$0")/../scripts/kernel-source.sh
 version=$("$source" --version)
-binary=$cache/$version/scx_simple
-if [ -x "$binary" ]; then
-	echo "$binary"
+there=$cache/$version
+missing=()
+for peer in "${peers[@]}"; do
+	[ -x "$there/$peer" ] || missing+=("$peer")
+done
+if [ "${#missing[@]}" = 0 ]; then
+	echo "$there"
 	exit 0
 fi
 
@@ -43,7 +53,7 @@ for tool in "$clang" gcc make bpftool; do
 done
 bpftool=$(PATH=$PATH:/usr/sbin command -v bpftool)
 
-mkdir -p "$cache"
+mkdir -p "$there"
 work=$(mktemp -d "$cache/build.XXXXXX")
 "$source" "$work/tree" tools/sched_ext tools/build tools/scripts tools/include tools/lib \
 	tools/arch/x86/include scripts/bpf_doc.py include/uapi/linux
@@ -55,14 +65,22 @@ dpkg-deb -x linux-bpf-dev_*.deb types
 types=$(find types -name vmlinux.h | head -n 1)
 [ -n "$types" ] || fail "linux-bpf-dev holds no vmlinux.h"
 
-echo "scx_simple.sh: building" >&2
 mkdir out
-make -C tree/tools/sched_ext scx_simple O="$work/out" CLANG="$clang" BPFTOOL="$bpftool" \
-	VMLINUX_BTF="$work/$types" VMLINUX_H="$work/$types" >build.log 2>&1 ||
-	fail "make: $(tail -n 3 build.log)"
-
-mkdir -p "$cache/$version"
-# Written beside and then renamed, so that an interrupted run leaves no half of it.
-cp "$work/out/build/bin/scx_simple" "$binary.new"
-mv "$binary.new" "$binary"
-echo "$binary"
+for peer in "${missing[@]}"; do
+	say "building $peer"
+	if make -C tree/tools/sched_ext "$peer" O="$work/out" CLANG="$clang" BPFTOOL="$bpftool" \
+		VMLINUX_BTF="$work/$types" VMLINUX_H="$work/$types" >"$peer.log" 2>&1; then
+		# Written beside and then renamed, so that an interrupted run leaves no half of it.
+		cp "out/build/bin/$peer" "$there/$peer.new"
+		mv "$there/$peer.new" "$there/$peer"
+	else
+		say "$peer does not build: $(tail -n 3 "$peer.log")"
+	fi
+done
+for peer in "${peers[@]}"; do
+	if [ -x "$there/$peer" ]; then
+		echo "$there"
+		exit 0
+	fi
+done
+fail "none of them builds"

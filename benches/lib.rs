@@ -5,6 +5,7 @@
 //! ratios with 95 % intervals.
 
 pub mod agreement;
+pub mod beside;
 pub mod played;
 
 use std::process::ExitCode;
@@ -80,9 +81,9 @@ impl Hackbench {
 pub struct Timed {
     /// Its name in tables and in JSON.
     pub name: &'static str,
-    /// The command, but for how often it goes round.
+    /// The command, with `{}` for how often it goes round.
     pub command: &'static [&'static str],
-    /// That number, its last argument.
+    /// That number.
     pub loops: u32,
     /// What stands before the seconds in its output.
     pub marker: &'static str,
@@ -100,11 +101,12 @@ impl Timed {
     /// # Returns
     /// The time that it printed, in seconds.
     pub fn run(&self, cgroup: Option<&Cgroup>) -> Result<f64> {
-        let attempt = || format!("run '{} {}'", self.command.join(" "), self.loops);
-        let command = self.command.iter().map(|word| (*word).to_owned());
-        let mut spawn = Spawn::new(command.chain([self.loops.to_string()]))
-            .stdout(Output::Tail(1 << 16))
-            .stderr(Output::Tail(1 << 16));
+        let loops = self.loops.to_string();
+        let command: Vec<String> =
+            self.command.iter().map(|word| word.replace("{}", &loops)).collect();
+        let attempt = || format!("run '{}'", command.join(" "));
+        let mut spawn =
+            Spawn::new(&command).stdout(Output::Tail(1 << 16)).stderr(Output::Tail(1 << 16));
         if let Some(cgroup) = cgroup {
             spawn = spawn.cgroup(cgroup);
         }
@@ -126,10 +128,10 @@ impl Timed {
     }
 }
 
-/// The first number after `marker`.
+/// The first number after `marker`, in seconds as it is or with their `s`.
 fn seconds_after(text: &str, marker: &str) -> Option<f64> {
     let (_, rest) = text.split_once(marker)?;
-    rest.split_whitespace().next()?.parse().ok()
+    rest.split_whitespace().next()?.trim_end_matches('s').parse().ok()
 }
 
 /// The numbers `0..n` in a random order, another for each round of the same seed.
@@ -182,6 +184,7 @@ mod tests {
     fn the_time_is_found_in_what_the_programs_print() {
         assert_eq!(seconds_after("...\nTime: 0.013\n", "Time:"), Some(0.013));
         assert_eq!(seconds_after("     Total time: 0.009 [sec]", "Total time:"), Some(0.009));
+        assert_eq!(seconds_after("    total time:     1.25s\n", "total time:"), Some(1.25));
         assert_eq!(seconds_after("Segmentation fault", "Time:"), None);
     }
 

@@ -16,19 +16,18 @@
 use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use metasched_base::{Error, Interrupt, Kind, Progress, Result, ResultExt};
+use metasched_base::{Error, Interrupt, Kind, Progress, Result};
+use metasched_benches::beside::{Groups, PATIENCE, Part, Play, Run, Seen, act, calibrate};
 use metasched_benches::{finish, order, put_in_force, realtime, show, table};
 use metasched_control::{Candidate, CandidateEnv, Switcher, SwitcherOptions, candidates, find};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn};
-use metasched_loader::{DEFAULT_WEIGHT, LaneSpec, WaitTracer};
-use metasched_stats::{Interval, median, paired_ratio, percentile};
-use nix::sys::signal::Signal;
-use serde::{Deserialize, Serialize};
+use metasched_loader::{DEFAULT_WEIGHT, LaneSpec};
+use metasched_stats::{Interval, median, paired_ratio};
+use serde::Serialize;
 
 /// Measures a service beside a neighbour that wants all of the machine.
 #[derive(Debug, Parser)]
@@ -59,18 +58,7 @@ struct Args {
     redis_server: String,
     /// Play a part in the benchmark (internal)
     #[arg(long, hide = true)]
-    part: Option<Part>,
-    /// How much to compute per request, in rounds of xorshift (internal)
-    #[arg(long, hide = true, default_value_t = 0)]
-    work: u64,
-}
-
-/// What a process of the benchmark plays.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Part {
-    Service,
-    Batch,
-    Forks,
+    part: Option<String>,
 }
 
 /// What is run under every scheduler: a service, and who is beside it.
@@ -107,12 +95,6 @@ impl Load {
 const LANES: &str = "lanes";
 /// Policies of the service's and of the neighbour's lane, then.
 const LANES_POLICIES: [&str; 2] = ["vtime", "fifo"];
-/// How often the service has something to do.
-const PERIOD: Duration = Duration::from_millis(10);
-/// How long that takes it, alone on a CPU.
-const WORK: Duration = Duration::from_millis(1);
-/// The neighbour runs for so long before the service is measured, and so long after.
-const LEAD: Duration = Duration::from_millis(500);
 /// Clients of redis, each with one request at a time.
 const REDIS_CLIENTS: u64 = 10;
 /// Threads of the batch job beside redis, for each CPU.
@@ -121,35 +103,12 @@ const REDIS_HOGS: usize = 3;
 const REDIS_TRIAL: u64 = 1000;
 /// A port of the loopback interface that nobody else is likely to have.
 const REDIS_PORT: u16 = 16379;
-/// No program of the benchmark may take longer than its time and this much.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What the service saw: times in microseconds.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Seen {
-    response_p99_us: f64,
-    /// Redis does not say.
-    wake_p99_us: Option<f64>,
-    /// Of redis, which is asked as often as it answers.
-    served_per_s: Option<f64>,
-}
-
 /// How a scheduler is put in force.
 struct Subject {
     name: String,
     candidate: Candidate,
     /// Policies of the service's and of the neighbour's lane.
     lanes: Option<[&'static str; 2]>,
-}
-
-/// One run, as it was.
-#[derive(Clone, Copy)]
-struct Run {
-    seen: Seen,
-    /// The service's waits in the run queue.
-    queue_p99_us: f64,
-    /// What the neighbour got done, per second.
-    done_per_s: f64,
 }
 
 #[derive(Serialize)]
@@ -182,111 +141,17 @@ struct Figures {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    match args.part {
+    match &args.part {
         None => finish(bench(&args)),
-        Some(Part::Service) => finish(Ok(serve(&args))),
-        Some(Part::Batch) => finish(batch(&args)),
-        Some(Part::Forks) => finish(forks(&args)),
+        Some(how) => act(how),
     }
-}
-
-/// Some computing that the compiler cannot leave out, nor make another loop of where it
-/// knows the number of rounds: the calibration would then be of that one.
-#[inline(never)]
-fn compute(rounds: u64) -> u64 {
-    let mut x = 0x9e37_79b9_7f4a_7c15_u64;
-    for _ in 0..rounds {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-    }
-    std::hint::black_box(x)
-}
-
-fn serve(args: &Args) -> Seen {
-    let (mut waits, mut responses) = (Vec::new(), Vec::new());
-    let start = Instant::now();
-    let mut due = start;
-    while start.elapsed() < args.duration {
-        due += PERIOD;
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        waits.push(due.elapsed().as_secs_f64() * 1e6);
-        compute(args.work);
-        responses.push(due.elapsed().as_secs_f64() * 1e6);
-        // One that is late by more than a period has missed the next: it is not made up for.
-        while due.elapsed() > PERIOD {
-            due += PERIOD;
-        }
-    }
-    Seen {
-        response_p99_us: percentile(&responses, 0.99).unwrap_or(f64::NAN),
-        wake_p99_us: percentile(&waits, 0.99),
-        served_per_s: None,
-    }
-}
-
-/// Counts what `step` does in so many threads, per second, until the time is over or the
-/// service has ended and says so.
-fn repeat(args: &Args, step: impl Fn() + Sync) -> Result<f64> {
-    let interrupt = Interrupt::listen()?;
-    let (done, over) = (AtomicU64::new(0), AtomicBool::new(false));
-    let start = Instant::now();
-    Ok(std::thread::scope(|scope| {
-        for _ in 0..args.threads {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    step();
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-        interrupt.sleep(args.duration);
-        over.store(true, Ordering::Relaxed);
-        // What was begun before counts for nothing.
-        done.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64()
-    }))
-}
-
-fn batch(args: &Args) -> Result<f64> {
-    // A tenth of a request is fine enough to count by.
-    repeat(args, || {
-        compute(args.work / 10);
-    })
-}
-
-fn forks(args: &Args) -> Result<f64> {
-    let failed = AtomicBool::new(false);
-    let done_per_s = repeat(args, || {
-        let ran = std::process::Command::new("/bin/true").status();
-        failed.fetch_or(!ran.is_ok_and(|status| status.success()), Ordering::Relaxed);
-    })?;
-    if failed.into_inner() {
-        return Err(Error::new(Kind::Failed, "start '/bin/true' again and again", "it failed"));
-    }
-    Ok(done_per_s)
-}
-
-/// How much computing takes [`WORK`] on this machine, under EEVDF and with nobody beside.
-fn calibrate() -> u64 {
-    const TRIAL: u64 = 200_000;
-    // The first one warms up; the least of several was not disturbed.
-    let best = (0..6)
-        .map(|_| {
-            let start = Instant::now();
-            compute(TRIAL);
-            start.elapsed()
-        })
-        .skip(1)
-        .min()
-        .unwrap_or(WORK);
-    (TRIAL as f64 * WORK.as_secs_f64() / best.as_secs_f64()) as u64
 }
 
 fn bench(args: &Args) -> Result<Figures> {
     let interrupt = Interrupt::listen()?;
     let work = calibrate();
     realtime()?;
-    let groups = Groups::new()?;
+    let groups = Groups::new("bench-neighbour")?;
     let table = candidates(&CandidateEnv::system())?;
     let named = |name: &str| find(&table, name).cloned();
     let plain = |name: &str| -> Result<Subject> {
@@ -310,10 +175,10 @@ fn bench(args: &Args) -> Result<Figures> {
     for round in 0..args.rounds {
         for s in order(subjects.len(), args.seed, round) {
             progress.message(subjects[s].name.clone());
-            groups.start(&mut switcher, &subjects[s])?;
+            start(&groups, &mut switcher, &subjects[s])?;
             for (n, load) in args.loads.iter().enumerate() {
                 interrupt.check("the benchmark")?;
-                runs[n][s].push(groups.run(args, *load, work)?);
+                runs[n][s].push(run(&groups, args, *load, work)?);
                 switcher.check_alive()?;
             }
             progress.step();
@@ -325,78 +190,36 @@ fn bench(args: &Args) -> Result<Figures> {
     Ok(figures(args, &subjects, &runs))
 }
 
-/// The two cgroups, of equal weight.
-struct Groups {
-    service: Cgroup,
-    neighbour: Cgroup,
+fn start(groups: &Groups, switcher: &mut Switcher, subject: &Subject) -> Result<()> {
+    put_in_force(switcher, &subject.candidate)?;
+    let (Some(policies), Some(program)) = (subject.lanes, switcher.program()) else {
+        return Ok(());
+    };
+    for ((cgroup, policy), app) in
+        [&groups.service, &groups.neighbour].iter().zip(policies).zip(1..)
+    {
+        let weight = cgroup.cpu_weight().unwrap_or(DEFAULT_WEIGHT);
+        program.set_app(app, &LaneSpec::of(policy), weight)?;
+        program.assign(cgroup.id()?, app)?;
+    }
+    Ok(())
 }
 
-impl Groups {
-    fn new() -> Result<Self> {
-        Ok(Self {
-            service: Cgroup::create("metasched/bench-neighbour/service")?,
-            neighbour: Cgroup::create("metasched/bench-neighbour/neighbour")?,
-        })
+fn run(groups: &Groups, args: &Args, load: Load, work: u64) -> Result<Run> {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = if load == Load::Redis { REDIS_HOGS * cpus } else { args.threads * cpus };
+    let neighbour = load.neighbour().map(|part| Play::neighbour(part, threads, work));
+    if load != Load::Redis {
+        let service = Play::service(args.duration, work);
+        return groups.run(neighbour, || Ok(()), |()| service.serve(&groups.service));
     }
-
-    fn remove(self) -> Result<()> {
-        self.service.remove()?;
-        self.neighbour.remove()
-    }
-
-    fn start(&self, switcher: &mut Switcher, subject: &Subject) -> Result<()> {
-        put_in_force(switcher, &subject.candidate)?;
-        let (Some(policies), Some(program)) = (subject.lanes, switcher.program()) else {
-            return Ok(());
-        };
-        for ((cgroup, policy), app) in
-            [&self.service, &self.neighbour].iter().zip(policies).zip(1..)
-        {
-            let weight = cgroup.cpu_weight().unwrap_or(DEFAULT_WEIGHT);
-            program.set_app(app, &LaneSpec::of(policy), weight)?;
-            program.assign(cgroup.id()?, app)?;
-        }
-        Ok(())
-    }
-
-    fn run(&self, args: &Args, load: Load, work: u64) -> Result<Run> {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let (threads, lasts) = match load {
-            // Until it is told to end, since redis takes as long as it takes.
-            Load::Redis => (REDIS_HOGS * cpus, PATIENCE * 3),
-            _ => (args.threads * cpus, args.duration + LEAD * 2),
-        };
-        let server = (load == Load::Redis).then(|| serve_redis(args, &self.service)).transpose()?;
-        let beside = load.neighbour().map(|part| play(part, &self.neighbour, lasts, threads, work));
-        let mut beside = beside.transpose()?;
-        std::thread::sleep(LEAD);
-        let requests = match load {
-            Load::Redis => {
-                let served_per_s = ask_redis(REDIS_TRIAL, &self.service)?.served_per_s;
-                (served_per_s.unwrap_or(0.0) * args.duration.as_secs_f64()) as u64
-            }
-            _ => 0,
-        };
-        let tracer = WaitTracer::attach(&[self.service.id()?])?;
-        let seen = if load == Load::Redis {
-            ask_redis(requests.max(REDIS_TRIAL), &self.service)?
-        } else {
-            let mut service = play(Part::Service, &self.service, args.duration, 1, work)?;
-            answer(&mut service, args.duration)?
-        };
-        let queue_p99_ns = tracer.read()?.first().and_then(|found| found.waits.percentile_ns(0.99));
-        drop(tracer);
-        if let (Some(child), Load::Redis) = (&beside, load) {
-            child.signal(Signal::SIGINT);
-        }
-        let done_per_s = beside.as_mut().map_or(Ok(0.0), |child| answer(child, lasts))?;
-        drop(server);
-        Ok(Run {
-            seen,
-            queue_p99_us: queue_p99_ns.map_or(f64::NAN, |ns| ns as f64 / 1e3),
-            done_per_s,
-        })
-    }
+    let _server = serve_redis(args, &groups.service)?;
+    let how_often = || {
+        let served_per_s = ask_redis(REDIS_TRIAL, &groups.service)?.served_per_s;
+        Ok((served_per_s.unwrap_or(0.0) * args.duration.as_secs_f64()) as u64)
+    };
+    groups
+        .run(neighbour, how_often, |requests| ask_redis(requests.max(REDIS_TRIAL), &groups.service))
 }
 
 /// Starts a server that keeps nothing, and waits until it answers.
@@ -457,39 +280,6 @@ fn redis_figures(csv: &str) -> Option<Seen> {
         wake_p99_us: None,
         served_per_s: Some(value("rps")?),
     })
-}
-
-/// Starts this program in one of its parts.
-fn play(part: Part, cgroup: &Cgroup, lasts: Duration, threads: usize, work: u64) -> Result<Child> {
-    let name = part.to_possible_value().map_or(String::new(), |v| v.get_name().to_owned());
-    Spawn::new([
-        "/proc/self/exe".to_owned(),
-        "--part".to_owned(),
-        name,
-        "--duration".to_owned(),
-        format!("{}ms", lasts.as_millis()),
-        "--threads".to_owned(),
-        threads.to_string(),
-        "--work".to_owned(),
-        work.to_string(),
-    ])
-    .cgroup(cgroup)
-    .stdout(Output::Tail(1 << 12))
-    .stderr(Output::Tail(1 << 12))
-    .start()
-}
-
-/// What a part says at its end.
-fn answer<T: serde::de::DeserializeOwned>(child: &mut Child, lasts: Duration) -> Result<T> {
-    let attempt = || "run a part of the benchmark".to_owned();
-    // Beside a fork storm even the end takes its time.
-    match child.wait(lasts + PATIENCE)? {
-        Some(status) if status.success() => {
-            serde_json::from_str(child.stdout_tail().trim()).attempt(Kind::Failed, attempt)
-        }
-        Some(_) => Err(Error::new(Kind::Failed, attempt(), child.last_lines(3))),
-        None => Err(Error::new(Kind::Timeout, attempt(), "it did not end a minute after its time")),
-    }
 }
 
 fn figures(args: &Args, subjects: &[Subject], runs: &[Vec<Vec<Run>>]) -> Figures {

@@ -30,7 +30,7 @@ struct Args {
 /// Sized for some seconds in an emulated guest, so that it sees turns of 1800 ms.
 const WORKLOAD: Timed = Timed {
     name: "hackbench",
-    command: &["hackbench", "-g", "4", "-l"],
+    command: &["hackbench", "-g", "4", "-l", "{}"],
     loops: 200,
     marker: "Time:",
 };

@@ -4,7 +4,7 @@
 # Runs one of the benches, in the testbed where this machine's kernel has no sched_ext;
 # the one of the simulator runs here.
 #
-#   scripts/bench.sh app|switch|cost|neighbour|turns|sim|calibration [ARGUMENTS of the bench]
+#   scripts/bench.sh app|switch|cost|neighbour|turns|policies|sim|calibration [ARGUMENTS of the bench]
 #
 # It prints a table, and ends with one line of JSON. What it leaves is in .cache/bench
 # (METASCHED_OUT in the bench's environment).
@@ -12,15 +12,17 @@
 # Environment: BENCH_TIMEOUT   time for the guest (default 3600s)
 #              BENCH_COUNTED   1: one CPU, and a clock that counts instructions; slow, and what
 #                              else the machine does has no part in the figures
+#              BUDGET          of policies: begin no round after this time (default 40m); the same
+#                              command goes on where it was
 #              GUEST_KERNEL    a kernel version for the guest (default: the newest sound one)
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
 
 name=${1:-}
 case $name in
-	app | switch | cost | neighbour | turns | sim | calibration) shift ;;
+	app | switch | cost | neighbour | turns | policies | sim | calibration) shift ;;
 	*)
-		echo "bench: there is no '$name'; there are app, switch, cost, neighbour, turns, sim and calibration" >&2
+		echo "bench: there is no '$name'; there are app, switch, cost, neighbour, turns, policies, sim and calibration" >&2
 		exit 2
 		;;
 esac
@@ -35,8 +37,13 @@ case $name in
 		set -- --metasched "$PWD/target/release/metasched" "$@"
 		;;
 	cost)
-		scx_simple=$(benches/scx_simple.sh)
-		set -- --scx-simple "$scx_simple" "$@"
+		set -- --scx-simple "$(benches/kernel_peers.sh scx_simple)/scx_simple" "$@"
+		;;
+	policies)
+		scripts/peers.sh scx_bpfland scx_rusty scx_rustland
+		peers=$(benches/kernel_peers.sh scx_simple scx_central scx_qmap scx_pair scx_userland)
+		export METASCHED_ROUNDS=$METASCHED_OUT/rounds${BENCH_COUNTED:+-counted}.jsonl
+		set -- --kernel-peers "$peers" --budget "${BUDGET:-40m}" "$@"
 		;;
 	neighbour)
 		# Debian's redis-tools has the server too, under a name by which it checks files. The
@@ -61,7 +68,8 @@ bench() {
 		[ -z "${BENCH_COUNTED:-}" ] || machine=(--cpus 1 --thread counted)
 		target/release/metasched vm "${machine[@]}" --memory 4G \
 			--timeout "${BENCH_TIMEOUT:-3600s}" ${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} \
-			--rw "$METASCHED_OUT" --env METASCHED_OUT="$METASCHED_OUT" -- \
+			--rw "$METASCHED_OUT" --env METASCHED_OUT="$METASCHED_OUT" \
+			${METASCHED_ROUNDS:+--env METASCHED_ROUNDS="$METASCHED_ROUNDS"} -- \
 			"$PWD/target/release/bench-$name" "$@"
 	fi
 }

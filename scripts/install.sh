@@ -100,13 +100,14 @@ find_missing() {
 	done
 	need busybox-static "the guest's first commands" has busybox
 	need kmod "lists what kernel modules need" has depmod
-	need "bpftool$newer" "builds scx_simple, which lanes are compared with" has bpftool
-	need make "builds scx_simple, and the kernel's own test of cgroups" has make
+	need "bpftool$newer" "builds the schedulers of the kernel's tools, which policies are compared with" has bpftool
+	need make "builds these, and the kernel's own test of cgroups" has make
 	need curl "fetches the kernel's source, and goes on where that was interrupted" has curl
 	need xz-utils "unpacks the kernel's source" has xz
 	need redis-tools "the service beside a neighbour, and its clients" has redis-benchmark
 	need wrk "loads the question-answering application" has wrk
 	need rt-tests "hackbench" has hackbench
+	need sysbench "threads that lock, and that compute" has sysbench
 	need stress-ng "changes affinities while lanes change" has stress-ng
 	need linux-perf "perf bench sched pipe" has perf
 	need python3-venv "the question-answering application" /usr/bin/python3 -c 'import ensurepip, venv'

@@ -1,0 +1,230 @@
+//! `bench-policies`: every policy, what it was made after, and EEVDF under the same loads.
+//!
+//! Each round puts everybody in force once, in random order and in one boot, and runs every load.
+//! What a round says is kept at once: a bench that was interrupted, or whose time is over, goes on
+//! where it was with the same command. Ratios are of rounds, so a round's machine cancels out.
+
+mod heat;
+mod loads;
+mod rounds;
+mod subjects;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use metasched_base::{Error, Interrupt, Kind, Progress, Result, ResultExt};
+use metasched_benches::beside::{Groups, act, calibrate};
+use metasched_benches::{finish, order, put_in_force, realtime};
+use metasched_control::{Candidate, Switcher, SwitcherOptions};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use heat::{Row, compare, intervals, map};
+use loads::{Ground, LOADS, Load};
+use rounds::{Measured, Rounds, Setting};
+use subjects::{EEVDF, Subjects};
+
+/// Measures every policy, its original and EEVDF under the same loads.
+#[derive(Debug, Parser)]
+#[command(name = "bench-policies")]
+struct Args {
+    /// How many rounds there are to be of each scheduler, those of earlier runs included
+    #[arg(long, default_value_t = 6)]
+    rounds: u64,
+    /// Begin no round after this time; the same command goes on
+    #[arg(long, default_value = "40m", value_parser = metasched_base::parse_duration)]
+    budget: Duration,
+    /// Only these schedulers, beside EEVDF
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
+    /// Only these loads: hackbench, pipe, threads, cpu, compile, batch, forks
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    loads: Vec<String>,
+    /// How many times as long the commands are; a guest whose clock counts instructions is slow,
+    /// and needs no long ones
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// The folder of the schedulers of the kernel's tools, see benches/kernel_peers.sh
+    #[arg(long, value_name = "FOLDER")]
+    kernel_peers: Option<String>,
+    /// One more scheduler, the original of a policy; can be given several times
+    #[arg(long, value_name = "POLICY=COMMAND")]
+    peer: Vec<String>,
+    /// Where measurements are kept
+    #[arg(long, value_name = "FILE", env = "METASCHED_ROUNDS", default_value = "rounds.jsonl")]
+    keep: PathBuf,
+    /// Put away what is there, and begin anew
+    #[arg(long)]
+    fresh: bool,
+    /// Measure nothing: show what is there
+    #[arg(long, conflicts_with = "fresh")]
+    show: bool,
+    /// The seed of the order of runs
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Play a part in the benchmark (internal)
+    #[arg(long, hide = true)]
+    part: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Figures {
+    /// Everybody over EEVDF; above 1 is better.
+    over_eevdf: Vec<Row>,
+    /// Policies over their originals.
+    over_originals: Vec<Row>,
+    /// In how many rounds each was measured.
+    rounds: BTreeMap<String, u64>,
+    seed: u64,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match &args.part {
+        None => finish(bench(&args)),
+        Some(how) => act(how),
+    }
+}
+
+fn bench(args: &Args) -> Result<Figures> {
+    let loads = chosen_loads(&args.loads)?;
+    let mut subjects = Subjects::find(args.kernel_peers.as_deref(), &args.peer)?;
+    subjects.keep(&args.only)?;
+    let mut rounds = Rounds::open(&args.keep, &setting(args)?, args.fresh)?;
+    if !args.show {
+        measure(args, &loads, &subjects.all, &mut rounds)?;
+    }
+    let beside: Vec<(String, String)> = subjects.all[1..]
+        .iter()
+        .map(|candidate| (candidate.name.clone(), EEVDF.to_owned()))
+        .collect();
+    let over_eevdf = compare(&rounds, &loads, &beside, args.seed);
+    let over_originals = compare(&rounds, &loads, &subjects.pairs, args.seed);
+    println!("{}\n", map("over EEVDF (above 1 is better)", &over_eevdf, &loads));
+    println!("{}\n", intervals("over EEVDF", &over_eevdf, &loads));
+    println!("{}", intervals("over the original", &over_originals, &loads));
+    let count =
+        |candidate: &Candidate| (candidate.name.clone(), rounds.count(&candidate.name, EEVDF));
+    Ok(Figures {
+        over_eevdf,
+        over_originals,
+        rounds: subjects.all.iter().map(count).collect(),
+        seed: args.seed,
+    })
+}
+
+fn chosen_loads(names: &[String]) -> Result<Vec<&'static Load>> {
+    if let Some(unknown) = names.iter().find(|name| LOADS.iter().all(|load| load.name != **name)) {
+        let cause = format!("there is no load '{unknown}'");
+        let all: Vec<&str> = LOADS.iter().map(|load| load.name).collect();
+        return Err(Error::new(Kind::Usage, "choose what is measured", cause)
+            .remedy(format!("choose among: {}", all.join(", "))));
+    }
+    Ok(LOADS
+        .iter()
+        .filter(|load| names.is_empty() || names.iter().any(|n| n == load.name))
+        .collect())
+}
+
+fn setting(args: &Args) -> Result<Setting> {
+    let attempt = || "say which program is measured".to_owned();
+    let program = std::fs::read("/proc/self/exe").attempt(Kind::Failed, attempt)?;
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    Ok(Setting {
+        program: Sha256::digest(&program)
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect(),
+        kernel: kernel.attempt(Kind::Failed, attempt)?.trim().to_owned(),
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        scale_permille: (args.scale * 1000.0).round() as u64,
+    })
+}
+
+/// Round after round, until everybody was in enough of them or the time is over.
+fn measure(args: &Args, loads: &[&Load], all: &[Candidate], rounds: &mut Rounds) -> Result<()> {
+    let interrupt = Interrupt::listen()?;
+    let work = calibrate();
+    realtime()?;
+    let groups = Groups::new("bench-policies")?;
+    let ground = Ground { groups: &groups, work, scale: args.scale };
+    let mut switcher = Switcher::new(SwitcherOptions::new("bench-policies"))?;
+    let began = Instant::now();
+    let mut longest = Duration::ZERO;
+    loop {
+        let lacks = |candidate: &&Candidate| {
+            candidate.name == EEVDF || rounds.count(&candidate.name, EEVDF) < args.rounds
+        };
+        let wanting: Vec<&Candidate> = all.iter().filter(lacks).collect();
+        if wanting.len() == 1 && rounds.count(EEVDF, EEVDF) >= args.rounds {
+            break;
+        }
+        if began.elapsed() + longest > args.budget {
+            eprintln!(
+                "bench-policies: the time is over, and {} of {} schedulers want more rounds; the same command goes on",
+                wanting.len() - 1,
+                all.len() - 1
+            );
+            break;
+        }
+        let (round, round_began) = (rounds.next_round(), Instant::now());
+        let progress = Progress::new(format!("round {}", round + 1), wanting.len() as u64);
+        for s in order(wanting.len(), args.seed, round) {
+            progress.message(wanting[s].name.clone());
+            let measured =
+                measure_one(&mut switcher, wanting[s], loads, &ground, round, &interrupt)?;
+            for (load, why) in &measured.failed {
+                progress.line(&format!("{}, {load}: {why}", wanting[s].name));
+            }
+            rounds.add(measured)?;
+            progress.step();
+        }
+        longest = longest.max(round_began.elapsed());
+    }
+    switcher.restore()?;
+    groups.remove()
+}
+
+/// All loads under one scheduler. What fails under it says so, and the others go on.
+fn measure_one(
+    switcher: &mut Switcher,
+    candidate: &Candidate,
+    loads: &[&Load],
+    ground: &Ground,
+    round: u64,
+    interrupt: &Interrupt,
+) -> Result<Measured> {
+    let (mut values, mut failed) = (BTreeMap::new(), BTreeMap::new());
+    let mut in_force = false;
+    for load in loads {
+        interrupt.check("the benchmark")?;
+        let mut run = || -> Result<Vec<f64>> {
+            if !in_force {
+                put_in_force(switcher, candidate)?;
+                in_force = true;
+            }
+            let run = load.run(ground);
+            // Whoever is not in force any more is what explains a load that failed.
+            if let Err(error) = switcher.check_alive() {
+                in_force = false;
+                return Err(error);
+            }
+            run
+        };
+        match run() {
+            Ok(found) => {
+                let named = load.figures.iter().map(|figure| figure.name.to_owned());
+                values.extend(named.zip(found));
+            }
+            Err(error) if error.kind == Kind::Interrupted => return Err(error),
+            Err(error) => {
+                failed.insert(load.name.to_owned(), error.to_string());
+            }
+        }
+    }
+    Ok(Measured { round, subject: candidate.name.clone(), values, failed })
+}
