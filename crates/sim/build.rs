@@ -10,6 +10,9 @@ use std::process::Command;
 /// Where C leaves a result undefined and BPF or the verifier does not: see seam.c.
 const SANITIZE: &str = "-fsanitize=integer-divide-by-zero,shift,null,bounds";
 
+/// The policy that docs/write-a-policy.md has its readers write.
+const PAGES_POLICY: &str = "shortest";
+
 fn main() {
     let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let root = here.join("../..").canonicalize().expect("the workspace's root");
@@ -18,7 +21,10 @@ fn main() {
         println!("cargo:rerun-if-changed={}", root.join(input).display());
     }
     let policies = from_abi("POLICIES");
-    write_policy_modules(&root, policies.split(' '), &out);
+    write_policy_modules(&root.join("policies"), policies.split(' '), "policy_tests.rs", &out);
+    // Of those that are for tests only the one of docs/write-a-policy.md has tests of its own.
+    let page = [PAGES_POLICY].into_iter();
+    write_policy_modules(&here.join("faults/policies"), page, "page_tests.rs", &out);
 
     let native = Native::new("POLICIES_INCLUDE", root.clone(), out.clone());
     let seam = native.object(&here.join("seam/seam.c"), false);
@@ -48,14 +54,19 @@ fn main() {
 }
 
 /// A module for each policy's `tests.rs`, so that a new policy needs no edit here.
-fn write_policy_modules<'a>(root: &Path, policies: impl Iterator<Item = &'a str>, out: &Path) {
+fn write_policy_modules<'a>(
+    folder: &Path,
+    policies: impl Iterator<Item = &'a str>,
+    file: &str,
+    out: &Path,
+) {
     let mut modules = String::new();
     for name in policies {
-        let path = root.join(format!("policies/{name}/tests.rs"));
+        let path = folder.join(format!("{name}/tests.rs"));
         assert!(path.exists(), "{} is missing: every policy has tests", path.display());
         writeln!(modules, "#[path = {path:?}]\nmod {name};").expect("a String");
     }
-    fs::write(out.join("policy_tests.rs"), modules).expect("OUT_DIR is writable");
+    fs::write(out.join(file), modules).expect("OUT_DIR is writable");
 }
 
 struct Native {

@@ -81,3 +81,52 @@ fn what_is_said_of_policies_is_what_they_say() {
         );
     }
 }
+
+const NEWCOMERS_PAGE: &str = "docs/write-a-policy.md";
+/// Where the policy of that page is built from, and loaded and run by tests.
+const NEWCOMERS_POLICIES: &str = "crates/sim/faults/policies";
+
+/// The code of the first block after that text.
+fn block_after<'a>(page: &'a str, text: &str) -> &'a str {
+    let at = page.find(text).unwrap_or_else(|| panic!("{NEWCOMERS_PAGE}: say {text}"));
+    let from = at + page[at..].find("```").expect("a block follows");
+    let fence: &str = &page[from..from + page[from..].bytes().take_while(|b| *b == b'`').count()];
+    let code = from + page[from..].find('\n').expect("its first line") + 1;
+    let end = page[code..].find(&format!("\n{fence}\n")).expect("its end") + 1;
+    &page[code..code + end]
+}
+
+#[test]
+fn the_page_on_how_to_write_a_policy_has_what_is_built() {
+    let page = read(NEWCOMERS_PAGE);
+    let folder = path(NEWCOMERS_POLICIES).join("shortest");
+    let mut files = 0;
+    for file in fs::read_dir(folder).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        let built = read(&format!("{NEWCOMERS_POLICIES}/shortest/{name}"));
+        let said = block_after(&page, &format!("`policies/shortest/{name}`"));
+        assert!(said == built, "{NEWCOMERS_PAGE}: {name} is not what is built");
+        files += 1;
+    }
+    assert_eq!(files, 4, "a policy is four files");
+    let line = block_after(&page, "At the end of `policies/policies.def`");
+    let table = read(&format!("{NEWCOMERS_POLICIES}/policies.def"));
+    assert!(table.ends_with(line), "{NEWCOMERS_PAGE}: the line is not that of {table}");
+}
+
+#[test]
+fn the_commands_of_that_page_are_there() {
+    let page = read(NEWCOMERS_PAGE);
+    let commands = block_after(&page, "## 6. Look at it");
+    let makefile = read("Makefile");
+    let mut targets = 0;
+    for target in commands.lines().filter_map(|line| line.strip_prefix("make ")) {
+        let target = target.split_whitespace().next().unwrap();
+        assert!(makefile.contains(&format!("\n{target}: ")), "there is no make {target}");
+        targets += 1;
+    }
+    assert_eq!(targets, 2);
+    for file in ["examples/webserver.toml"] {
+        assert!(commands.contains(file) && path(file).exists(), "{file}");
+    }
+}

@@ -118,12 +118,14 @@ impl LaneSeen {
     }
 }
 
-/// A run of the metascheduler whose first lane has this policy.
+/// A run of the metascheduler whose first lane has this policy; with the policies that are for
+/// tests, if it is one of them.
 ///
 /// # Panics
 /// When there is no such policy.
 pub fn scenario(name: impl Into<String>, policy: &str) -> Scenario {
-    of_image(image::metasched(), name, policy)
+    let is_one = metasched_abi::variant(metasched_abi::POLICIES, policy).is_some();
+    of_image(if is_one { image::metasched() } else { image::faulty() }, name, policy)
 }
 
 fn of_image(image: &'static [u8], name: impl Into<String>, policy: &str) -> Scenario {

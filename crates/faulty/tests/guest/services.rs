@@ -11,6 +11,8 @@ const CENTRAL: &str = "central";
 const PLACES: &str = "places";
 const WITNESS: &str = "witness";
 const LAGS: &str = "lags";
+/// The policy that docs/write-a-policy.md has its readers write.
+const SHORTEST: &str = "shortest";
 /// The kernel's watchdog, which ends us if a task that could run does not for so long.
 const WATCHDOG: Duration = Duration::from_secs(10);
 /// Twice that: also what waits for the end of something rare is seen to wait.
@@ -121,6 +123,18 @@ fn cgroups_that_use_little_come_first_and_nobody_starves() {
     let mut program = load(LAGS);
     let all: Vec<_> = tasks(&little).into_iter().skip(HOGS).chain(tasks(&much)).collect();
     all_run_for(&mut program, &all, WATCHDOG);
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn the_policy_of_the_page_runs_whatever_comes() {
+    let cgroup = Cgroup::create("metasched-test/page").unwrap();
+    let mut program = load(SHORTEST);
+    let tasks = tasks(&cgroup);
+    all_run_for(&mut program, &tasks, WATCHDOG);
+    let counters = program.counters().unwrap();
+    let own: Vec<_> = counters.iter().filter(|(name, _)| name.starts_with(SHORTEST)).collect();
+    assert!(own.len() == 2 && own.iter().all(|(_, n)| **n > 0), "{counters:?}");
 }
 
 #[test]

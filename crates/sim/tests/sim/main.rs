@@ -30,3 +30,7 @@ mod waits;
 mod policies {
     include!(concat!(env!("OUT_DIR"), "/policy_tests.rs"));
 }
+
+mod page {
+    include!(concat!(env!("OUT_DIR"), "/page_tests.rs"));
+}
