@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use load::{Hog, Load};
 use metasched_base::Kind;
-use metasched_loader::{CgroupWaits, LoadOptions, Program, WaitTracer, policies};
+use metasched_loader::{CgroupWaits, LaneSpec, LoadOptions, Program, WaitTracer, policies};
 use support::{Group, Offline, assert_alive, load, sysfs, wait_until};
 
 /// A process that holds a program of ours until it is killed, at the latest when it is dropped.
@@ -62,6 +62,30 @@ fn each_policy_loads_runs_a_load_and_leaves_the_default_scheduler() {
         program.unload().unwrap();
         wait_until("the default scheduler", || sysfs("state") == "disabled");
     }
+}
+
+/// The ends of what a user may set, one after the other under a load: nothing stalls, and the load
+/// ends.
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn every_option_may_be_at_its_ends() {
+    let mut program = load("fifo");
+    let mut ends = 0;
+    for policy in policies() {
+        program.replace_root(policy.name).unwrap();
+        for option in policy.options {
+            for value in [option.least, option.most, option.default] {
+                let options = [(option.name.to_owned(), value)].into();
+                program.set_lane(0, &LaneSpec { options, ..LaneSpec::of(policy.name) }).unwrap();
+                let mut hackbench = Load::hackbench(1, 20);
+                hackbench.wait();
+                assert_alive(&program);
+                ends += 1;
+            }
+        }
+    }
+    assert!(ends > 60, "{ends} ends");
+    program.unload().unwrap();
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! The machine under the policies: where a task goes that wakes, and what it costs.
 
-use crate::level1::loaded;
 use metasched_sim::file::{KernelThread, MachineSpec};
-use metasched_sim::metasched::POLICIES;
 use metasched_sim::step::Step;
 use metasched_sim::{
     Costs, Machine, Outcome, Scenario, TaskSpec, between, exactly, ms, policy, us,
@@ -152,54 +150,6 @@ fn ticks_come_as_often_as_the_machine_says() {
         assert!(longest <= ms(20) + tick + us(10), "{hz} Hz: {longest} ns");
         assert!(hz != 100 || longest > ms(24), "{hz} Hz: {longest} ns");
     }
-}
-
-/// A machine of each kind.
-fn machines() -> Vec<Machine> {
-    [(2, 1, 1, true), (16, 4, 2, true), (12, 4, 4, false), (64, 8, 2, true)]
-        .map(|(cpus, llcs, nodes, smt)| Machine::new(cpus, llcs, nodes, smt).unwrap())
-        .into()
-}
-
-#[test]
-fn every_policy_keeps_its_promises_on_every_machine() {
-    for machine in machines() {
-        for name in POLICIES {
-            let costs = Costs {
-                switch_ns: 1_500,
-                migration_core_ns: 500,
-                migration_llc_ns: us(3),
-                migration_node_ns: us(8),
-                migration_across_ns: us(25),
-                callback_ns: 200,
-                ..Costs::default()
-            };
-            let run = loaded(&format!("{name} on {machine}"), name, machine.nr_cpus())
-                .machine(machine.clone().costs(costs))
-                .run_for(ms(400));
-            let outcome = run.pass();
-            for (task, figures) in outcome.all() {
-                assert!(figures.ran_ns > 0, "{task} never ran under {name} on {machine}");
-            }
-        }
-    }
-}
-
-#[test]
-fn five_hundred_cpus_run() {
-    let machine = Machine::new(512, 32, 4, true).unwrap();
-    let outcome = policy("a large machine", "vtime")
-        .machine(machine)
-        .tasks(600, |i| TaskSpec::hog(format!("hog {i}")))
-        .tasks(600, |i| {
-            TaskSpec::named(format!("sleeper {i}"))
-                .run(between(us(50), ms(2)))
-                .sleep(between(us(100), ms(10)))
-                .for_ever()
-        })
-        .run_for(ms(50))
-        .pass();
-    assert!(outcome.all().all(|(_, figures)| figures.ran_ns > 0), "somebody never ran");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod accounts;
 mod behaviour;
 mod cgroups;
 mod digests;
+mod every_policy;
 mod fair;
 mod fair_cgroups;
 mod faults;
