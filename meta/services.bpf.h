@@ -9,6 +9,7 @@
 
 #include <kcalls.bpf.h>
 #include <accounts.bpf.h>
+#include <requeue.bpf.h>
 #include <timer.bpf.h>
 
 /*
@@ -76,6 +77,16 @@ __weak __noinline int lane_kick(struct lane *lane __arg_nonnull, s32 cpu, bool p
 /* Tasks at an end of a queue that are looked at for one that may run on a CPU. */
 #define HAND_LOOKS 32
 
+/*
+ * A task was put into a queue of a CPU. That may have gone off line meanwhile, and have had its queues
+ * enqueued anew before the task came: each side writes before it reads what the other wrote.
+ */
+static __always_inline void after_hand(s32 cpu, u64 dsq_id)
+{
+	if (unlikely(cpus_has(&cpus_off, cpu)))
+		requeue_all(dsq_id);
+}
+
 __weak __noinline bool lane_hand(struct lane *lane __arg_nonnull, u64 dsq_id, s32 cpu, u32 queue)
 {
 	u64 to = lane_cpu_dsq(lane, cpu, queue);
@@ -94,8 +105,10 @@ __weak __noinline bool lane_hand(struct lane *lane __arg_nonnull, u64 dsq_id, s3
 		if (++looks >= HAND_LOOKS)
 			break;
 	}
-	if (handed)
+	if (handed) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		after_hand(cpu, to);
+	}
 	return handed;
 }
 
@@ -142,8 +155,10 @@ __weak __noinline bool lane_hand_marked(struct lane *lane __arg_nonnull, u64 dsq
 		if (++looks >= MARKED_LOOKS)
 			break;
 	}
-	if (handed && cpu != (s32)bpf_get_smp_processor_id())
+	if (handed && cpu != (s32)bpf_get_smp_processor_id()) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		after_hand(cpu, to);
+	}
 	return handed;
 }
 
