@@ -14,8 +14,10 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Parser;
-use metasched_base::{Error, Interrupt, Kind, Progress, Result};
-use metasched_benches::{Hackbench, Timed, finish, order, put_in_force, show, table};
+use metasched_base::{Interrupt, Progress, Result};
+use metasched_benches::{
+    Hackbench, Timed, all_are_known, finish, order, put_in_force, show, table,
+};
 use metasched_control::{Candidate, CandidateEnv, CandidateKind, Switcher, SwitcherOptions};
 use metasched_host::cgroup::Cgroup;
 use metasched_loader::{CallbackCost, CountCallbacks, DEFAULT_WEIGHT, HOT_CALLBACKS, LaneSpec};
@@ -109,11 +111,7 @@ fn main() -> ExitCode {
 /// Leaves the schedulers that are asked for; all if none is.
 fn keep_only(subjects: &mut Vec<Subject>, only: &[String]) -> Result<()> {
     let names: Vec<&str> = subjects.iter().map(|subject| subject.name.as_str()).collect();
-    if let Some(unknown) = only.iter().find(|name| !names.contains(&name.as_str())) {
-        let cause = format!("there is no '{unknown}'");
-        return Err(Error::new(Kind::Usage, "choose what is measured", cause)
-            .remedy(format!("choose among: {}", names.join(", "))));
-    }
+    all_are_known(only, &names)?;
     subjects.retain(|subject| only.is_empty() || only.contains(&subject.name));
     Ok(())
 }

@@ -134,6 +134,16 @@ fn seconds_after(text: &str, marker: &str) -> Option<f64> {
     rest.split_whitespace().next()?.trim_end_matches('s').parse().ok()
 }
 
+/// Fails if somebody asks to measure what there is not.
+pub fn all_are_known(asked: &[String], known: &[&str]) -> Result<()> {
+    let Some(unknown) = asked.iter().find(|name| !known.contains(&name.as_str())) else {
+        return Ok(());
+    };
+    let cause = format!("there is no '{unknown}'");
+    Err(Error::new(Kind::Usage, "choose what is measured", cause)
+        .remedy(format!("choose among: {}", known.join(", "))))
+}
+
 /// The numbers `0..n` in a random order, another for each round of the same seed.
 pub fn order(n: usize, seed: u64, round: u64) -> Vec<usize> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -87,9 +87,13 @@ static __always_inline void after_hand(s32 cpu, u64 dsq_id)
 		requeue_all(dsq_id);
 }
 
-__weak __noinline bool lane_hand(struct lane *lane __arg_nonnull, u64 dsq_id, s32 cpu, u32 queue)
+/*
+ * Puts the first task of @dsq_id that may run on @cpu and has @mark in the bits @mask of its vtime into
+ * the queue @to of that CPU, if it is on line. Whether there is one among the first @most.
+ */
+static __always_inline bool hand_first(struct lane *lane, u64 dsq_id, s32 cpu, u64 to, u64 mask,
+				       u64 mark, u32 most)
 {
-	u64 to = lane_cpu_dsq(lane, cpu, queue);
 	struct task_struct *p;
 	bool handed = false;
 	u32 looks = 0;
@@ -98,18 +102,26 @@ __weak __noinline bool lane_hand(struct lane *lane __arg_nonnull, u64 dsq_id, s3
 		return false;
 	lane_mark(lane, to);
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
-		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_dsq_move(&___it, p, to, 0)) {
+		if ((p->scx.dsq_vtime & mask) == mark && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+		    scx_bpf_dsq_move(&___it, p, to, 0)) {
 			handed = true;
 			break;
 		}
-		if (++looks >= HAND_LOOKS)
+		if (++looks >= most)
 			break;
 	}
-	if (handed) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		after_hand(cpu, to);
-	}
 	return handed;
+}
+
+__weak __noinline bool lane_hand(struct lane *lane __arg_nonnull, u64 dsq_id, s32 cpu, u32 queue)
+{
+	u64 to = lane_cpu_dsq(lane, cpu, queue);
+
+	if (!hand_first(lane, dsq_id, cpu, to, 0, 0, HAND_LOOKS))
+		return false;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	after_hand(cpu, to);
+	return true;
 }
 
 /* Tasks at the head of a queue by vtime that are looked at for one of a policy's mark. */
@@ -138,28 +150,14 @@ __weak __noinline bool lane_hand_marked(struct lane *lane __arg_nonnull, u64 dsq
 					u32 queue, u64 mark)
 {
 	u64 to = lane_cpu_dsq(lane, cpu, queue);
-	struct task_struct *p;
-	bool handed = false;
-	u32 looks = 0;
 
-	if (!cpu_possible(cpu) || cpus_has(&cpus_off, cpu))
+	if (!hand_first(lane, dsq_id, cpu, to, LANE_MARK_MASK, mark, MARKED_LOOKS))
 		return false;
-	lane_mark(lane, to);
-	bpf_for_each(scx_dsq, p, dsq_id, 0) {
-		if ((p->scx.dsq_vtime & LANE_MARK_MASK) == mark &&
-		    bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
-		    scx_bpf_dsq_move(&___it, p, to, 0)) {
-			handed = true;
-			break;
-		}
-		if (++looks >= MARKED_LOOKS)
-			break;
-	}
-	if (handed && cpu != (s32)bpf_get_smp_processor_id()) {
+	if (cpu != (s32)bpf_get_smp_processor_id()) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		after_hand(cpu, to);
 	}
-	return handed;
+	return true;
 }
 
 __weak __noinline int lane_rest(struct lane *lane __arg_nonnull,

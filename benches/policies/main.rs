@@ -10,14 +10,14 @@ mod rounds;
 mod subjects;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use metasched_base::{Error, Interrupt, Kind, Progress, Result, ResultExt};
+use metasched_base::{Interrupt, Kind, Progress, Result, ResultExt};
 use metasched_benches::beside::{Groups, act, calibrate};
-use metasched_benches::{finish, order, put_in_force, realtime};
+use metasched_benches::{all_are_known, finish, order, put_in_force, realtime};
 use metasched_control::{Candidate, Switcher, SwitcherOptions};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -117,12 +117,7 @@ fn bench(args: &Args) -> Result<Figures> {
 }
 
 fn chosen_loads(names: &[String]) -> Result<Vec<&'static Load>> {
-    if let Some(unknown) = names.iter().find(|name| LOADS.iter().all(|load| load.name != **name)) {
-        let cause = format!("there is no load '{unknown}'");
-        let all: Vec<&str> = LOADS.iter().map(|load| load.name).collect();
-        return Err(Error::new(Kind::Usage, "choose what is measured", cause)
-            .remedy(format!("choose among: {}", all.join(", "))));
-    }
+    all_are_known(names, &LOADS.each_ref().map(|load| load.name))?;
     Ok(LOADS
         .iter()
         .filter(|load| names.is_empty() || names.iter().any(|n| n == load.name))
@@ -132,14 +127,13 @@ fn chosen_loads(names: &[String]) -> Result<Vec<&'static Load>> {
 fn setting(args: &Args) -> Result<Setting> {
     let attempt = || "say which program is measured".to_owned();
     let program = std::fs::read("/proc/self/exe").attempt(Kind::Failed, attempt)?;
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease");
     Ok(Setting {
         program: Sha256::digest(&program)
             .iter()
             .take(8)
             .map(|byte| format!("{byte:02x}"))
             .collect(),
-        kernel: kernel.attempt(Kind::Failed, attempt)?.trim().to_owned(),
+        kernel: metasched_host::kernel::release(Path::new("/"))?.to_string(),
         cpus: std::thread::available_parallelism().map_or(1, usize::from),
         scale_permille: (args.scale * 1000.0).round() as u64,
     })

@@ -1,6 +1,7 @@
 //! Who is measured: the kernel's own scheduler, every policy, and what each was made after.
 
 use metasched_base::{Error, Kind, Result};
+use metasched_benches::all_are_known;
 use metasched_control::{Candidate, CandidateEnv, CandidateKind, candidates, find};
 
 /// The baseline.
@@ -82,14 +83,8 @@ impl Subjects {
 
     /// Leaves the baseline and those of these names; all if there is none.
     pub fn keep(&mut self, only: &[String]) -> Result<()> {
-        for name in only {
-            if !self.all.iter().any(|candidate| candidate.name == *name) {
-                let names: Vec<&str> = self.all.iter().map(|c| c.name.as_str()).collect();
-                let cause = format!("there is no '{name}' here");
-                return Err(Error::new(Kind::Usage, "choose what is measured", cause)
-                    .remedy(format!("choose among: {}", names.join(", "))));
-            }
-        }
+        let names: Vec<&str> = self.all.iter().map(|candidate| candidate.name.as_str()).collect();
+        all_are_known(only, &names)?;
         let is_wanted =
             |name: &str| only.is_empty() || name == EEVDF || only.iter().any(|o| o == name);
         self.all.retain(|candidate| is_wanted(&candidate.name));

@@ -396,26 +396,23 @@ enum pair_choice {
 };
 
 /* What a CPU does, on which a task of cgroup @prev wants to go on; LANE_NOBODY if none does. */
-static enum pair_choice pair_choose(struct lane *lane, s32 cpu, u64 prev)
+static enum pair_choice pair_choose(struct lane *lane, struct pair *pair, s32 cpu, u64 prev)
 {
 	u64 now = scx_bpf_now(), runs, first;
-	struct pair pair;
 	bool in_time;
 
-	if (!pair_find(lane, cpu, &pair))
-		return PAIR_RESTS;
-	pair.mine->next = 0;
-	pair.mine->handed_ns = 0;
+	pair->mine->next = 0;
+	pair->mine->handed_ns = 0;
 	if (prev == LANE_NOBODY)
-		pair_release(&pair);
-	runs = READ_ONCE(pair.both->runs);
-	in_time = pair_left_ns(lane, &pair, now);
-	first = pair_first(lane, cpu, pair.partner, now);
-	if (runs & pair.other) {
-		if (pair_join_partner(lane, &pair, cpu, first, now))
+		pair_release(pair);
+	runs = READ_ONCE(pair->both->runs);
+	in_time = pair_left_ns(lane, pair, now);
+	first = pair_first(lane, cpu, pair->partner, now);
+	if (runs & pair->other) {
+		if (pair_join_partner(lane, pair, cpu, first, now))
 			return PAIR_TOOK;
 		/* Joining may have begun the cgroup's time anew. */
-		if (prev != LANE_NOBODY && pair_left_ns(lane, &pair, now) &&
+		if (prev != LANE_NOBODY && pair_left_ns(lane, pair, now) &&
 		    pair_claim(lane, cpu, prev, now))
 			return PAIR_GOES_ON;
 		if (first != LANE_NOBODY)
@@ -430,12 +427,12 @@ static enum pair_choice pair_choose(struct lane *lane, s32 cpu, u64 prev)
 			return PAIR_GOES_ON;
 	}
 	if (first != LANE_NOBODY)
-		return pair_begin(lane, &pair, cpu, first, now) ? PAIR_TOOK : PAIR_RESTS;
-	if (pair_begin_unseen(lane, &pair, cpu, now))
+		return pair_begin(lane, pair, cpu, first, now) ? PAIR_TOOK : PAIR_RESTS;
+	if (pair_begin_unseen(lane, pair, cpu, now))
 		return PAIR_TOOK;
 	if (prev == LANE_NOBODY)
 		return PAIR_RESTS;
-	pair.both->since_ns = now;
+	pair->both->since_ns = now;
 	return pair_claim(lane, cpu, prev, now) ? PAIR_GOES_ON : PAIR_RESTS;
 }
 
@@ -451,18 +448,18 @@ static bool pair_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 			  struct lane_task *t, const struct lane_run *run)
 {
 	u64 number = prev ? STATE_OF(t, struct pair_task)->number : LANE_NOBODY;
-	enum pair_choice choice = pair_choose(lane, cpu, number);
+	enum pair_choice choice;
 	struct pair pair;
 
-	if (choice == PAIR_TOOK)
-		return true;
 	if (!pair_find(lane, cpu, &pair))
 		return false;
+	choice = pair_choose(lane, &pair, cpu, number);
+	if (choice == PAIR_TOOK)
+		return true;
 	if (choice == PAIR_GOES_ON && prev) {
 		lane_grant(lane, prev, pair_slice_ns(lane, &pair));
 		return true;
 	}
-	pair.mine->next = 0;
 	if (prev)
 		lane_rest(lane, prev);
 	else
