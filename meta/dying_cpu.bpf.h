@@ -16,8 +16,9 @@
 
 #include <kcalls.bpf.h>
 #include <lanes.bpf.h>
+#include <services.bpf.h>
 
-/* CPUs that have gone since we came, and not come back. */
+/* How many CPUs have gone since we came, and not come back. */
 u32 cpus_gone;
 
 /* Whether this CPU has switched its interrupts off for good; that is when it is no more on line. */
@@ -46,7 +47,7 @@ static __noinline s32 select_from_dying_cpu(struct task_struct *p, s32 prev_cpu)
 /* Puts it there: the kernel tells that CPU by itself. */
 static __always_inline void enqueue_from_dying_cpu(struct task_struct *p, u64 enq_flags)
 {
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SHARED_SLICE_NS, enq_flags);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SHARED_SLICE_NS, local_enq_flags(p, enq_flags));
 }
 
 #endif

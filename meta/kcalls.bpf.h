@@ -25,7 +25,7 @@ extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __weak __ksym;
 extern const struct cpumask *scx_bpf_get_online_cpumask(void) __weak __ksym;
 extern void scx_bpf_put_cpumask(const struct cpumask *cpumask) __weak __ksym;
 
-/* CPUs that are off line; the kernel may still hold them for idle ones. */
+/* CPUs that take no tasks, see leaving_cpu.bpf.h; the kernel may still hold them for idle ones. */
 struct cpus cpus_off;
 
 /* So many CPUs that have gone are passed over in the search for an idle one. */
@@ -63,6 +63,20 @@ static __noinline bool tell_idle_cpu(struct task_struct *p)
 		return false;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	return true;
+}
+
+/*
+ * Has idle CPUs choose: only who is told looks for work, and who had to tell may have told
+ * nobody.
+ */
+static __noinline void kick_idle_cpus(void)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus()) {
+		if (cpu_possible(cpu))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
 }
 
 /*

@@ -31,10 +31,9 @@ static __always_inline s32 wake_kthread(struct task_struct *p, s32 prev_cpu, u64
 static __always_inline void enqueue_kthread(struct task_struct *p, u32 root, u64 enq_flags)
 {
 	if (p->nr_cpus_allowed == 1 || enq_flags & SCX_ENQ_LAST) {
-		if (is_used(USES_INFINITE) && runs_for_ever(scx_bpf_task_cpu(p)))
-			enq_flags |= SCX_ENQ_PREEMPT;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL,
-				   root & ROOT_LANES ? SHARED_SLICE_NS : SCX_SLICE_DFL, enq_flags);
+				   root & ROOT_LANES ? SHARED_SLICE_NS : SCX_SLICE_DFL,
+				   local_enq_flags(p, enq_flags));
 		return;
 	}
 	if (unlikely(READ_ONCE(kthreads_arrived) != ARRIVED_SWEEPS))

@@ -12,7 +12,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <dying_cpu.bpf.h>
-#include <hotplug.bpf.h>
+#include <leaving_cpu.bpf.h>
 #include <lifecycle.bpf.h>
 #include <turns.bpf.h>
 #include <parking.bpf.h>
@@ -172,7 +172,8 @@ void BPF_PROG(metasched_runnable, struct task_struct *p, u64 enq_flags)
 {
 	u32 root = READ_ONCE(root_word);
 
-	if (is_used(USES_RUNNABLE) && !is_level1s(p, root))
+	/* Who is woken on a dying CPU comes to its lane as it starts to run. */
+	if (is_used(USES_RUNNABLE) && !is_level1s(p, root) && !on_dying_cpu())
 		runnable_watched(p, root, enq_flags);
 }
 
@@ -254,40 +255,13 @@ void BPF_PROG(metasched_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 SEC("struct_ops/metasched_cpu_online")
 void BPF_PROG(metasched_cpu_online, s32 cpu)
 {
-	if (cpus_has(&cpus_off, cpu))
-		__sync_fetch_and_sub(&cpus_gone, 1);
-	cpus_remove(&cpus_off, cpu);
+	cpu_returns(cpu);
 }
 
 SEC("struct_ops/metasched_cpu_offline")
 void BPF_PROG(metasched_cpu_offline, s32 cpu)
 {
-	struct meta_lane *l;
-	u32 i, at, queue;
-
-	if (!cpus_has(&cpus_off, cpu))
-		__sync_fetch_and_add(&cpus_gone, 1);
-	cpus_add(&cpus_off, cpu);
-	/* Who waits for an answer of this CPU's decides for itself. */
-	if (is_used(USES_ANSWER))
-		kick_idle_cpus();
-	leave_cpu(KTHREADS_DSQ, cpu);
-	bpf_for(i, 0, LANES_MAX) {
-		l = lane_at(i);
-		if (!l->served)
-			continue;
-		queue = 0;
-		bpf_for(at, 0, l->queues) {
-			queue = next_queue(l, queue);
-			if (queue >= l->queues)
-				break;
-			leave_cpu(lane_dsq(&l->lane, queue), cpu);
-			queue++;
-		}
-		bpf_for(queue, 0, policy_cpu_queues(l->lane.policy)) {
-			requeue_all(lane_cpu_dsq(&l->lane, cpu, queue));
-		}
-	}
+	cpu_leaves(cpu);
 }
 
 SEC("struct_ops.s/metasched_init")
@@ -295,6 +269,7 @@ s32 BPF_PROG(metasched_init)
 {
 	int err = scx_bpf_create_dsq(KTHREADS_DSQ, -1);
 
+	find_cpus_off();
 	waits_measured = kernel_counts_waits();
 	if (err)
 		return err;

@@ -339,6 +339,14 @@ static __always_inline bool runs_for_ever(s32 cpu)
 	return there && there->task && there->granted_ns == SCX_SLICE_INF;
 }
 
+/* How a task is put into the local queue of its CPU: a run there without an end makes way for it. */
+static __always_inline u64 local_enq_flags(struct task_struct *p, u64 enq_flags)
+{
+	if (is_used(USES_INFINITE) && runs_for_ever(scx_bpf_task_cpu(p)))
+		enq_flags |= SCX_ENQ_PREEMPT;
+	return enq_flags;
+}
+
 /* Somebody else needs the CPUs that run tasks with infinite slices: those choose anew. */
 static __noinline void end_infinite_slices(void)
 {

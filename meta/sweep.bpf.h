@@ -10,6 +10,7 @@
 #include <accounts.bpf.h>
 #include <apps.bpf.h>
 #include <kthreads.bpf.h>
+#include <leaving_cpu.bpf.h>
 #include <timer.bpf.h>
 #include <shares.bpf.h>
 
@@ -37,20 +38,6 @@ static __noinline void quarantine_lane(struct meta_lane *l, struct account *a, u
 	WRITE_ONCE(q->at_ns, now);
 	/* Last: by this user space learns of it, and takes the lane away. */
 	WRITE_ONCE(quarantined, quarantined + 1);
-}
-
-/*
- * Has idle CPUs choose: only who is told looks for work, and the policy that has left it
- * may have told nobody.
- */
-static __noinline void kick_idle_cpus(void)
-{
-	u32 cpu;
-
-	bpf_for(cpu, 0, nr_cpus()) {
-		if (cpu_possible(cpu))
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	}
 }
 
 /* Nobody has come since the last sweep; whether that was so for ARRIVED_SWEEPS. */
@@ -157,8 +144,10 @@ static void sweep(void)
 {
 	u32 root = READ_ONCE(root_word);
 
-	if (is_used(USES_PLACES))
+	if (is_used(USES_PLACES)) {
+		sweep_leaving();
 		sweep_marks();
+	}
 	if (root & ROOT_LANES)
 		sweep_accounts();
 	if (root & ROOT_LIMITS)

@@ -154,6 +154,17 @@ static __always_inline u32 policy_cpu_queues(u32 policy)
 	return 0;
 }
 
+/* How many queues each last-level cache has in a lane of the policy. */
+static __always_inline u32 policy_llc_queues(u32 policy)
+{
+	switch (policy) {
+#define POLICY(name, ...) CASE(name, llc_queues, return name##_ops.llc_queues)
+#include <policies.def>
+#undef POLICY
+	}
+	return 0;
+}
+
 /* What was kept in the lane's place for CPUs, caches and in sets of CPUs begins anew. */
 static __noinline void forget_places(struct lane *lane, bool cpus, bool llcs, u32 sets)
 {

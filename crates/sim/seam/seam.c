@@ -47,6 +47,7 @@ struct seam_host {
 			      const struct cpumask *cpus_allowed, u64 flags);
 	const struct cpumask *(*idle_mask)(void *k, bool cores);
 	const struct cpumask *(*online_mask)(void *k);
+	const struct cpumask *(*active_mask)(void *k);
 	bool (*test_and_clear_cpu_idle)(void *k, s32 cpu);
 	s32 (*pick_cpu)(void *k, const struct cpumask *allowed, u64 flags, bool or_any);
 	void (*kick_cpu)(void *k, s32 cpu, u64 flags);
@@ -302,6 +303,16 @@ void scx_bpf_put_idle_cpumask(const struct cpumask *mask)
 const struct cpumask *scx_bpf_get_online_cpumask(void)
 {
 	return HOST(online_mask);
+}
+
+u64 online_cpus(u32 word)
+{
+	return ((const u64 *)HOST(online_mask))[word];
+}
+
+u64 active_cpus(u32 word)
+{
+	return ((const u64 *)HOST(active_mask))[word];
 }
 
 void scx_bpf_put_cpumask(const struct cpumask *mask)

@@ -1,21 +1,36 @@
 //! CPUs that go off line and come back. The order is that of kernel/sched/core.c,
-//! sched_cpu_deactivate() and sched_cpu_activate(): first a CPU takes no tasks any more and
-//! the policy is told; then each task that it still comes to is pushed away by the stopper
-//! thread, one whose affinity leaves it nowhere to go being let run anywhere; and when
-//! nobody is left on its run queue, it is switched off.
+//! sched_cpu_deactivate() and sched_cpu_activate(): first a CPU takes no tasks any more; a grace
+//! period of RCU later, for which a thread of the kernel has to run, the policy is told; each task
+//! that the CPU still comes to is pushed away by the stopper thread, one whose affinity leaves it
+//! nowhere to go being let run anywhere; and when nobody is left on its run queue, it is switched
+//! off.
 
 use crate::abi::scx;
 use crate::callbacks::Callback;
 use crate::idle::Searched;
 use crate::kernel::{Event, Kernel, May};
 use crate::load::ProgramExit;
-use crate::task::TaskId;
+use crate::span::Span;
+use crate::task::{TaskId, TaskSpec};
 use crate::trace::What;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// How often the kernel looks whether a CPU that goes off line has given up its tasks.
 const LOOK_NS: u64 = 1_000_000;
+/// The thread that makes grace periods. Here one is born for each.
+const RCU_THREAD: &str = "rcu_preempt";
+/// What it runs for each time, and how long it sleeps between: a tick of 250 Hz.
+const RCU_RUN_NS: u64 = 20_000;
+const RCU_SLEEP_NS: u64 = 4_000_000;
+/// How often it runs: it begins the grace period, looks for readers, and ends it.
+const RCU_RUNS: u64 = 3;
+
+/// A CPU that takes no tasks any more, of which the policy is told when that task has ended.
+pub(crate) struct Leaving {
+    cpu: usize,
+    rcu: TaskId,
+}
 
 impl Kernel {
     /// Takes a CPU off line; false where it is so already, or is the last one.
@@ -30,10 +45,39 @@ impl Kernel {
         self.active.clear(cpu);
         self.searched = Searched::of(&self.machine, &self.active);
         self.observe(cpu, None, What::Offline);
-        self.tell_of_hotplug(cpu, false);
         self.resched(cpu);
+        let rcu = self.begin_grace_period();
+        self.leaving.push(Leaving { cpu, rcu });
         self.schedule_at(self.now + LOOK_NS, Event::Dying(cpu));
         true
+    }
+
+    /// Has the thread run that makes a grace period.
+    fn begin_grace_period(&mut self) -> TaskId {
+        let spec = TaskSpec::named(RCU_THREAD)
+            .run(Span::Exactly(RCU_RUN_NS))
+            .sleep(Span::Exactly(RCU_SLEEP_NS))
+            .rounds(RCU_RUNS)
+            .in_group("")
+            .kthread();
+        let cpu = self.any_cpu();
+        let rcu = self.bear(Arc::new(spec), cpu, false);
+        self.wake_up(rcu, cpu, scx::WAKE_TTWU);
+        rcu
+    }
+
+    /// Whether a CPU goes off line and the policy is not told of it yet; it is, if that is due.
+    fn still_leaves(&mut self, cpu: usize) -> bool {
+        let Some(at) = self.leaving.iter().position(|leaving| leaving.cpu == cpu) else {
+            return false;
+        };
+        if !self.tasks[self.leaving[at].rcu.0].dead {
+            return true;
+        }
+        self.leaving.remove(at);
+        self.tell_of_hotplug(cpu, false);
+        self.resched(cpu);
+        false
     }
 
     /// Brings a CPU back; false where it is on line. While it is still on its way off, the
@@ -95,7 +139,8 @@ impl Kernel {
     /// A CPU is off when its run queue is empty. The last that it does is to wake threads that
     /// wait for that; here they are those that should have woken there meanwhile.
     pub(crate) fn dying(&mut self, cpu: usize) {
-        let left = self.tasks.iter().any(|task| task.cpu == cpu && task.queued());
+        let left = self.still_leaves(cpu)
+            || self.tasks.iter().any(|task| task.cpu == cpu && task.queued());
         if left {
             // The thread that looks runs there, and gives the CPU up again.
             self.resched(cpu);

@@ -20,6 +20,7 @@ use crate::costs::Charged;
 use crate::dsq::{Dsq, Queues};
 use crate::dsq_iter::DsqIter;
 use crate::fair::{FairGroups, FairQueue};
+use crate::hotplug::Leaving;
 use crate::idle::{Idle, Searched};
 use crate::image::Image;
 use crate::kfuncs::Host;
@@ -109,6 +110,7 @@ pub struct Kernel {
     /// Those of them that take tasks: one that goes off line gives up its tasks first.
     pub(crate) active: CpuMask,
     pub(crate) searched: Searched,
+    pub(crate) leaving: Vec<Leaving>,
     /// Whose timers have expired on a CPU that is going off line, and on which.
     pub(crate) wakes_late: Vec<(usize, TaskId)>,
     pub(crate) cpus: Vec<Cpu>,
@@ -193,6 +195,7 @@ impl Kernel {
             online: all,
             active: all,
             searched: Searched::of(machine, &all),
+            leaving: Vec::new(),
             wakes_late: Vec::new(),
             cpus: (0..cpus).map(|_| Cpu::default()).collect(),
             tasks: Vec::new(),

@@ -285,10 +285,12 @@ impl Scenario {
         kernel.run_until(self.duration_ns);
         kernel.shut_down();
         let wall = started.elapsed();
-        let tasks =
-            kernel.tasks.iter().map(|task| (task.name.clone(), task.figures)).collect::<Vec<_>>();
-        let waits_ns = kernel.tasks.iter_mut().map(|t| std::mem::take(&mut t.waits_ns)).collect();
-        let work = kernel.tasks.iter_mut().map(Work::of).collect();
+        let (mut tasks, mut waits_ns, mut work) = (Vec::new(), Vec::new(), Vec::new());
+        for task in kernel.tasks.iter_mut().filter(|task| !task.spec.group.is_empty()) {
+            tasks.push((task.name.clone(), task.figures));
+            waits_ns.push(std::mem::take(&mut task.waits_ns));
+            work.push(Work::of(task));
+        }
         let unanswered = kernel
             .world
             .queues

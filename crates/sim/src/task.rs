@@ -21,7 +21,8 @@ pub struct TaskId(pub usize);
 pub struct TaskSpec {
     /// Its name.
     pub name: String,
-    /// What results are told by: tasks that do the same belong together.
+    /// What results are told by: tasks that do the same belong together. Empty: no result tells of
+    /// it, since the modelled kernel has made it for itself.
     pub group: String,
     /// Its weight.
     pub weight: u32,

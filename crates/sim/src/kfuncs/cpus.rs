@@ -104,6 +104,10 @@ pub(super) extern "C" fn online_mask(k: K) -> *const CpuMask {
     &kernel(k).online
 }
 
+pub(super) extern "C" fn active_mask(k: K) -> *const CpuMask {
+    &kernel(k).active
+}
+
 pub(super) extern "C" fn test_and_clear_cpu_idle(k: K, cpu: i32) -> bool {
     let kernel = kernel(k);
     let call = "scx_bpf_test_and_clear_cpu_idle";

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * CPUs that go off line and come back: what waits for one that takes no more tasks.
+ *
+ * The kernel tells us of it late (sched_cpu_deactivate()):
+ *
+ *	the kernel				here
+ *	gives the CPU no more tasks
+ *						a task is handed to its queue, or stands there
+ *	waits for a grace period of RCU
+ *	tells us				the CPU's queues are emptied
+ *
+ * The thread that ends grace periods may be that task. Then nothing ended this wait until RCU lost its
+ * patience, after 21 s. So the sweep, which is made while lanes have queues of CPUs, looks which CPUs are
+ * on line and are given no tasks: they count as off line, and their queues are emptied each time.
+ */
+#ifndef METASCHED_LEAVING_CPU_BPF_H
+#define METASCHED_LEAVING_CPU_BPF_H
+
+#include <bits.bpf.h>
+#include <compat.bpf.h>
+#include <dying_cpu.bpf.h>
+#include <kcalls.bpf.h>
+#include <lanes.bpf.h>
+#include <queues.bpf.h>
+#include <requeue.bpf.h>
+#include <table.bpf.h>
+
+/* Of cpus_off those of which the kernel has told us. */
+struct cpus cpus_told;
+
+/* Whether no CPU under a cache takes tasks. */
+static __noinline bool llc_is_off(u32 llc)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus()) {
+		if (cpu_possible(cpu) && cpu_llc(cpu) == llc && !cpus_has(&cpus_off, cpu))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * What waits in queues of a CPU that takes no tasks is enqueued anew, and so is what waits for its cache
+ * if that has no other.
+ */
+static __noinline void leave_places(u32 cpu)
+{
+	bool of_llc = llc_is_off(cpu_llc(cpu));
+	struct meta_lane *l;
+	u32 i, queue;
+
+	bpf_for(i, 0, LANES_MAX) {
+		l = lane_at(i);
+		if (!l->served)
+			continue;
+		bpf_for(queue, 0, policy_cpu_queues(l->lane.policy)) {
+			requeue_all(lane_cpu_dsq(&l->lane, cpu, queue));
+		}
+		bpf_for(queue, 0, of_llc ? policy_llc_queues(l->lane.policy) : 0) {
+			requeue_all(lane_llc_dsq(&l->lane, cpu_llc(cpu), queue));
+		}
+	}
+}
+
+/* By the sweep: the CPUs that leave, and those that stay after all. */
+static __noinline void sweep_leaving(void)
+{
+	u32 word, i, cpu;
+	u64 active, leaving, back;
+
+	bpf_for(word, 0, (nr_cpus() + 63) / 64) {
+		if (word >= CPUS_MAX / 64)
+			break;
+		active = active_cpus(word);
+		leaving = online_cpus(word) & ~active & ~READ_ONCE(cpus_told.words[word]);
+		back = READ_ONCE(cpus_off.words[word]) & active & ~READ_ONCE(cpus_told.words[word]);
+		if (unlikely(back))
+			__sync_fetch_and_and(&cpus_off.words[word], ~back);
+		bpf_for(i, 0, 64) {
+			if (likely(!leaving))
+				break;
+			cpu = word * 64 + lowest_bit(leaving);
+			leaving &= leaving - 1;
+			cpus_add(&cpus_off, cpu);
+			leave_places(cpu);
+		}
+	}
+}
+
+/* Those that are off line when we come. */
+static void find_cpus_off(void)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus()) {
+		if (cpu_possible(cpu) && !bpf_cpumask_test_cpu(cpu, online))
+			cpus_add(&cpus_off, cpu);
+	}
+	scx_bpf_put_cpumask(online);
+}
+
+/* The kernel tells of a CPU that is on its way off line. */
+static __always_inline void cpu_leaves(u32 cpu)
+{
+	struct meta_lane *l;
+	u32 i, at, queue;
+
+	if (!cpus_has(&cpus_told, cpu))
+		__sync_fetch_and_add(&cpus_gone, 1);
+	cpus_add(&cpus_told, cpu);
+	cpus_add(&cpus_off, cpu);
+	/*
+	 * The kernel held this CPU for an idle one: it may be the one that was told of a task. And who
+	 * waits for an answer of its decides by itself.
+	 */
+	kick_idle_cpus();
+	leave_cpu(KTHREADS_DSQ, cpu);
+	bpf_for(i, 0, LANES_MAX) {
+		l = lane_at(i);
+		if (!l->served)
+			continue;
+		queue = 0;
+		bpf_for(at, 0, l->queues) {
+			queue = next_queue(l, queue);
+			if (queue >= l->queues)
+				break;
+			leave_cpu(lane_dsq(&l->lane, queue), cpu);
+			queue++;
+		}
+	}
+	leave_places(cpu);
+}
+
+/* The kernel tells of a CPU that is back. */
+static __always_inline void cpu_returns(u32 cpu)
+{
+	if (cpus_has(&cpus_told, cpu))
+		__sync_fetch_and_sub(&cpus_gone, 1);
+	cpus_remove(&cpus_told, cpu);
+	cpus_remove(&cpus_off, cpu);
+}
+
+#endif
