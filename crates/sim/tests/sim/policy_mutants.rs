@@ -105,7 +105,7 @@ plants! {
         "policies/central/central.bpf.c",
         "			lane_kick(lane, cpu, true);"
             => "			;";
-    a_central_cpu_that_is_gone_is_caught: policies::central::the_central_cpu_may_go_off_line_and_come_back, "longest_wait_ns",
+    a_central_cpu_that_is_gone_is_caught: policies::central::the_central_cpu_may_go_off_line_and_come_back, "waiting_bounded",
         "policies/central/central.bpf.c",
         "		cpu = cpu + 1 < nr_cpus() ? cpu + 1 : 0;\n	}\n	return false;\n}\n\nstatic __always_inline bool central_waits"
             => "	}\n	return true;\n}\n\nstatic __always_inline bool central_waits";
