@@ -86,7 +86,7 @@ __weak __noinline int groups_count(struct lane *lane __arg_nonnull, u32 place, u
 /* The weight of a task in its cgroup. */
 static __always_inline u32 group_task_weight(struct task_struct *p)
 {
-	u32 weight = p->scx.weight;
+	u32 weight = task_weight(p);
 
 	return (weight ? weight : 1) << WEIGHT_BITS;
 }

@@ -219,6 +219,18 @@ static __always_inline bool vtime_before(u64 a, u64 b)
 	return (s64)(a - b) < 0;
 }
 
+/*
+ * What a task weighs. A kernel thread is never light: it may be preempted while it holds what all wait
+ * for. khugepaged, which is nice 19, stood in a read section of RCU for 21 s beside eighty tasks on a CPU,
+ * as its weight of 1 says, and the kernel ended the program.
+ */
+static __always_inline u32 task_weight(const struct task_struct *p)
+{
+	u32 weight = p->scx.weight;
+
+	return p->flags & PF_KTHREAD && weight < WEIGHT_DFL ? WEIGHT_DFL : weight;
+}
+
 /* Run time scaled by weight: what a task (or a lane) of @weight is charged. */
 static __always_inline u64 weighted_ns(u64 ran_ns, u32 weight)
 {

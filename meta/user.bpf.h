@@ -60,7 +60,7 @@ static __always_inline long user_tell(struct meta_lane *l, struct task_struct *p
 		.slot = l->lane.slot,
 		.policy = l->lane.policy,
 		.pid = p->pid,
-		.weight = p->scx.weight,
+		.weight = task_weight(p),
 		.cpu = scx_bpf_task_cpu(p),
 		.waiting = lane_queued_anywhere(l->lane.slot),
 	};

@@ -153,7 +153,7 @@ static u64 bpfland_place(struct lane *lane, struct task_struct *p, u64 vtime)
 {
 	return weighted_place(STATE_OF(lane, struct bpfland_lane)->vtime_now, vtime,
 			      lane->options[bpfland_option_slice_lag_ns],
-			      lane->options[bpfland_option_slice_ns], p->scx.weight);
+			      lane->options[bpfland_option_slice_ns], task_weight(p));
 }
 
 static bool bpfland_has_priority(struct lane *lane, const struct bpfland_task *task)
@@ -213,7 +213,7 @@ static bool bpfland_dispatch(struct lane *lane, s32 cpu, struct task_struct *pre
 
 		prev_has_priority = bpfland_has_priority(lane, task);
 		vtime = bpfland_place(lane, prev,
-				      task->vtime + weighted_ns(run->ran_ns, prev->scx.weight));
+				      task->vtime + weighted_ns(run->ran_ns, task_weight(prev)));
 		if (!prev_has_priority)
 			queue_has_its_turn(since_ns);
 	}
@@ -244,7 +244,7 @@ static void bpfland_stopping(struct lane *lane, struct task_struct *p, struct la
 {
 	struct bpfland_task *task = STATE_OF(t, struct bpfland_task);
 
-	task->vtime += weighted_ns(run->ran_ns, p->scx.weight);
+	task->vtime += weighted_ns(run->ran_ns, task_weight(p));
 	if (!bpfland_has_priority(lane, task))
 		queue_has_its_turn(&STATE_OF(lane, struct bpfland_lane)->shared_since_ns);
 	if (!run->runnable)

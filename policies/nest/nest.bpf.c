@@ -214,7 +214,7 @@ static __always_inline u64 nest_place(struct lane *lane, struct task_struct *p, 
 	u64 slice_ns = lane->options[nest_option_slice_ns];
 
 	return weighted_place(nest_state(lane)->vtime_now, vtime, slice_ns, slice_ns,
-			      p->scx.weight);
+			      task_weight(p));
 }
 
 static void nest_enqueue(struct lane *lane, struct task_struct *p, struct lane_task *t,
@@ -236,7 +236,7 @@ static bool nest_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 
 	if (prev) {
 		u64 vtime = nest_place(lane, prev, STATE_OF(t, struct nest_task)->vtime +
-					    weighted_ns(run->ran_ns, prev->scx.weight));
+					    weighted_ns(run->ran_ns, task_weight(prev)));
 		struct task_struct *first = scx_bpf_dsq_peek(dsq);
 
 		if (!first || vtime_before(vtime, first->scx.dsq_vtime)) {
@@ -274,7 +274,7 @@ static void nest_stopping(struct lane *lane, struct task_struct *p, struct lane_
 	struct nest_cpu *here = nest_cpu_at(lane, cpu);
 	struct cpus *primary = lane_cpu_set(lane, NEST_PRIMARY);
 
-	STATE_OF(t, struct nest_task)->vtime += weighted_ns(run->ran_ns, p->scx.weight);
+	STATE_OF(t, struct nest_task)->vtime += weighted_ns(run->ran_ns, task_weight(p));
 	if (!here || !primary)
 		return;
 	here->idle_since_ns = scx_bpf_now();

@@ -29,7 +29,7 @@ struct qmap_cpu {
 
 static __always_inline u32 qmap_queue_of(struct task_struct *p)
 {
-	u32 weight = p->scx.weight;
+	u32 weight = task_weight(p);
 
 	if (weight <= 25)
 		return 0;

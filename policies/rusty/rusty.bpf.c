@@ -90,7 +90,7 @@ static __always_inline u64 rusty_min(u64 a, u64 b)
 /* What the task counts for while it wants to run. */
 static __always_inline u64 rusty_weight(struct lane *lane, struct task_struct *p)
 {
-	return rusty_min(p->scx.weight, rusty_state(lane)->weight_most);
+	return rusty_min(task_weight(p), rusty_state(lane)->weight_most);
 }
 
 static void rusty_start(struct lane *lane)
@@ -321,7 +321,7 @@ static __always_inline u64 rusty_place(struct lane *lane, struct task_struct *p,
 {
 	u64 slice_ns = lane->options[rusty_option_slice_ns];
 
-	return weighted_place(l->vtime_now, vtime, slice_ns, slice_ns, p->scx.weight);
+	return weighted_place(l->vtime_now, vtime, slice_ns, slice_ns, task_weight(p));
 }
 
 static void rusty_enqueue(struct lane *lane, struct task_struct *p, struct lane_task *t,
@@ -379,7 +379,7 @@ static bool rusty_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 	/* One from elsewhere goes back to its own domain's queue if anybody waits here. */
 	if (prev && l && (task->domain == domain || scx_bpf_dsq_nr_queued(dsq) <= 0)) {
 		u64 vtime = rusty_place(lane, prev, l, task->vtime +
-					weighted_ns(run->ran_ns, prev->scx.weight));
+					weighted_ns(run->ran_ns, task_weight(prev)));
 		struct task_struct *first = scx_bpf_dsq_peek(dsq);
 
 		if (!first || vtime_before(vtime, first->scx.dsq_vtime)) {
@@ -419,7 +419,7 @@ static void rusty_stopping(struct lane *lane, struct task_struct *p, struct lane
 	struct rusty_llc *l = rusty_llc_at(lane, cpu_llc(cpu));
 	struct rusty_cpu *here = rusty_cpu_at(lane, cpu);
 
-	task->vtime += weighted_ns(run->ran_ns, p->scx.weight);
+	task->vtime += weighted_ns(run->ran_ns, task_weight(p));
 	rusty_count(lane, p, task, scx_bpf_now());
 	if (l)
 		__sync_fetch_and_add(&l->ran_ns, run->ran_ns);

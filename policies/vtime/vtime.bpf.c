@@ -52,9 +52,9 @@ static u64 vtime_slice(struct lane *lane, struct task_struct *p)
 {
 	u64 slice_ns = lane->options[vtime_option_slice_ns], light_ns;
 
-	if (likely(p->scx.weight >= WEIGHT_DFL) || slice_ns <= VTIME_LEAST_SLICE_NS)
+	if (likely(task_weight(p) >= WEIGHT_DFL) || slice_ns <= VTIME_LEAST_SLICE_NS)
 		return slice_ns;
-	light_ns = slice_ns * p->scx.weight / WEIGHT_DFL;
+	light_ns = slice_ns * task_weight(p) / WEIGHT_DFL;
 	return light_ns > VTIME_LEAST_SLICE_NS ? light_ns : VTIME_LEAST_SLICE_NS;
 }
 
@@ -82,7 +82,7 @@ static void vtime_enqueue(struct lane *lane, struct task_struct *p, struct lane_
 	u64 slice_ns = vtime_slice(lane, p);
 	u64 now = STATE_OF(lane, struct vtime_lane)->vtime_now;
 	u64 place = weighted_place(now, task->vtime, lane->options[vtime_option_slice_ns],
-				   slice_ns, p->scx.weight);
+				   slice_ns, task_weight(p));
 
 	if (unlikely(place != task->vtime))
 		lane_count(lane, vtime_before(task->vtime, place) ? vtime_counter_capped :
@@ -115,7 +115,7 @@ static bool vtime_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 
 	if (prev) {
 		u64 vtime = STATE_OF(t, struct vtime_task)->vtime +
-			    weighted_ns(run->ran_ns, prev->scx.weight);
+			    weighted_ns(run->ran_ns, task_weight(prev));
 		u64 floor = vtime_floor(lane);
 		struct task_struct *first = scx_bpf_dsq_peek(dsq);
 
@@ -135,7 +135,7 @@ static bool vtime_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 static void vtime_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
 			   const struct lane_run *run)
 {
-	STATE_OF(t, struct vtime_task)->vtime += weighted_ns(run->ran_ns, p->scx.weight);
+	STATE_OF(t, struct vtime_task)->vtime += weighted_ns(run->ran_ns, task_weight(p));
 }
 
 static const struct policy_ops vtime_ops = {
