@@ -175,18 +175,19 @@ fn only_who_says_so_takes_more_work_the_more_cpus_there_are() {
 
 /// It may have been preempted while it holds what all wait for, such as a read section of RCU.
 #[test]
-fn a_light_kernel_thread_has_its_turn_in_a_crowd() {
-    const CROWD: usize = 40;
+pub(crate) fn a_light_kernel_thread_has_its_turn_in_a_crowd() {
+    const CROWD: usize = 80;
     const LENGTH: u64 = ms(8_000);
     for name in POLICIES {
         let outcome = policy(format!("khugepaged under {name}"), name)
-            .cpus(1)
+            // One that may run on one CPU only is level 1's.
+            .cpus(2)
             .tasks(CROWD, |i| TaskSpec::hog(format!("hog {i}")))
             .task(TaskSpec::hog("khugepaged").kthread().weight(1))
             .waits_at_most(LENGTH)
             .run_for(LENGTH)
             .pass();
         let ran = outcome.task("khugepaged").ran_ns;
-        assert!(ran > LENGTH / (CROWD as u64 + 1) / 3, "{name}: it ran for {ran} ns");
+        assert!(ran > 2 * LENGTH / (CROWD as u64 + 1) / 3, "{name}: it ran for {ran} ns");
     }
 }

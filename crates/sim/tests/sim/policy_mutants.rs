@@ -1,8 +1,8 @@
-//! Faults planted in the policies: each takes away what a policy is for, and a test of that policy
-//! fails by it, with the words for what is broken. Without the plant it passes, as a test of its own.
+//! Faults planted in the policies, and in what they stand on: each takes away what a policy is for, and
+//! a test of that policy fails by it, with the words for what is broken. Without the plant it passes, as a test of its own.
 
 use crate::planted::{Plant, planted};
-use crate::{policies, user_half};
+use crate::{every_policy, policies, user_half};
 use metasched_sim::metasched::under_image;
 
 /// With the plant the test fails, and says so.
@@ -109,6 +109,14 @@ plants! {
         "policies/central/central.bpf.c",
         "		cpu = cpu + 1 < nr_cpus() ? cpu + 1 : 0;\n	}\n	return false;\n}\n\nstatic __always_inline bool central_waits"
             => "	}\n	return true;\n}\n\nstatic __always_inline bool central_waits";
+    a_cpu_that_leaves_unseen_is_caught: policies::central::the_central_cpu_may_go_off_line_and_come_back, "waiting_bounded",
+        "meta/sweep.bpf.h",
+        "		sweep_leaving();"
+            => "		;";
+    a_kernel_thread_that_is_light_is_caught: every_policy::a_light_kernel_thread_has_its_turn_in_a_crowd, "it ran for",
+        "bpf/sched.bpf.h",
+        "	return p->flags & PF_KTHREAD && weight < WEIGHT_DFL ? WEIGHT_DFL : weight;"
+            => "	return weight;";
     cpus_that_decide_for_themselves_are_caught: policies::central::who_wakes_beside_idle_cpus_is_handed_one_at_once, "longest_wait_ns",
         "policies/central/central.bpf.c",
         "	if ((u32)cpu == READ_ONCE(state->cpu)) {"
