@@ -19,6 +19,7 @@ mod machine;
 mod marks;
 mod model;
 mod mutants;
+mod planted;
 mod queueing;
 mod record;
 mod runs;

@@ -1,12 +1,12 @@
-//! Faults planted in level 1 itself: each is caught, by the name of what it breaks. A plant is
-//! an exact replacement in one of its files, made in a copy when the test runs, so that one
-//! whose line has changed fails loudly; and the same scenario passes without it.
+//! Faults planted in level 1 itself: each is caught, by the name of what it breaks, and the same
+//! scenario passes without it.
 
 use crate::accounts::{asks_and_answers, crowd_on_a_cpu};
 use crate::hotplug::woken_by_dying_cpus;
 use crate::lanes::{hogs, rescued_long_ago, share_from_elsewhere};
 use crate::level1::kicked_in_vain;
 use crate::marks::{inserts_meet_sweeps, marks_are_lost};
+use crate::planted::{Plant, planted};
 use crate::services::changed_from_elsewhere;
 use crate::shares::{idle_sibling, long_queue};
 use crate::user_half::{drains, nobody_decides, undecided_beside_hogs};
@@ -14,52 +14,11 @@ use metasched_sim::metasched::{
     LAZY, assign, drop_app, reap, replace_root, scenario_of, set_app, unassign,
 };
 use metasched_sim::{Scenario, TaskSpec, between, exactly, image, ms, us};
-use std::fs;
-use std::path::Path;
-use std::process::Command;
-
-struct Plant {
-    /// The file, from the project's root.
-    file: &'static str,
-    find: &'static str,
-    replace: &'static str,
-}
-
-/// Level 1 with the plant, and with the policies of [`image::faulty`].
-fn planted(name: &str, plant: &Plant) -> &'static [u8] {
-    let sim = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = sim.join("../..");
-    let text = fs::read_to_string(root.join(plant.file)).unwrap();
-    let found = text.matches(plant.find).count();
-    assert_eq!(found, 1, "{}: '{}' is there {found} times", plant.file, plant.find);
-    let folder = std::env::temp_dir().join(format!("metasched-{name}-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    let copy = folder.join(Path::new(plant.file).file_name().unwrap());
-    fs::write(&copy, text.replace(plant.find, plant.replace)).unwrap();
-    let main = "meta/metasched.bpf.c";
-    let main = if plant.file == main { copy } else { root.join(main) };
-    let out = Path::new(env!("OUT_DIR"));
-    let object = folder.join("planted.so");
-    let output = Command::new(env!("SIM_COMPILER"))
-        .arg(format!("-I{}", folder.display()))
-        .args(env!("SIM_FLAGS").split(' '))
-        .args(["-shared", "-Wl,-z,defs", "-Wl,-Bsymbolic", "-o"])
-        .arg(&object)
-        .args([main, sim.join("seam/metasched.c"), out.join("seam.c.o")])
-        .output()
-        .expect("the compiler that built the policies");
-    let bytes = fs::read(&object);
-    let _ = fs::remove_dir_all(&folder);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    bytes.unwrap().leak()
-}
 
 /// The scenario passes, and with the plant fails by that checker.
 fn caught(check: &str, run: impl Fn(&'static [u8]) -> Scenario, plant: Plant) {
     run(image::faulty()).pass();
-    let thread = std::thread::current();
-    let name = thread.name().unwrap_or("plant").replace("::", "-");
-    match run(planted(&name, &plant)).run() {
+    match run(planted(&plant)).run() {
         Ok(_) => panic!("it was not caught"),
         Err(failure) => assert_eq!(failure.check, check, "{failure}"),
     }
