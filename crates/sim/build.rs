@@ -64,7 +64,7 @@ fn write_policy_modules<'a>(
     for name in policies {
         let path = folder.join(format!("{name}/tests.rs"));
         assert!(path.exists(), "{} is missing: every policy has tests", path.display());
-        writeln!(modules, "#[path = {path:?}]\nmod {name};").expect("a String");
+        writeln!(modules, "#[path = {path:?}]\npub mod {name};").expect("a String");
     }
     fs::write(out.join(file), modules).expect("OUT_DIR is writable");
 }

@@ -63,7 +63,7 @@ fn of_a_known_mix_the_service_is_interactive_and_the_hogs_are_not() {
 /// some 12 times a second: often where all others are hogs, and not beside forty that do 150 times;
 /// but more than ten times is often whatever others do.
 #[test]
-fn what_is_often_is_found_out() {
+pub(crate) fn what_is_often_is_found_out() {
     let ran = |crowd: usize, most: u64| {
         let outcome = bpfland("one that sleeps now and then", &[("nvcsw_max_thresh", most)])
             .tasks(crowd, |i| {
@@ -84,7 +84,7 @@ fn what_is_often_is_found_out() {
 }
 
 #[test]
-fn slices_get_shorter_the_more_tasks_wait() {
+pub(crate) fn slices_get_shorter_the_more_tasks_wait() {
     let longest = |least: u64| {
         bpfland("eleven hogs", &[("slice_min_ns", least)])
             .machine(fast_ticks())
@@ -97,7 +97,7 @@ fn slices_get_shorter_the_more_tasks_wait() {
             .unwrap()
     };
     // Two slices: the average of those that wait begins at none.
-    assert!(longest(LEAST) <= 3 * SLICE, "{}", longest(LEAST));
+    assert!(longest(LEAST) <= 3 * SLICE, "{} in a crowd", longest(LEAST));
     assert!(longest(SLICE) >= 9 * SLICE, "{}", longest(SLICE));
 }
 
@@ -122,7 +122,7 @@ fn the_slice_of_who_was_queued_in_a_crowd_is_longer_when_that_is_gone() {
 }
 
 #[test]
-fn the_shared_queue_has_a_turn_after_its_time_whoever_is_interactive() {
+pub(crate) fn the_shared_queue_has_a_turn_after_its_time_whoever_is_interactive() {
     let ran = |most: u64| {
         let outcome = bpfland("a crowd of sleepers", &[("starvation_thresh_ns", most)])
             .waits_at_most(ms(20_000))
@@ -170,6 +170,16 @@ fn who_is_woken_by_one_that_goes_to_sleep_is_interactive_at_once() {
         outcome.task("reader").ran_ns
     };
     assert!(early(10) > 2 * early(0), "{} and {}", early(10), early(0));
+}
+
+#[test]
+pub(crate) fn who_sleeps_keeps_as_much_credit_as_the_option_says() {
+    let waits = |lag_ns| {
+        let set = [("nvcsw_max_thresh", 0), ("slice_lag_ns", lag_ns)];
+        mean_wait(&known_mix(bpfland("credit", &set)), "service")
+    };
+    let (much, none) = (waits(ms(1_000)), waits(0));
+    assert!(2 * much < none, "it waits {much} with credit, {none} without");
 }
 
 #[test]

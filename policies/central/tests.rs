@@ -1,7 +1,10 @@
 //! What central promises, run in the simulator from its own source.
 
+use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{assign, set_app, set_option};
 use metasched_sim::{Machine, Scenario, TaskSpec, between, exactly, ms, options, policy, us};
+use std::cell::Cell;
+use std::rc::Rc;
 
 /// The default of `slice_ns` in options.h.
 const SLICE: u64 = ms(20);
@@ -20,7 +23,7 @@ fn hogs(run: Scenario, n: usize) -> Scenario {
 
 /// First in, first out: of so many on so many CPUs each has its part.
 #[test]
-fn all_have_their_turns_of_a_slice() {
+pub(crate) fn all_have_their_turns_of_a_slice() {
     let outcome = hogs(central("ten hogs on four CPUs").cpus(4), 10).pass();
     for (name, figures) in outcome.all() {
         let apart = figures.ran_ns.abs_diff(LENGTH * 4 / 10);
@@ -52,7 +55,7 @@ fn a_shorter_slice_makes_way_sooner() {
 }
 
 #[test]
-fn who_wakes_beside_idle_cpus_is_handed_one_at_once() {
+pub(crate) fn who_wakes_beside_idle_cpus_is_handed_one_at_once() {
     let outcome = central("sleepers on eight CPUs")
         .cpus(8)
         .tasks(4, |i| {
@@ -94,7 +97,7 @@ fn many_that_are_bound_elsewhere_stand_in_nobodys_way() {
 }
 
 #[test]
-fn the_central_cpu_may_go_off_line_and_come_back() {
+pub(crate) fn the_central_cpu_may_go_off_line_and_come_back() {
     let outcome = hogs(central("CPU 0 goes").cpus(4), 9)
         .at(ms(1_000), |kernel| assert!(kernel.cpu_off(0)))
         .at(ms(2_500), |kernel| assert!(kernel.cpu_on(0)))
@@ -115,6 +118,34 @@ fn another_cpu_may_be_central() {
         .pass();
     for (name, figures) in outcome.all() {
         assert!(figures.longest_wait_ns <= 4 * (SLICE + 2 * LOOK), "{name}: {figures:?}");
+    }
+}
+
+/// It is asked each time that somebody wakes; whom it hands a task is another one each time.
+#[test]
+pub(crate) fn the_cpu_that_decides_is_the_one_that_the_option_names() {
+    let asked = |cpu: usize| {
+        let (option, value) = options::option("central", "central_cpu", &cpu.to_string()).unwrap();
+        let outcome = central("who decides")
+            .cpus(8)
+            .at(0, move |kernel| set_option(kernel, 0, option, value))
+            .tasks(6, |i| {
+                TaskSpec::named(format!("sleeper {i}"))
+                    .run(between(us(100), us(900)))
+                    .sleep(between(ms(1), ms(4)))
+                    .for_ever()
+            })
+            .traced()
+            .run_for(ms(1_000))
+            .pass();
+        let kicks = |cpu| {
+            let of = format!(" cpu{cpu} ");
+            outcome.trace.lines().filter(|l| l.contains(&of) && l.contains(" kick")).count()
+        };
+        (0..8).max_by_key(|cpu| kicks(*cpu)).unwrap()
+    };
+    for cpu in [0, 5] {
+        assert_eq!(asked(cpu), cpu, "another CPU decides");
     }
 }
 
@@ -165,12 +196,19 @@ fn what_a_busy_cpu_was_handed_does_not_wait_beside_an_idle_one() {
     assert!(outcome.all().all(|(_, figures)| figures.ran_ns > 0));
 }
 
-/// An idle machine is left alone.
+/// A machine without anybody who waits is left alone.
 #[test]
-fn the_timer_stops_while_nobody_waits() {
+pub(crate) fn the_timer_stops_while_nobody_waits() {
+    let (before, after) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let count = |at: &Rc<Cell<u64>>| {
+        let at = at.clone();
+        move |kernel: &mut Kernel| at.set(kernel.timers_set())
+    };
     let outcome = central("two hogs and nobody else")
         .cpus(4)
         .tasks(2, |i| TaskSpec::hog(format!("hog {i}")))
+        .at(ms(10), count(&before))
+        .at(LENGTH - 1, count(&after))
         .traced()
         .run_for(LENGTH)
         .pass();
@@ -179,4 +217,7 @@ fn the_timer_stops_while_nobody_waits() {
         at > ms(10) && line.contains(" kick")
     };
     assert_eq!(outcome.trace.lines().filter(late).count(), 0);
+    // Level 1 has one of 4 ms, since the lane has queues of CPUs.
+    let timers = after.get() - before.get();
+    assert!(timers <= LENGTH / ms(4), "{timers} timers were set");
 }

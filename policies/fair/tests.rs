@@ -108,7 +108,7 @@ fn who_sleeps_long_saves_nothing() {
 }
 
 #[test]
-fn who_wants_little_takes_the_cpu_of_who_has_had_its_part() {
+pub(crate) fn who_wants_little_takes_the_cpu_of_who_has_had_its_part() {
     // Its requests are due in a fifth of the time of the hogs'.
     let sleeper = TaskSpec::named("sleeper").weight(500).run(exactly(us(100)));
     // Not in step with ticks.
@@ -122,26 +122,27 @@ fn who_wants_little_takes_the_cpu_of_who_has_had_its_part() {
     let taken = beside(fair("a sleeper beside four hogs"));
     let left = beside(set(fair("nobody is preempted"), "min_granularity_ns", ms(100)));
     assert!(taken.task("sleeper").waits > 300);
-    assert!(mean_wait(&taken, "sleeper") <= ms(1), "{}", mean_wait(&taken, "sleeper"));
+    let waited = mean_wait(&taken, "sleeper");
+    assert!(waited <= ms(1), "the sleeper waits {waited}");
     assert!(mean_wait(&left, "sleeper") > 2 * mean_wait(&taken, "sleeper"));
 }
 
 /// It sleeps as soon as it has had more than its part; that does not help it.
 #[test]
-fn who_owes_pays_back_before_it_is_eligible_again() {
+pub(crate) fn who_owes_pays_back_before_it_is_eligible_again() {
     let outcome = fair("one that sleeps a little beside hogs")
         .tasks(3, |i| TaskSpec::hog(format!("hog {i}")))
         .task(TaskSpec::named("cheat 0").run(exactly(ms(3))).sleep(exactly(us(200))).for_ever())
         .run_for(ms(8_000))
         .pass();
     let share = share(&outcome, 1, "cheat");
-    assert!(share < 0.26, "{share}");
-    assert!(share > 0.2, "{share}");
+    assert!(share < 0.26, "{share} for the cheat");
+    assert!(share > 0.2, "{share} for the cheat");
 }
 
 /// The heavy one's requests are due early, all the time; it runs no farther ahead for that.
 #[test]
-fn an_early_deadline_waits_until_it_is_eligible() {
+pub(crate) fn an_early_deadline_waits_until_it_is_eligible() {
     let light = |name: &str| TaskSpec::named(name).run(exactly(us(500))).sleep(exactly(ms(40)));
     let outcome = fair("a heavy hog beside light ones")
         .machine(Machine::cpus(1).hz(1000).unwrap())
@@ -157,7 +158,7 @@ fn an_early_deadline_waits_until_it_is_eligible() {
 }
 
 #[test]
-fn cgroups_have_the_shares_of_the_fair_class() {
+pub(crate) fn cgroups_have_the_shares_of_the_fair_class() {
     for run in both("nested") {
         let outcome = hogs(run, 1, &[("a/x", 1, 100), ("a/y", 1, 300), ("b", 1, 100)])
             .at(0, |kernel| kernel.set_cgroup_weight("a", 300))
@@ -295,6 +296,22 @@ fn no_cache_idles_beside_one_that_has_much_to_do() {
     assert!(ran.iter().all(|ran| *ran > LENGTH * 95 / 100), "{ran:?}");
 }
 
+/// What balances would come some milliseconds later.
+#[test]
+pub(crate) fn a_cpu_with_nothing_to_do_takes_from_another_cache_at_once() {
+    fair("a cache with time beside one without")
+        .machine(Machine::new(4, 2, 1, false).unwrap())
+        .tasks(6, |i| {
+            TaskSpec::named(format!("free {i}"))
+                .run(between(ms(1), ms(5)))
+                .sleep(between(us(100), ms(1)))
+                .for_ever()
+        })
+        .idle_at_most(us(100))
+        .run_for(LENGTH)
+        .pass();
+}
+
 /// Ten hogs were bound to one cache and are not any more, beside two under the other.
 #[test]
 fn uneven_caches_become_even() {
@@ -363,7 +380,7 @@ fn cgroups_of_random_tasks_have_their_shares() {
 
 /// Each child ends before it has paid for its run, and the next one owes nothing of its own.
 #[test]
-fn a_cgroup_gains_nothing_by_tasks_that_end() {
+pub(crate) fn a_cgroup_gains_nothing_by_tasks_that_end() {
     let child = || Step::Fork(std::sync::Arc::new(TaskSpec::named("child").in_cgroup("a").run(exactly(ms(1)))));
     let parent = |i| {
         let parent = TaskSpec::named(format!("a {i}")).in_cgroup("a").step(child());
@@ -371,5 +388,5 @@ fn a_cgroup_gains_nothing_by_tasks_that_end() {
     };
     let outcome = hogs(fair("short tasks"), 1, &[("b", 1, 100)]).tasks(8, parent).pass();
     let b = share(&outcome, 1, "b");
-    assert!((b - 0.5).abs() < 0.05, "{b}");
+    assert!((b - 0.5).abs() < 0.05, "{b} for the other");
 }

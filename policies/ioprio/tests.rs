@@ -89,7 +89,7 @@ fn without_a_threshold_nobody_has_priority() {
 
 /// The fault of the original: half of a short priority slice was taken for half of a normal one.
 #[test]
-fn the_use_of_a_short_priority_slice_is_measured_against_that_slice() {
+pub(crate) fn the_use_of_a_short_priority_slice_is_measured_against_that_slice() {
     let set = [("prio_slice_ns", ms(1)), ("average_permille", 0), ("no_starvation", 0)];
     let outcome = ioprio("a quarter of a short slice", &set)
         .tasks(4, |i| TaskSpec::hog(format!("hog {i}")))
@@ -102,7 +102,7 @@ fn the_use_of_a_short_priority_slice_is_measured_against_that_slice() {
 }
 
 #[test]
-fn no_starvation_gives_every_other_turn_to_the_normal_queue() {
+pub(crate) fn no_starvation_gives_every_other_turn_to_the_normal_queue() {
     let outcome = ioprio("a server beside four hogs", &[("average_permille", 0)])
         .tasks(4, |i| TaskSpec::hog(format!("hog {i}")))
         .task(server("server"))
@@ -129,7 +129,7 @@ fn crowd(set: &[(&str, u64)]) -> Outcome {
 }
 
 #[test]
-fn the_normal_queue_has_a_turn_after_starvation_ns_whoever_has_priority() {
+pub(crate) fn the_normal_queue_has_a_turn_after_starvation_ns_whoever_has_priority() {
     let starved = crowd(&[("starvation_ns", ms(1_000))]).task("hog").longest_wait_ns;
     assert!(starved > ms(900), "{starved}: nobody else had priority all the time");
     let rescued = crowd(&[("starvation_ns", ms(100))]).task("hog").longest_wait_ns;
@@ -159,13 +159,40 @@ fn an_idle_cpu_is_used_at_once() {
 
 /// Preempted or not, what it uses is what it would have used.
 #[test]
-fn who_yields_is_not_taken_for_one_who_waits() {
+pub(crate) fn who_yields_is_not_taken_for_one_who_waits() {
     use metasched_sim::task::Step;
-    let outcome = ioprio("a yielder beside two hogs", &[("average_permille", 0)])
+    let set = [("average_permille", 0), ("no_starvation", 0)];
+    let outcome = ioprio("a yielder beside four hogs", &set)
         .task(TaskSpec::named("yielder").run(exactly(us(100))).step(Step::Yield).for_ever())
-        .tasks(2, |i| TaskSpec::hog(format!("hog {i}")))
+        .tasks(4, |i| TaskSpec::hog(format!("hog {i}")))
         .run_for(ms(4_000))
         .pass();
     let (yielder, hog) = (outcome.task("yielder"), outcome.task("hog 0"));
-    assert!(hog.ran_ns > 20 * yielder.ran_ns, "{} to {}", hog.ran_ns, yielder.ran_ns);
+    // One turn for each of every hog. With priority it would have one after each hog's.
+    let slices = SLICE / us(100);
+    assert!(hog.ran_ns * 4 > 3 * slices * yielder.ran_ns, "{} to {}", hog.ran_ns, yielder.ran_ns);
+}
+
+/// Who comes after it waits for the end of that.
+#[test]
+pub(crate) fn on_an_idle_cpu_too_who_has_priority_has_the_slice_of_its_class() {
+    let rival_waits = |first_use: u64| {
+        let set = [
+            ("first_use_percent", first_use),
+            ("slice_ns", ms(100)),
+            ("prio_slice_ns", ms(1)),
+            ("starvation_ns", ms(1_000)),
+        ];
+        let outcome = ioprio("the first on an idle CPU", &set)
+            .cpus(2)
+            .task(TaskSpec::hog("elsewhere").only_on([1]))
+            .task(TaskSpec::named("first").arrives(ms(1)).run(exactly(ms(50))))
+            .task(TaskSpec::named("rival").only_on([0]).arrives(ms(2)).run(exactly(us(100))))
+            .run_for(ms(200))
+            .pass();
+        outcome.task("rival").longest_wait_ns
+    };
+    let (prio, normal) = (rival_waits(0), rival_waits(100));
+    assert!(prio <= ms(1) + TICK, "it waited {prio} for one with priority");
+    assert!(normal > ms(40), "{normal}");
 }

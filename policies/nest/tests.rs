@@ -37,13 +37,22 @@ fn light(run: Scenario) -> Scenario {
 
 /// How many runs began on each CPU, from some time on.
 fn runs(outcome: &Outcome, from_ns: u64) -> BTreeMap<usize, usize> {
+    runs_of(outcome, |_| true, from_ns)
+}
+
+/// The same of some tasks, by their numbers.
+fn runs_of(
+    outcome: &Outcome,
+    of: impl Fn(usize) -> bool,
+    from_ns: u64,
+) -> BTreeMap<usize, usize> {
     let mut runs = BTreeMap::new();
     for line in outcome.trace.lines().filter(|line| line.ends_with(" start")) {
-        let mut words = line.split_whitespace();
-        let at: u64 = words.next().unwrap().parse().unwrap();
-        let cpu: usize = words.next().unwrap().trim_start_matches("cpu").parse().unwrap();
-        if at >= from_ns {
-            *runs.entry(cpu).or_default() += 1;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |word: &str, of: &str| word.trim_start_matches(of).parse().unwrap();
+        let at: u64 = words[0].parse().unwrap();
+        if at >= from_ns && of(number(words[2], "task")) {
+            *runs.entry(number(words[1], "cpu")).or_default() += 1;
         }
     }
     runs
@@ -59,7 +68,7 @@ fn needed(outcome: &Outcome) -> usize {
 }
 
 #[test]
-fn light_work_stays_on_few_cpus() {
+pub(crate) fn light_work_stays_on_few_cpus() {
     let gathered = needed(&light(nest("light work", &[])).traced().pass());
     let spread = needed(&light(policy("light work", "fifo").cpus(CPUS)).traced().pass());
     assert!(gathered <= 5, "{gathered} CPUs");
@@ -75,13 +84,16 @@ fn warm_cpus_save_what_cold_ones_cost() {
         let outcome = light(policy("cold CPUs", name).machine(machine)).pass();
         outcome.all().map(|(_, figures)| figures.voluntary_switches).sum()
     };
-    let (warm, cold) = (runs("nest"), runs("fifo"));
-    assert!(warm * 100 > cold * 104, "{warm} runs, {cold} under fifo");
+    let warm = runs("nest");
+    for other in ["fifo", "vtime"] {
+        let cold = runs(other);
+        assert!(warm * 100 > cold * 104, "{warm} runs, {cold} under {other}");
+    }
 }
 
 /// A CPU without work leaves the primary nest; a longer patience keeps it there.
 #[test]
-fn the_nest_shrinks_when_there_is_less_to_do() {
+pub(crate) fn the_nest_shrinks_when_there_is_less_to_do() {
     let burst = |patience: u64| {
         let run = nest("a burst, then little", &[("p_remove_ns", patience)]);
         let run = run.tasks(8, |i| {
@@ -92,6 +104,73 @@ fn the_nest_shrinks_when_there_is_less_to_do() {
     };
     let (short, long) = (burst(ms(2)), burst(ms(1_000)));
     assert!(short + 2 <= long, "{short} CPUs, {long} with patience");
+}
+
+/// Without a reserve a CPU joins the nest only when somebody was turned away so often.
+#[test]
+pub(crate) fn who_is_impatient_adds_a_cpu_to_the_nest() {
+    let cpus = |times| {
+        let set = [("r_max", 0), ("r_impatient", times)];
+        needed(&light(nest("no reserve", &set)).traced().pass())
+    };
+    let (impatient, patient) = (cpus(2), cpus(0));
+    assert!(impatient <= 6, "{impatient} CPUs of the impatient");
+    assert!(patient >= 12, "{patient} CPUs of the patient");
+}
+
+/// Now and then another task has its CPU when it wakes; the next time it is back.
+#[test]
+pub(crate) fn who_was_turned_away_once_comes_back_to_its_cpu() {
+    let calm = TaskSpec::named("calm").only_on([3]).run(exactly(ms(1))).sleep(exactly(ms(1)));
+    let other = TaskSpec::named("other").only_on([3]).arrives(ms(50));
+    let outcome = nest("turned away", &[("p_remove_ns", ms(1_000))])
+        .task(calm.for_ever())
+        .task(other.run(exactly(us(1_200))).sleep(exactly(us(6_300))).for_ever())
+        .at(ms(20), |kernel| {
+            let calm = kernel.task_named("calm");
+            kernel.set_affinity(calm, (0..CPUS).collect());
+        })
+        .traced()
+        .run_for(LENGTH)
+        .pass();
+    let calm = runs_of(&outcome, |task| task == 0, ms(50));
+    let (back, all) = (calm.get(&3).copied().unwrap_or_default(), calm.values().sum::<usize>());
+    assert!(back < all * 9 / 10, "it was never turned away: {calm:?}");
+    assert!(back > all * 6 / 10, "{back} of {all} runs on its CPU");
+}
+
+/// On a machine that is all nest: whose CPU is busy goes to a whole core, or to the other half.
+#[test]
+pub(crate) fn a_core_that_runs_nothing_comes_first_if_that_is_asked_for() {
+    let beside = |find_fully_idle| {
+        let child = || {
+            let child = TaskSpec::named("child").run(exactly(us(300))).sleep(exactly(ms(60_000)));
+            Step::Fork(std::sync::Arc::new(child))
+        };
+        let set = [("p_remove_ns", ms(1_000)), ("find_fully_idle", find_fully_idle)];
+        let outcome = nest("cores", &set)
+            .machine(Machine::new(8, 1, 1, true).unwrap())
+            .tasks(16, |i| {
+                TaskSpec::named(format!("crowd {i}")).run(exactly(ms(20))).sleep(exactly(ms(60_000)))
+            })
+            .task(
+                TaskSpec::named("parent")
+                    .only_on([0])
+                    .arrives(ms(100))
+                    .step(child())
+                    .run(exactly(ms(1)))
+                    .sleep(exactly(ms(10)))
+                    .for_ever(),
+            )
+            .traced()
+            .run_for(ms(600))
+            .pass();
+        let children = runs_of(&outcome, |task| task > 16, 0);
+        children.get(&1).copied().unwrap_or_default()
+    };
+    let (half, whole) = (beside(0), beside(1));
+    assert!(half > 30, "{half} children beside their parent");
+    assert!(whole == 0, "{whole} children beside their parent");
 }
 
 /// Who finds no idle CPU in the nest gets one outside at once: nobody waits for the nest's sake.
@@ -182,6 +261,28 @@ fn who_ends_leaves_no_cpu_behind() {
         .pass();
     let cpus: BTreeSet<usize> = runs(&outcome, LENGTH / 2).into_keys().collect();
     assert!(cpus.len() <= 7, "{cpus:?}");
+}
+
+/// Eight that build a nest and end leave less of it than eight that sleep.
+#[test]
+pub(crate) fn who_ends_takes_its_cpu_out_of_the_nest() {
+    let cpus = |ends: bool| {
+        let run = nest("a burst that ends", &[("p_remove_ns", ms(1_000))]).tasks(8, |i| {
+            let burst = TaskSpec::named(format!("burst {i}"));
+            let burst = burst.repeat(20, |burst| burst.run(exactly(ms(2))).sleep(exactly(ms(1))));
+            if ends { burst } else { burst.sleep(exactly(ms(60_000))) }
+        });
+        let run = run.tasks(16, |i| {
+            TaskSpec::named(format!("light {i}"))
+                .arrives(ms(200))
+                .run(between(us(50), us(150)))
+                .sleep(between(ms(3), ms(6)))
+                .for_ever()
+        });
+        needed(&run.traced().run_for(LENGTH).pass())
+    };
+    let (ended, slept) = (cpus(true), cpus(false));
+    assert!(ended + 2 <= slept, "{ended} CPUs, {slept} after those that sleep");
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn tenants(name: &str) -> Scenario {
 }
 
 #[test]
-fn two_cpus_of_a_pair_never_run_tasks_of_different_cgroups() {
+pub(crate) fn two_cpus_of_a_pair_never_run_tasks_of_different_cgroups() {
     for cpus in [2, 4, 8] {
         let (_, watch) = watched(tenants("halves"), Machine::cpus(cpus), &halves(cpus));
         let watch = watch.borrow();
@@ -154,7 +154,7 @@ fn two_cpus_of_a_pair_never_run_tasks_of_different_cgroups() {
 
 /// Pairs of the other kind would not do: they show that the siblings are meant.
 #[test]
-fn siblings_of_a_core_are_a_pair() {
+pub(crate) fn siblings_of_a_core_are_a_pair() {
     let machine = Machine::new(8, 1, 1, true).unwrap();
     let cores: Vec<_> = (0..8)
         .filter(|cpu| machine.core_of(*cpu).start == *cpu)
@@ -168,7 +168,7 @@ fn siblings_of_a_core_are_a_pair() {
 }
 
 #[test]
-fn each_cgroup_has_its_turn_of_a_batch_however_many_tasks_it_has() {
+pub(crate) fn each_cgroup_has_its_turn_of_a_batch_however_many_tasks_it_has() {
     let run = hogs(hogs(hogs(policy("turns", "pair"), 2, "a"), 30, "b"), 2, "c");
     let (outcome, watch) =
         watched(run.waits_at_most(ms(10_000)).run_for(ms(6_000)), Machine::cpus(2), &halves(2));
@@ -328,7 +328,7 @@ fn who_comes_back_from_a_higher_class_beside_another_cgroup_goes_at_once() {
 
 /// Tasks change their cgroup while they run, while they wait and while they sleep.
 #[test]
-fn who_changes_its_cgroup_runs_with_the_new_one() {
+pub(crate) fn who_changes_its_cgroup_runs_with_the_new_one() {
     let mut run = tenants("moves");
     for i in 0..200 {
         run = run.at(ms(10 + 9 * i), move |kernel| {

@@ -26,7 +26,7 @@ fn near(found: &[f64], due: &[f64]) {
 }
 
 #[test]
-fn hogs_of_the_five_classes_share_a_cpu_as_1_2_4_8_16() {
+pub(crate) fn hogs_of_the_five_classes_share_a_cpu_as_1_2_4_8_16() {
     for end in 0..2 {
         let outcome = policy("one of each class", "qmap")
             .tasks(5, |i| {
@@ -41,7 +41,7 @@ fn hogs_of_the_five_classes_share_a_cpu_as_1_2_4_8_16() {
 }
 
 #[test]
-fn what_a_class_gets_does_not_depend_on_how_many_tasks_it_has() {
+pub(crate) fn what_a_class_gets_does_not_depend_on_how_many_tasks_it_has() {
     let outcome = policy("nine light and two heavy", "qmap")
         .tasks(9, |i| TaskSpec::hog(format!("light {i}")).weight(50))
         .tasks(2, |i| TaskSpec::hog(format!("heavy {i}")).weight(400))

@@ -16,6 +16,8 @@ use metasched_abi::{
 };
 use metasched_base::{Error, Kind, Result};
 use metasched_stats::WaitHistogram;
+use std::cell::Cell;
+use std::panic::catch_unwind;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -128,7 +130,25 @@ pub fn scenario(name: impl Into<String>, policy: &str) -> Scenario {
     of_image(if is_one { image::metasched() } else { image::faulty() }, name, policy)
 }
 
+thread_local! {
+    /// Of what image runs are that this thread makes, whatever they ask for.
+    static INSTEAD: Cell<Option<&'static [u8]>> = const { Cell::new(None) };
+}
+
+/// Has all runs of a test be of that image of level 1: one with a fault planted in it, which the
+/// test is to find. What it panics with, if it does.
+///
+/// # Errors
+/// The test has failed.
+pub fn under_image(image: &'static [u8], test: fn()) -> std::thread::Result<()> {
+    INSTEAD.set(Some(image));
+    let result = catch_unwind(test);
+    INSTEAD.set(None);
+    result
+}
+
 fn of_image(image: &'static [u8], name: impl Into<String>, policy: &str) -> Scenario {
+    let image = INSTEAD.get().unwrap_or(image);
     Scenario::under(name, Some(program_of_image(image, policy)))
 }
 

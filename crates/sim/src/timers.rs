@@ -62,6 +62,11 @@ impl Kernel {
         Ok(())
     }
 
+    /// How often a timer of the program was set so far.
+    pub fn timers_set(&self) -> u64 {
+        self.timers_set
+    }
+
     /// Sets a timer, instead of what it was set to before.
     pub(crate) fn timer_start(&mut self, value: *mut c_void, at: u64) -> Result<(), i32> {
         let place = self.timers.find(value).ok_or(EINVAL)?;

@@ -20,6 +20,7 @@ mod marks;
 mod model;
 mod mutants;
 mod planted;
+mod policy_mutants;
 mod queueing;
 mod record;
 mod runs;

@@ -8,10 +8,10 @@ use metasched_sim::fuzz::{self, Act};
 use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{
     LAZY, RUSTLAND, assign, delay_user_half, drop_app, faulty_scenario, lanes, quarantined, reap,
-    replace_root, scenario_of, set_app, start_user_half, stop_user_half, unassign, user_decide,
-    user_lane, user_messages,
+    replace_root, scenario_of, set_app, set_option, start_user_half, stop_user_half, unassign,
+    user_decide, user_lane, user_messages,
 };
-use metasched_sim::{Scenario, TaskSpec, between, exactly, image, ms, seeds, us};
+use metasched_sim::{Machine, Scenario, TaskSpec, between, exactly, image, ms, options, seeds, us};
 use metasched_userhalf::{Decision, Halves, Task, UserHalf, half_of};
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ fn root_has(kernel: &mut Kernel) -> UserLane {
 }
 
 #[test]
-fn what_user_space_decides_is_the_order_in_which_tasks_run() {
+pub(crate) fn what_user_space_decides_is_the_order_in_which_tasks_run() {
     /// The higher number first, always.
     struct Youngest;
     impl UserHalf for Youngest {
@@ -60,6 +60,50 @@ fn what_user_space_decides_is_the_order_in_which_tasks_run() {
     // their birth.
     let ran: Vec<u64> = outcome.all().map(|(_, figures)| figures.ran_ns).collect();
     assert!(ran[2].min(ran[3]) > ms(450) && ran[2] + ran[3] > ms(980), "{ran:?}");
+}
+
+/// Grants everybody the same, in turn.
+struct Grants(u64);
+
+impl UserHalf for Grants {
+    fn decide(&mut self, task: &Task) -> Decision {
+        Decision { order: task.at_ns, slice_ns: self.0, cpu: None }
+    }
+}
+
+fn granting(run: Scenario, slice_ns: u64) -> Scenario {
+    let halves = move || Halves::new(move |_| Some(Box::new(Grants(slice_ns))));
+    run.at(0, move |kernel| start_user_half(kernel, us(50), halves()))
+}
+
+#[test]
+pub(crate) fn a_slice_is_what_user_space_grants_as_far_as_the_options_let_it() {
+    let turns = |granted_ns: u64, least_ns: u64| {
+        let least = options::option(RUSTLAND, "slice_min_ns", &least_ns.to_string()).unwrap();
+        let run = hogs(faulty_scenario("grants", RUSTLAND), 3, "")
+            .machine(Machine::cpus(1).hz(1000).unwrap())
+            .at(0, move |kernel| set_option(kernel, 0, least.0, least.1));
+        let outcome = granting(run, granted_ns).run_for(ms(1_000)).pass();
+        outcome.all().map(|(_, hog)| hog.waits).sum::<u64>()
+    };
+    let granted = turns(ms(2), us(250));
+    assert!((300..=510).contains(&granted), "{granted} turns of 2 ms");
+    // 5 ms is the most by default.
+    let most = turns(ms(1_000), us(250));
+    assert!((150..=210).contains(&most), "{most} turns of the most");
+    let least = turns(us(100), ms(4));
+    assert!((190..=260).contains(&least), "{least} turns of the least");
+}
+
+/// Kernel threads are never left to user space. On one CPU all would be bound, and level 1's.
+#[test]
+pub(crate) fn who_is_decided_and_who_is_not_have_every_second_choice_each() {
+    let run = hogs(faulty_scenario("both", RUSTLAND).cpus(2), 4, "");
+    let run = run.tasks(4, |i| TaskSpec::hog(format!("thread {i}")).kthread());
+    let outcome = granting(run, ms(5)).run_for(ms(2_000)).pass();
+    let of = outcome.all().filter(|(name, _)| name.starts_with("thread"));
+    let ran = of.map(|(_, figures)| figures.ran_ns).sum::<u64>();
+    assert!(ran.abs_diff(ms(2_000)) < ms(200), "threads ran {ran} of four seconds");
 }
 
 #[test]

@@ -1,0 +1,200 @@
+//! Faults planted in the policies: each takes away what a policy is for, and a test of that policy
+//! fails by it, with the words for what is broken. Without the plant it passes, as a test of its own.
+
+use crate::planted::{Plant, planted};
+use crate::{policies, user_half};
+use metasched_sim::metasched::under_image;
+
+/// With the plant the test fails, and says so.
+fn caught(test: fn(), says: &str, plant: &Plant) {
+    let image = planted(plant);
+    let Err(why) = under_image(image, test) else { panic!("it was not caught") };
+    let why = why
+        .downcast_ref::<String>()
+        .map_or_else(|| why.downcast_ref::<&str>().copied().unwrap_or_default(), String::as_str);
+    assert!(why.contains(says), "it failed, but not by '{says}': {why}");
+}
+
+macro_rules! plants {
+    ($($name:ident: $test:path, $says:literal, $file:literal, $find:literal => $replace:literal;)*) => {
+        $(#[test]
+        fn $name() {
+            caught($test, $says, &Plant { file: $file, find: $find, replace: $replace });
+        })*
+    };
+}
+
+plants! {
+    a_nest_that_never_shrinks_is_caught: policies::nest::the_nest_shrinks_when_there_is_less_to_do, "with patience",
+        "policies/nest/nest.bpf.c",
+        "		if ((s64)(now - since) >= (s64)patience_ns)"
+            => "		if (0)";
+    a_primary_nest_that_is_not_searched_is_caught: policies::nest::light_work_stays_on_few_cpus, " CPUs",
+        "policies/nest/nest.bpf.c",
+        "	if (cpu < 0)\n		cpu = nest_claim_any(lane, p, NEST_PRIMARY, prev_cpu, false);"
+            => "	;";
+    a_reserve_that_takes_everybody_is_caught: policies::nest::the_nest_shrinks_when_there_is_less_to_do, "with patience",
+        "policies/nest/nest.bpf.c",
+        "	    READ_ONCE(nest_state(lane)->reserved) >= lane->options[nest_option_r_max])"
+            => "	    0)";
+    impatience_that_is_ignored_is_caught: policies::nest::who_is_impatient_adds_a_cpu_to_the_nest, "of the impatient",
+        "policies/nest/nest.bpf.c",
+        "	if (patience && task->misses >= patience) {"
+            => "	if (0) {";
+    impatience_that_is_boundless_is_caught: policies::nest::who_is_impatient_adds_a_cpu_to_the_nest, "of the patient",
+        "policies/nest/nest.bpf.c",
+        "	if (patience && task->misses >= patience) {"
+            => "	if (1) {";
+    a_task_that_is_attached_nowhere_is_caught: policies::nest::who_was_turned_away_once_comes_back_to_its_cpu, "runs on its CPU",
+        "policies/nest/nest.bpf.c",
+        "	if (task->attached && nest_claim("
+            => "	if (0 && nest_claim(";
+    a_core_that_is_half_busy_is_caught: policies::nest::a_core_that_runs_nothing_comes_first_if_that_is_asked_for, "beside their parent",
+        "policies/nest/nest.bpf.c",
+        "	if (cpu < 0 && lane->options[nest_option_find_fully_idle])"
+            => "	if (0)";
+    a_cpu_that_outlives_its_task_in_the_nest_is_caught: policies::nest::who_ends_takes_its_cpu_out_of_the_nest, "after those that sleep",
+        "policies/nest/nest.bpf.c",
+        "	if (p->flags & PF_EXITING &&"
+            => "	if (0 &&";
+    eligibility_that_is_ignored_is_caught: policies::fair::an_early_deadline_waits_until_it_is_eligible, "waiting_bounded",
+        "bpf/eevdf.bpf.h",
+        "	return !vtime_before(READ_ONCE(q->now), vruntime);"
+            => "	return true;";
+    a_lag_that_is_forgotten_asleep_is_caught: policies::fair::who_owes_pays_back_before_it_is_eligible_again, "for the cheat",
+        "bpf/eevdf.bpf.h",
+        "	s64 lag = others ? eevdf_bounded(t->lag, slice_ns, weight) : 0;"
+            => "	s64 lag = 0;";
+    weights_of_cgroups_that_are_ignored_are_caught: policies::fair::cgroups_have_the_shares_of_the_fair_class, "a/x: ",
+        "bpf/group_weights.bpf.h",
+        "			factor = factor * own / sum;"
+            => "			factor = factor;";
+    a_debt_that_ends_with_its_task_is_caught: policies::fair::a_cgroup_gains_nothing_by_tasks_that_end, "for the other",
+        "policies/fair/fair.bpf.c",
+        "		if (p->flags & PF_EXITING)"
+            => "		if (0)";
+    a_deadline_that_takes_no_cpu_is_caught: policies::fair::who_wants_little_takes_the_cpu_of_who_has_had_its_part, "the sleeper waits",
+        "policies/fair/fair.bpf.c",
+        "	if (enq_flags & SCX_ENQ_WAKEUP && eevdf_eligible(&l->q, task->e.vruntime))"
+            => "	if (0)";
+    a_cache_that_takes_nothing_from_others_is_caught: policies::fair::a_cpu_with_nothing_to_do_takes_from_another_cache_at_once, "work_conserved",
+        "policies/fair/fair.bpf.c",
+        "	return nr_llcs() > 1 && fair_steal(lane, llc);"
+            => "	return false;";
+    a_balancer_that_goes_the_wrong_way_is_caught: policies::rusty::load_is_evened_out_between_domains, "after all",
+        "policies/rusty/rusty.bpf.c",
+        "	if (surplus <= 0 ||"
+            => "	if (surplus >= 0 ||";
+    a_domain_that_does_not_steal_is_caught: policies::rusty::a_domain_with_nothing_to_do_steals, "they ran",
+        "policies/rusty/rusty.bpf.c",
+        "	return !prev && (rusty_steal"
+            => "	return 0 && (rusty_steal";
+    nodes_that_are_evened_out_like_caches_are_caught: policies::rusty::nodes_may_differ_by_more, "between nodes",
+        "policies/rusty/rusty.bpf.c",
+        "#define RUSTY_IMBALANCE_NODES 17"
+            => "#define RUSTY_IMBALANCE_NODES 0";
+    a_domain_without_time_that_takes_others_is_caught: policies::rusty::an_idle_cpu_elsewhere_is_taken_while_its_domain_has_time, "without time",
+        "policies/rusty/rusty.bpf.c",
+        "	return l && l->busy < lane->options[rusty_option_direct_greedy_under];"
+            => "	return true;";
+    a_timer_that_ends_no_run_is_caught: policies::central::all_have_their_turns_of_a_slice, "waiting_bounded",
+        "policies/central/central.bpf.c",
+        "			lane_kick(lane, cpu, true);"
+            => "			;";
+    a_central_cpu_that_is_gone_is_caught: policies::central::the_central_cpu_may_go_off_line_and_come_back, "longest_wait_ns",
+        "policies/central/central.bpf.c",
+        "		cpu = cpu + 1 < nr_cpus() ? cpu + 1 : 0;\n	}\n	return false;\n}\n\nstatic __always_inline bool central_waits"
+            => "	}\n	return true;\n}\n\nstatic __always_inline bool central_waits";
+    cpus_that_decide_for_themselves_are_caught: policies::central::who_wakes_beside_idle_cpus_is_handed_one_at_once, "longest_wait_ns",
+        "policies/central/central.bpf.c",
+        "	if ((u32)cpu == READ_ONCE(state->cpu)) {"
+            => "	if (1) {";
+    a_timer_that_never_stops_is_caught: policies::central::the_timer_stops_while_nobody_waits, "timers were set",
+        "policies/central/central.bpf.c",
+        "	} else if (!came) {"
+            => "	} else if (0) {";
+    a_cpu_that_decides_for_good_is_caught: policies::central::the_cpu_that_decides_is_the_one_that_the_option_names, "another CPU decides",
+        "policies/central/central.bpf.c",
+        "	WRITE_ONCE(state->cpu, central_option(lane));\n	if"
+            => "	if";
+    cgroups_that_are_all_alike_are_caught: policies::pair::two_cpus_of_a_pair_never_run_tasks_of_different_cgroups, "at a stretch",
+        "policies/pair/pair.bpf.c",
+        "	if (!g)\n		return PAIR_UNKNOWN;"
+            => "	if (1)\n		return PAIR_UNKNOWN;";
+    a_partner_that_is_not_asked_is_caught: policies::pair::who_changes_its_cgroup_runs_with_the_new_one, "at a stretch",
+        "policies/pair/pair.bpf.c",
+        "	return !(runs & other) || runs >> PAIR_CPUS_BITS == number;"
+            => "	return true;";
+    siblings_that_are_no_pair_are_caught: policies::pair::siblings_of_a_core_are_a_pair, "left == right",
+        "policies/pair/pair.bpf.c",
+        "	if (sibling != cpu && cpu_sibling(sibling) == cpu)\n		return sibling;"
+            => "	;";
+    a_batch_that_is_never_over_is_caught: policies::pair::each_cgroup_has_its_turn_of_a_batch_however_many_tasks_it_has, " ran ",
+        "policies/pair/pair.bpf.c",
+        "	if (!pair_left_ns(lane, pair, now)) {"
+            => "	if (0) {";
+    a_threshold_that_does_not_move_is_caught: policies::bpfland::what_is_often_is_found_out, " and ",
+        "policies/bpfland/bpfland.bpf.c",
+        "	u64 threshold = bpfland_min(bpfland_average(state->threshold, rate), most);"
+            => "	u64 threshold = BPFLAND_LEAST_THRESHOLD;";
+    a_shared_queue_that_starves_is_caught: policies::bpfland::the_shared_queue_has_a_turn_after_its_time_whoever_is_interactive, " and ",
+        "policies/bpfland/bpfland.bpf.c",
+        "	if (queue_starves(shared,"
+            => "	if (0 && queue_starves(shared,";
+    slices_that_are_never_divided_are_caught: policies::bpfland::slices_get_shorter_the_more_tasks_wait, "in a crowd",
+        "policies/bpfland/bpfland.bpf.c",
+        "	slice_ns = lane->options[bpfland_option_slice_ns] / (waiting + 1);"
+            => "	slice_ns = lane->options[bpfland_option_slice_ns];";
+    credit_that_nobody_has_is_caught: policies::bpfland::who_sleeps_keeps_as_much_credit_as_the_option_says, "with credit",
+        "policies/bpfland/bpfland.bpf.c",
+        "			      lane->options[bpfland_option_slice_lag_ns],"
+            => "			      0,";
+    a_use_that_never_grows_is_caught: policies::ioprio::the_use_of_a_short_priority_slice_is_measured_against_that_slice, " long, ",
+        "policies/ioprio/ioprio.bpf.c",
+        "	return (use * stays + now * (1000 - stays)) / 1000;"
+            => "	use = (use * stays + now * (1000 - stays)) / 1000 < use ? (use * stays + now * (1000 - stays)) / 1000 : use;\n	return use;";
+    priority_each_time_is_caught: policies::ioprio::no_starvation_gives_every_other_turn_to_the_normal_queue, " long, ",
+        "policies/ioprio/ioprio.bpf.c",
+        "	if (prio && task->had_priority && lane->options[ioprio_option_no_starvation]) {"
+            => "	if (0) {";
+    a_normal_queue_that_starves_is_caught: policies::ioprio::the_normal_queue_has_a_turn_after_starvation_ns_whoever_has_priority, "waiting_bounded",
+        "policies/ioprio/ioprio.bpf.c",
+        "	if (unlikely(queue_starves("
+            => "	if (0 && unlikely(queue_starves(";
+    who_yields_taken_for_one_who_waits_is_caught: policies::ioprio::who_yields_is_not_taken_for_one_who_waits, " to ",
+        "policies/ioprio/ioprio.bpf.c",
+        "	if (run->runnable && run->ran_ns < run->granted_ns)\n		return;"
+            => "	;";
+    one_slice_for_all_on_idle_cpus_is_caught: policies::ioprio::on_an_idle_cpu_too_who_has_priority_has_the_slice_of_its_class, "with priority",
+        "policies/ioprio/ioprio.bpf.c",
+        "		slice_ns = lane->options[ioprio_option_prio_slice_ns];"
+            => "		;";
+    weights_the_other_way_round_are_caught: policies::qmap::hogs_of_the_five_classes_share_a_cpu_as_1_2_4_8_16, "and not",
+        "policies/qmap/qmap.bpf.c",
+        "			at->left = 1 << at->queue;"
+            => "			at->left = 16 >> at->queue;";
+    empty_queues_that_are_waited_for_are_caught: policies::qmap::what_a_class_gets_does_not_depend_on_how_many_tasks_it_has, "and not",
+        "policies/qmap/qmap.bpf.c",
+        "		at->left = 0;\n	}"
+            => "		at->left--;\n	}";
+    who_is_alone_in_its_class_and_makes_way_is_caught: policies::qmap::hogs_of_the_five_classes_share_a_cpu_as_1_2_4_8_16, "and not",
+        "policies/qmap/qmap.bpf.c",
+        "	if (!prev || qmap_queue_of(prev) != queue)"
+            => "	if (1)";
+    an_order_that_is_not_followed_is_caught: user_half::what_user_space_decides_is_the_order_in_which_tasks_run, "[",
+        "policies/rustland/rustland.bpf.c",
+        "	place->vtime = d->order;"
+            => "	place->vtime = 0;";
+    slices_that_are_not_granted_are_caught: user_half::a_slice_is_what_user_space_grants_as_far_as_the_options_let_it, "turns of 2 ms",
+        "policies/rustland/rustland.bpf.c",
+        "	place->slice_ns = d->slice_ns > least_ns ? d->slice_ns : least_ns;"
+            => "	place->slice_ns = most_ns;";
+    slices_without_a_bound_are_caught: user_half::a_slice_is_what_user_space_grants_as_far_as_the_options_let_it, "turns of the most",
+        "policies/rustland/rustland.bpf.c",
+        "	if (place->slice_ns > most_ns)\n		place->slice_ns = most_ns;"
+            => "	;";
+    who_is_decided_and_waits_for_who_is_not_is_caught: user_half::who_is_decided_and_who_is_not_have_every_second_choice_each, "threads ran",
+        "policies/rustland/rustland.bpf.c",
+        "	u32 first = STATE_OF(lane, struct rustland_lane)->choices++ % RUSTLAND_QUEUES;"
+            => "	u32 first = RUSTLAND_ALONE;";
+}
