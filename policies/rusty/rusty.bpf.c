@@ -385,6 +385,8 @@ static bool rusty_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 		if (!first || vtime_before(vtime, first->scx.dsq_vtime)) {
 			weighted_advance(&l->vtime_now, vtime);
 			lane_count(lane, rusty_counter_kept);
+			/* One that always goes on is never stopped. */
+			rusty_count(lane, prev, task, scx_bpf_now());
 			lane_grant(lane, prev, lane->options[rusty_option_slice_ns]);
 			return true;
 		}

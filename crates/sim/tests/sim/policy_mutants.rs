@@ -93,6 +93,10 @@ plants! {
         "policies/rusty/rusty.bpf.c",
         "#define RUSTY_IMBALANCE_NODES 17"
             => "#define RUSTY_IMBALANCE_NODES 0";
+    a_weight_that_cannot_be_used_is_caught: policies::rusty::a_weight_counts_as_far_as_it_can_be_used, "a light one has",
+        "policies/rusty/rusty.bpf.c",
+        "	state->weight_most = state->mean >> RAVG_BITS;"
+            => "	state->weight_most = ~0U; return 0;";
     a_domain_without_time_that_takes_others_is_caught: policies::rusty::an_idle_cpu_elsewhere_is_taken_while_its_domain_has_time, "without time",
         "policies/rusty/rusty.bpf.c",
         "	return l && l->busy < lane->options[rusty_option_direct_greedy_under];"
