@@ -8,7 +8,7 @@
  * the reserve, which joins the primary nest; else any idle CPU, which joins the reserve. A task for
  * which that happens again and again is impatient: the CPU that it takes joins the primary nest at
  * once. A CPU of the primary nest that has nothing to run for some time leaves it for the reserve,
- * at once if its task ended. Where no CPU is idle tasks wait in one queue by weighted virtual time.
+ * at once if its task ended; until then it may spin. Where no CPU is idle tasks wait in one queue by weighted virtual time.
  *
  * It helps where a few CPUs are enough for tasks that sleep and wake often: a CPU that was idle for
  * long is slow, by its clock and its caches. It hurts where all CPUs are busy anyway, and where a
@@ -229,6 +229,24 @@ static void nest_enqueue(struct lane *lane, struct task_struct *p, struct lane_t
 			  task->vtime, enq_flags);
 }
 
+/*
+ * The CPU has nothing to run. For some time it does not sleep, but looks again: it kicks itself, which
+ * comes when it is idle, so that it chooses once more. In between it is idle for all who look for an
+ * idle CPU, and takes interrupts.
+ */
+static __always_inline void nest_spin(struct lane *lane, s32 cpu)
+{
+	struct cpus *primary = lane_cpu_set(lane, NEST_PRIMARY);
+	struct nest_cpu *here = nest_cpu_at(lane, cpu);
+	u64 since = here ? here->idle_since_ns : 0;
+
+	if (!since || !primary || !cpus_has(primary, cpu) ||
+	    (s64)(scx_bpf_now() - since) >= (s64)lane->options[nest_option_spin_ns])
+		return;
+	lane_count(lane, nest_counter_spun);
+	lane_kick(lane, cpu, false);
+}
+
 static bool nest_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 			  struct lane_task *t, const struct lane_run *run)
 {
@@ -246,7 +264,11 @@ static bool nest_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 			return true;
 		}
 	}
-	return lane_move_to_local(lane, dsq);
+	if (lane_move_to_local(lane, dsq))
+		return true;
+	if (unlikely(lane->options[nest_option_spin_ns]) && !prev)
+		nest_spin(lane, cpu);
+	return false;
 }
 
 static void nest_running(struct lane *lane, struct task_struct *p, struct lane_task *t)

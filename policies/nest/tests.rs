@@ -91,6 +91,98 @@ fn warm_cpus_save_what_cold_ones_cost() {
     }
 }
 
+/// When an idle CPU was asked to look again, as it did itself, since its last task stopped.
+fn looks(outcome: &Outcome) -> Vec<u64> {
+    let mut looks = Vec::new();
+    let mut stopped: BTreeMap<&str, u64> = BTreeMap::new();
+    for line in outcome.trace.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at: u64 = words[0].parse().unwrap();
+        if line.ends_with(" stop") {
+            stopped.insert(words[1], at);
+        } else if line.ends_with(" start") {
+            stopped.remove(words[1]);
+        } else if let (Some(since), true) = (stopped.get(words[1]), line.ends_with(" kick")) {
+            looks.push(at - since);
+        }
+    }
+    looks
+}
+
+/// One that runs for a moment, and sleeps so long.
+fn moments(run: Scenario, sleep: u64) -> Scenario {
+    let task = TaskSpec::named("moments").run(exactly(us(100))).sleep(exactly(sleep));
+    run.task(task.for_ever()).traced().run_for(ms(500))
+}
+
+#[test]
+pub(crate) fn an_idle_cpu_spins_for_so_long_at_most() {
+    let spin = |ns| {
+        let set = [("spin_ns", ns), ("p_remove_ns", ms(30))];
+        looks(&moments(nest("spinning", &set), ms(20)).pass())
+    };
+    let looks = spin(ms(3));
+    let longest = *looks.iter().max().unwrap_or(&0);
+    assert!(looks.len() > 10_000, "{} looks", looks.len());
+    assert!((ms(3) - us(10)..ms(3)).contains(&longest), "{longest} after its task");
+    assert_eq!(spin(0).len(), 0, "it is off");
+}
+
+/// A CPU that leaves the nest sleeps.
+#[test]
+fn who_is_not_of_the_nest_does_not_spin() {
+    let set = [("spin_ns", ms(20)), ("p_remove_ns", ms(2))];
+    let looks = looks(&moments(nest("spinning and leaving", &set), ms(20)).pass());
+    let longest = *looks.iter().max().unwrap();
+    assert!((ms(1)..ms(2) + us(100)).contains(&longest), "{longest} after its task");
+}
+
+#[test]
+fn a_cpu_that_spins_stays_warm() {
+    let costs = Costs { cold_ns: us(500), cold_after_ns: ms(1), ..Costs::default() };
+    let runs = |spin| {
+        let run = nest("cold CPUs", &[("spin_ns", spin), ("p_remove_ns", ms(30))]);
+        let run = run.machine(Machine::cpus(2).costs(costs));
+        moments(run, ms(4)).pass().task("moments").voluntary_switches
+    };
+    let (warm, cold) = (runs(ms(8)), runs(0));
+    assert!(warm * 100 > cold * 108, "{warm} runs, {cold} without");
+}
+
+/// For who wakes, and for another lane, a CPU that spins is as good as one that sleeps.
+#[test]
+fn who_wakes_has_a_cpu_that_spins_at_once() {
+    for lanes in [false, true] {
+        let run = nest("spinning beside others", &[("spin_ns", ms(8)), ("p_remove_ns", ms(30))])
+            .cpus(4)
+            .tasks(2, |i| {
+                TaskSpec::named(format!("own {i}"))
+                    .run(between(us(50), us(500)))
+                    .sleep(between(us(500), ms(4)))
+                    .for_ever()
+            })
+            .tasks(2, |i| {
+                TaskSpec::named(format!("other {i}"))
+                    .in_cgroup("other")
+                    .run(between(us(50), us(500)))
+                    .sleep(between(us(500), ms(4)))
+                    .for_ever()
+            });
+        let run = if lanes {
+            run.at(0, |kernel| {
+                set_app(kernel, 1, "fifo", 100);
+                assign(kernel, "other", 1);
+            })
+        } else {
+            run
+        };
+        let outcome = run.idle_at_most(us(100)).run_for(ms(500)).pass();
+        for (name, figures) in outcome.all() {
+            assert!(figures.longest_wait_ns <= us(20), "{name}: {figures:?}");
+        }
+    }
+}
+
 /// A CPU without work leaves the primary nest; a longer patience keeps it there.
 #[test]
 pub(crate) fn the_nest_shrinks_when_there_is_less_to_do() {

@@ -37,6 +37,15 @@ impl Kernel {
         self.cpus[cpu].costs.idle_since = self.now;
     }
 
+    /// A CPU that is idle has looked for a task in vain. If it was warm it still is; a look does not
+    /// warm one that was cold.
+    pub(crate) fn looks_idle(&mut self, cpu: usize) {
+        let idle_ns = self.now - self.cpus[cpu].costs.idle_since;
+        if idle_ns <= self.machine.what_it_costs().cold_after_ns {
+            self.cpus[cpu].costs.idle_since = self.now;
+        }
+    }
+
     /// A CPU loses so much from now on.
     pub(crate) fn cost(&mut self, cpu: usize, ns: u64) {
         if ns == 0 && self.cpus[cpu].costs.due_ns == 0 {

@@ -58,6 +58,7 @@ impl Kernel {
         } else if next.is_none() {
             // Idle to idle: whoever claimed this CPU had nothing for it.
             self.mark_idle(cpu, true);
+            self.looks_idle(cpu);
         }
         if !self.active.has(cpu) && self.cpus[cpu].curr.is_some() {
             self.push_later(cpu);

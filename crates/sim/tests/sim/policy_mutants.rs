@@ -57,6 +57,10 @@ plants! {
         "policies/nest/nest.bpf.c",
         "	if (p->flags & PF_EXITING &&"
             => "	if (0 &&";
+    a_spin_that_does_not_end_is_caught: policies::nest::an_idle_cpu_spins_for_so_long_at_most, "after its task",
+        "policies/nest/nest.bpf.c",
+        "	    (s64)(scx_bpf_now() - since) >= (s64)lane->options[nest_option_spin_ns])"
+            => "	    0)";
     eligibility_that_is_ignored_is_caught: policies::fair::an_early_deadline_waits_until_it_is_eligible, "waiting_bounded",
         "bpf/eevdf.bpf.h",
         "	return !vtime_before(READ_ONCE(q->now), vruntime);"
