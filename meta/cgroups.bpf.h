@@ -81,11 +81,16 @@ static __always_inline struct cgroup_node *cgroup_node_at(u32 number)
 }
 
 /* The place of a cgroup; 0 if it is unknown. */
-__noinline u32 cgroup_number(u64 id)
+static __always_inline u32 cgroup_find(u64 id)
 {
 	u32 *number = bpf_map_lookup_elem(&cgroup_numbers, &id);
 
 	return number ? *number : 0;
+}
+
+__noinline u32 cgroup_number(u64 id)
+{
+	return cgroup_find(id);
 }
 
 /* Claims a free place; several CPUs may. 0 if there is none. */
