@@ -39,9 +39,16 @@ work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT || exit 1
 (cd "$work" && apt-get download -q "$package" >/dev/null 2>"$work/apt" && dpkg-deb -x ./*.deb kernel) ||
 	die 1 "cannot fetch $package: $(tail -n 1 "$work/apt")"
 image=$(find "$work/kernel/boot" -name 'vmlinuz*' | head -n 1)
-mapfile -t programs < <(cargo test --release "${CRATES[@]/#/-pmetasched-}" --test guest --locked --no-run 2>&1 |
-	sed -n 's/^ *Executable .*(\(.*\))$/\1/p')
-[ ${#programs[@]} = ${#CRATES[@]} ] && cargo build --release -p metasched --locked 2>/dev/null ||
+# Of the whole workspace, or else what they depend on would be compiled anew, with fewer features.
+mapfile -t programs < <(cargo test --release --workspace --test guest --locked --no-run --message-format=json 2>/dev/null |
+	/usr/bin/python3 -c '
+import json, os, sys
+for message in map(json.loads, sys.stdin):
+    if message.get("executable") and message["profile"]["test"]:
+        if os.path.basename(os.path.dirname(message["manifest_path"])) in sys.argv[1:]:
+            print(message["executable"])
+' "${CRATES[@]}")
+[ ${#programs[@]} = ${#CRATES[@]} ] && cargo build --release --workspace --locked 2>/dev/null ||
 	die 1 "the tests do not build; \`cargo test --release --workspace --no-run\` says why"
 
 # The first file system.
