@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Runs in the guest, called by test.sh: those test programs listed in OUT/programs whose
-# numbers are given; leaves OUT/N.log, and OUT/N.status when program N has ended. One
+# numbers are given; leaves OUT/N.log, OUT/N.times, and OUT/N.status when program N has ended. One
 # that leaves a scheduler in force has failed, and the next one does not find it.
 set -u
 out=$1
@@ -21,12 +21,25 @@ default_is_in_force() {
 	return 1
 }
 
+# Passes lines on; leaves the seconds that each test took, since one ends when its line does.
+timed() { # FILE
+	local line last=$EPOCHREALTIME now
+	while IFS= read -r line; do
+		now=$EPOCHREALTIME
+		if [[ $line =~ ^test\ (.*)\ \.\.\.\  ]]; then
+			printf '%5d %s\n' $(((${now/[.,]/} - ${last/[.,]/}) / 1000000)) "${BASH_REMATCH[1]}" >>"$1"
+		fi
+		last=$now
+		printf '%s\n' "$line"
+	done
+}
+
 for n in "$@"; do
 	IFS=$'\t' read -r program folder < <(sed -n "${n}p" "$out/programs")
 	echo "$(basename "$folder")/$(basename "$program" | sed 's/-[0-9a-f]*$//')"
 	cd "$folder" || exit 1
 	timeout --kill-after=10 "$PROGRAM_TIMEOUT_S" "$program" --ignored --test-threads=1 \
-		</dev/null 2>&1 | tee "$out/$n.log" | grep -v -E '^$|^running '
+		</dev/null 2>&1 | tee "$out/$n.log" | timed "$out/$n.times" | grep -v -E '^$|^running '
 	status=${PIPESTATUS[0]}
 	if ! default_is_in_force; then
 		echo "it left '$(cat /sys/kernel/sched_ext/root/ops)' in force" | tee -a "$out/$n.log"

@@ -139,6 +139,8 @@ guest() {
 	wait "${pids[@]}"
 	trap - INT TERM
 	set +m
+	say "what took longest there, in seconds:"
+	sort -rn "$out"/*.times 2>/dev/null | head -n 8
 	local next
 	for next in $numbers; do
 		if [ -e "$out/$next.status" ]; then
