@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use metasched_base::{Interrupt, Kind};
@@ -14,10 +14,28 @@ use metasched_testbed::{Accel, Streams, Thread, Vm, VmOptions};
 /// A guest boots in 4 to 10 s, on a machine that is busy in half a minute.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// One guest at a time: several emulated ones on few CPUs time each other out.
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(|e| e.into_inner())
+/// As many guests at a time as there are CPUs: one that boots keeps one busy, and more of them time
+/// each other out.
+struct Turn;
+
+static GUESTS: Mutex<usize> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+
+impl Turn {
+    fn wait() -> Self {
+        let most = std::thread::available_parallelism().map_or(1, usize::from);
+        let guests = GUESTS.lock().unwrap();
+        *ENDED.wait_while(guests, |guests| *guests >= most).unwrap() += 1;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // Nobody panics while it is held.
+        *GUESTS.lock().unwrap() -= 1;
+        ENDED.notify_one();
+    }
 }
 
 fn vm() -> Command {
@@ -100,7 +118,7 @@ fn runs(pid: u32) -> bool {
 
 #[test]
 fn streams_exit_status_and_shared_files_come_out_and_nothing_else_does() {
-    let _alone = alone();
+    let _turn = Turn::wait();
     let dir = tempfile::tempdir().unwrap();
     let shared = dir.path().join("made/by/us");
     let elsewhere = dir.path().join("elsewhere");
@@ -133,7 +151,7 @@ fn streams_exit_status_and_shared_files_come_out_and_nothing_else_does() {
 
 #[test]
 fn the_guest_has_the_topology_that_was_asked_for_and_sched_ext() {
-    let _alone = alone();
+    let _turn = Turn::wait();
     let script = "
         echo cpus $(nproc)
         lscpu -p=CPU,CORE,SOCKET,NODE | grep -v '#'
@@ -157,7 +175,7 @@ fn the_guest_has_the_topology_that_was_asked_for_and_sched_ext() {
 
 #[test]
 fn a_panic_ends_the_command_with_the_consoles_last_lines() {
-    let _alone = alone();
+    let _turn = Turn::wait();
     let dir = tempfile::tempdir().unwrap();
     let console = dir.path().join("console");
     let output = vm()
@@ -177,7 +195,7 @@ fn a_panic_ends_the_command_with_the_consoles_last_lines() {
 
 #[test]
 fn a_guest_that_hangs_ends_when_its_time_is_over() {
-    let _alone = alone();
+    let _turn = Turn::wait();
     let begin = Instant::now();
     let output = vm()
         .args(["--timeout", "45s", "--"])
@@ -193,7 +211,7 @@ fn a_guest_that_hangs_ends_when_its_time_is_over() {
 
 #[test]
 fn killing_metasched_leaves_no_qemu() {
-    let _alone = alone();
+    let _turn = Turn::wait();
     let dir = tempfile::tempdir().unwrap();
     let mut guest = started_guest(dir.path(), "echo yes > $SHARED/started; sleep 1000");
     let qemu = qemu_below(guest.id());
@@ -206,7 +224,7 @@ fn killing_metasched_leaves_no_qemu() {
 
 #[test]
 fn an_interrupt_reaches_the_command_which_ends_as_it_likes() {
-    let _alone = alone();
+    let _turn = Turn::wait();
     let dir = tempfile::tempdir().unwrap();
     let script = "trap 'echo yes > $SHARED/stopped; exit 5' INT
         echo yes > $SHARED/started
@@ -224,7 +242,7 @@ fn an_interrupt_reaches_the_command_which_ends_as_it_likes() {
 
 #[test]
 fn with_isolated_cpus_no_scheduler_loads_and_the_user_is_told_why() {
-    let _alone = alone();
+    let _turn = Turn::wait();
     let output = vm()
         .args(["--append", "isolcpus=1", "--", env!("CARGO_BIN_EXE_metasched"), "start", "fifo"])
         .output()
@@ -259,7 +277,7 @@ fn failing_agent(dir: &Path, first: &str) -> VmOptions {
 
 #[test]
 fn a_guest_that_the_emulator_kills_while_it_boots_is_booted_again_and_its_command_runs_once() {
-    let _alone = alone();
+    let _turn = Turn::wait();
     let dir = tempfile::tempdir().unwrap();
     // The first guest does not die before `fails` is gone: the second boot empties the console.
     let options = failing_agent(dir.path(), "while [ -e $fails ]; do sleep 0.1; done");
@@ -280,7 +298,7 @@ fn a_guest_that_the_emulator_kills_while_it_boots_is_booted_again_and_its_comman
 
 #[test]
 fn a_guest_that_dies_at_each_boot_ends_with_an_error() {
-    let _alone = alone();
+    let _turn = Turn::wait();
     let dir = tempfile::tempdir().unwrap();
     let vm = Vm::new(failing_agent(dir.path(), ":")).unwrap();
     let outcome = vm.run(&["true".to_owned()], Streams::nowhere(), &Interrupt::default());
@@ -291,7 +309,7 @@ fn a_guest_that_dies_at_each_boot_ends_with_an_error() {
 
 #[test]
 fn an_interrupt_while_the_guest_boots_ends_it_without_a_command() {
-    let _alone = alone();
+    let _turn = Turn::wait();
     let dir = tempfile::tempdir().unwrap();
     let mut guest = vm()
         .arg("--rw")
@@ -314,7 +332,7 @@ fn an_interrupt_while_the_guest_boots_ends_it_without_a_command() {
 
 #[test]
 fn uninstalling_takes_away_what_was_written_unless_it_is_in_use() {
-    let _alone = alone();
+    let _turn = Turn::wait();
     // Without the sources, whose removal has the package lists fetched anew.
     let script = "
         rm -f /etc/apt/sources.list.d/metasched.sources /etc/apt/preferences.d/metasched.pref
@@ -354,7 +372,7 @@ fn what_the_guest_cannot_be_is_said_before_it_boots() {
 
 #[test]
 fn a_command_that_is_not_there_ends_as_in_a_shell() {
-    let _alone = alone();
+    let _turn = Turn::wait();
     let output = vm().args(["--", "no-such-command"]).output().unwrap();
     assert_eq!(output.status.code(), Some(127));
     assert!(text(&output.stderr).contains("cannot run 'no-such-command'"));
