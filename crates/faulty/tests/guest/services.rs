@@ -137,32 +137,23 @@ fn the_policy_of_the_page_runs_whatever_comes() {
     assert!(own.len() == 2 && own.iter().all(|(_, n)| **n > 0), "{counters:?}");
 }
 
+/// One that has a CPU decide, one with queues for each CPU and each cache, and all else.
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
-fn one_cpu_decides_for_a_lane_beside_another() {
-    let mine = Cgroup::create("metasched-test/mine").unwrap();
-    let others = Cgroup::create("metasched-test/others").unwrap();
+fn lanes_that_ask_much_of_level_1_run_beside_each_other_and_one_alone() {
+    let groups = ["mine", "places", "others"]
+        .map(|name| Cgroup::create(&format!("metasched-test/{name}")).unwrap());
     let mut program = load("fifo");
-    let mut all: Vec<_> = tasks(&mine).into_iter().chain(tasks(&others)).collect();
-    program.set_app(1, &LaneSpec::of(CENTRAL), 100).unwrap();
-    program.assign(mine.id().unwrap(), 1).unwrap();
+    let mut all: Vec<_> = groups.iter().flat_map(tasks).collect();
+    for (app, (policy, group)) in (1..).zip([CENTRAL, PLACES].into_iter().zip(&groups)) {
+        program.set_app(app, &LaneSpec::of(policy), 100).unwrap();
+        program.assign(group.id().unwrap(), app).unwrap();
+    }
     all_run_for(&mut program, &all, HELD);
 
     // Alone with work, so that its slices are infinite.
     all.truncate(TASKS);
     all_run_for(&mut program, &all, WATCHDOG);
-}
-
-#[test]
-#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
-fn a_lane_with_queues_for_each_cpu_and_cache_runs_beside_another() {
-    let mine = Cgroup::create("metasched-test/mine").unwrap();
-    let others = Cgroup::create("metasched-test/others").unwrap();
-    let mut program = load("fifo");
-    let all: Vec<_> = tasks(&mine).into_iter().chain(tasks(&others)).collect();
-    program.set_app(1, &LaneSpec::of(PLACES), 100).unwrap();
-    program.assign(mine.id().unwrap(), 1).unwrap();
-    all_run_for(&mut program, &all, HELD);
 }
 
 #[test]
