@@ -398,11 +398,18 @@ pub fn quarantined(kernel: &mut Kernel) -> u64 {
     global(kernel, "quarantined")
 }
 
+/// What a global of the program holds, where it stands.
+fn global_ref<'a, T: FromBytes>(kernel: &'a Kernel, name: &str) -> Result<&'a T> {
+    let at = kernel.image().required(name)?;
+    // Whatever bytes there are, they are a T; that it is one is what the headers say. The program
+    // does not run while the kernel is borrowed.
+    Ok(unsafe { &*at.cast::<T>() })
+}
+
 /// What a global of the program holds; fails the run where it has none of that name.
-fn global<T: FromBytes>(kernel: &mut Kernel, name: &str) -> T {
-    match kernel.image().required(name) {
-        // Whatever bytes there are, they are a T; that it is one is what the headers say.
-        Ok(at) => unsafe { at.cast::<T>().read() },
+fn global<T: FromBytes + Copy>(kernel: &mut Kernel, name: &str) -> T {
+    match global_ref(kernel, name).copied() {
+        Ok(value) => value,
         Err(error) => {
             kernel.fail(name, error.to_string());
             T::new_zeroed()
@@ -507,9 +514,17 @@ pub fn wait_bucket(kernel: &mut Kernel, wait_ns: u64) -> usize {
 
 /// Every lane that is not free.
 pub fn lanes(kernel: &mut Kernel) -> Vec<LaneInfo> {
+    let found = live_lanes(kernel);
+    found.unwrap_or_else(|error| {
+        kernel.fail("lanes", error.to_string());
+        Vec::new()
+    })
+}
+
+fn live_lanes(kernel: &Kernel) -> Result<Vec<LaneInfo>> {
     let one_node = kernel.machine.nr_nodes() == 1;
-    let all: [MetaLane; LANES_MAX] = global(kernel, "lanes");
-    let accounts: [Account; ACCOUNTS_MAX] = global(kernel, "accounts");
+    let all: &[MetaLane; LANES_MAX] = global_ref(kernel, "lanes")?;
+    let accounts: &[Account; ACCOUNTS_MAX] = global_ref(kernel, "accounts")?;
     let info = |(slot, l): (usize, &MetaLane)| {
         let state = LaneState::try_from(l.state).expect("one that meta/types.h declares");
         (state != LaneState::Free).then_some(LaneInfo {
@@ -529,7 +544,7 @@ pub fn lanes(kernel: &mut Kernel) -> Vec<LaneInfo> {
             conserves: conserves(l, one_node),
         })
     };
-    all.iter().enumerate().filter_map(info).collect()
+    Ok(all.iter().enumerate().filter_map(info).collect())
 }
 
 /// Whether a lane's policy leaves no CPU idle beside tasks that may run there: [`PAIR`] does, and
