@@ -91,8 +91,8 @@ pub fn kernel_command_line(machine: &Machine) -> String {
     // kernel does not believe it, and reading the clock becomes a slow device access.
     line.push_str(" tsc=reliable");
     if !machine.kvm {
-        // There is no speculation in an emulated CPU. And on a busy host its timer may be too late for the
-        // kernel's look whether there is one, after which the kernel gives up.
+        // There is no speculation in an emulated CPU. On a busy host its timer comes too late for
+        // the kernel's check of it, and the kernel panics.
         line.push_str(" mitigations=off no_timer_check");
     }
     for parameter in &machine.append {

@@ -1,5 +1,6 @@
-//! Faults planted in the policies, and in what they stand on: each takes away what a policy is for, and
-//! a test of that policy fails by it, with the words for what is broken. Without the plant it passes, as a test of its own.
+//! Faults planted in the policies, and in what they stand on: each takes away what a policy is
+//! for, and a test of that policy fails by it, with the words for what is broken. Without the
+//! plant it passes, as a test of its own.
 
 use crate::planted::{Plant, planted};
 use crate::{every_policy, policies, user_half};
