@@ -155,9 +155,10 @@ static __always_inline bool serve_by_age(struct account *a, bool drains, s32 cpu
 }
 
 /*
- * Serves an account that has several lanes, or none in force. In a short turn the lane in
- * force has no first run at once: that would be the task that ran when the turn began, which
- * would have the CPU anew each time.
+ * Serves an account that has several lanes, or none in force. A task that came to the lane in force
+ * while it ran here is not the first one of that: its policy might keep it again and again, and who
+ * waits in lanes that drain would wait for ever. In a short turn the lane in force has no first run at
+ * once: that would be the task that ran when the turn began, which would have the CPU anew each time.
  */
 static __always_inline bool account_serve_all(struct account *a, s32 cpu,
 					      struct task_struct *prev)
@@ -166,7 +167,7 @@ static __always_inline bool account_serve_all(struct account *a, s32 cpu,
 	struct meta_lane *l = lane_at(lane - 1);
 
 	if (lane && !l->first_run_ns && (!cycle.turns || cycle.settles) &&
-	    lane_serve(lane - 1, cpu, prev))
+	    lane_serve(lane - 1, cpu, NULL))
 		return true;
 	if (serve_by_age(a, true, cpu, prev))
 		return true;

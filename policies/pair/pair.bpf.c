@@ -39,7 +39,10 @@ enum { pair_counters(COUNTER_INDEX) };
 
 /* A run is no shorter than this: who waits for a tick to notice would wait for a whole one more. */
 #define PAIR_RUN_LEAST_NS (500ULL * 1000)
-/* What was handed to the partner is waited for so long: another lane or class may have that CPU. */
+/*
+ * What was handed to the partner is waited for so long: another lane or class may have that CPU. So
+ * long, too, a CPU waits for its partner to make way before it takes the pair, see pair_take_over().
+ */
 #define PAIR_HELD_NS (5ULL * 1000 * 1000)
 /* CPUs that are looked at for one where a task that wakes may run beside its own cgroup. */
 #define PAIR_LOOKS 64
@@ -75,6 +78,7 @@ struct pair_cpu {
 	/* Of the CPU. */
 	u64 next; /* it was given a task that has not started */
 	u64 handed_ns; /* when its partner handed it a task; 0: it has come since */
+	u64 asked_ns; /* since when its partner is to make way for what it holds; 0: it is not, or has */
 };
 
 /* What a CPU sees of its pair. */
@@ -368,17 +372,50 @@ static bool pair_begin_unseen(struct lane *lane, struct pair *pair, s32 cpu, u64
 	return false;
 }
 
+/*
+ * The CPU holds a task of that cgroup, and its partner, beyond its time, runs another one. So the partner
+ * makes way, and waits for this CPU. That may go to another lane meanwhile, and each time that it comes back
+ * it may find the same: the task that it holds would wait for ever. So the second time it takes the pair, and
+ * its partner goes at once; for the time of an interrupt both run.
+ */
+__weak __noinline bool pair_take_over(struct lane *lane __arg_nonnull, s32 cpu, u64 number, u64 now)
+{
+	struct pair pair;
+	u64 was, will;
+
+	if (!pair_find(lane, cpu, &pair))
+		return false;
+	pair.mine->handed_ns = now;
+	if (!pair.mine->asked_ns)
+		pair.mine->asked_ns = now;
+	if ((s64)(now - pair.mine->asked_ns) < (s64)PAIR_HELD_NS)
+		return false;
+	was = READ_ONCE(pair.both->runs);
+	will = number << PAIR_CPUS_BITS | pair.me;
+	if (__sync_val_compare_and_swap(&pair.both->runs, was, will) != was)
+		return false;
+	if (pair_take_held(lane, cpu)) {
+		pair.both->since_ns = now;
+		lane_count(lane, pair_counter_taken_over);
+		return true;
+	}
+	__sync_val_compare_and_swap(&pair.both->runs, will, was);
+	return false;
+}
+
 /* The partner runs: this CPU runs the same cgroup, or nothing. */
 static bool pair_join_partner(struct lane *lane, struct pair *pair, s32 cpu, u64 first, u64 now)
 {
 	u64 number = READ_ONCE(pair->both->runs) >> PAIR_CPUS_BITS;
-	bool others = first != LANE_NOBODY && (first & LANE_MARK_MASK) != number;
+	bool others = first != LANE_NOBODY && (first & LANE_MARK_MASK) != number, took;
 
 	if (!pair_left_ns(lane, pair, now)) {
 		if (others) {
+			took = scx_bpf_dsq_nr_queued(lane_cpu_dsq(lane, cpu, 0)) > 0 &&
+			       pair_take_over(lane, cpu, first & LANE_MARK_MASK, now);
 			lane_count(lane, pair_counter_drained);
 			lane_kick(lane, pair->partner, true);
-			return false;
+			return took;
 		}
 		pair->both->since_ns = now;
 	}
@@ -419,6 +456,7 @@ static enum pair_choice pair_choose(struct lane *lane, struct pair *pair, s32 cp
 			lane_count(lane, pair_counter_forced_idle);
 		return PAIR_RESTS;
 	}
+	pair->mine->asked_ns = 0;
 	/* Its cgroup goes on while it has tasks, until its time is over. */
 	if (runs && in_time) {
 		if (pair_take(lane, cpu, runs >> PAIR_CPUS_BITS, now))
@@ -493,6 +531,7 @@ static void pair_running(struct lane *lane, struct task_struct *p, struct lane_t
 	if (!pair_find(lane, cpu, &pair))
 		return;
 	pair.mine->next = 0;
+	pair.mine->asked_ns = 0;
 	if (!pair_claim(lane, cpu, number, now)) {
 		pair_release(&pair);
 		lane_count(lane, pair_counter_evicted);

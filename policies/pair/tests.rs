@@ -376,6 +376,35 @@ fn two_lanes_keep_their_own_cgroups_apart() {
     }
 }
 
+/// Another lane has CPU 2 most of the time, since this one has three others. Each time that this one comes
+/// there, CPU 0 runs the other cgroup; it stops, and nobody is on CPU 2 any more to begin. So a task that
+/// may run there only waited for as long as that went on.
+#[test]
+fn who_is_bound_to_a_cpu_that_another_lane_mostly_has_has_its_turn() {
+    let mut run = policy("another lane is there", "pair");
+    for (name, cgroup, cpu) in
+        [("a", "a", 0), ("a 1", "a", 1), ("a 3", "a", 3), ("b", "b", 2), ("other", "other", 2)]
+    {
+        run = run.task(TaskSpec::hog(name).in_cgroup(cgroup).only_on([cpu]));
+    }
+    let run = run.at(0, |kernel| {
+        set_app(kernel, 1, "vtime", 100);
+        assign(kernel, "other", 1);
+    });
+    let machine = Machine::cpus(4);
+    let watch = Watch::of(&machine, &halves(4));
+    watch.borrow_mut().only = ["a", "b"].map(str::to_owned).into();
+    let run = run.machine(machine).read_by(&watch).waits_at_most(ms(10_000));
+    let outcome = run.run_for(ms(8_000)).pass();
+    let (longest_ns, waited_ns) = (watch.borrow().longest_ns, longest_wait(&outcome, "b"));
+    assert!(longest_ns <= SOON, "{longest_ns} at a stretch");
+    assert!(waited_ns <= ms(300), "{waited_ns}");
+    // CPU 2 comes back by rotation alone, for 2 ms each 64 ms.
+    for (name, least) in [("a", ms(4_000)), ("b", ms(100)), ("other", ms(6_000))] {
+        assert!(ran(&outcome, name) >= least, "{name} ran {}", ran(&outcome, name));
+    }
+}
+
 #[test]
 fn a_lane_that_is_replaced_drains() {
     let run = tenants("replaced")
