@@ -543,7 +543,7 @@ static void pair_running(struct lane *lane, struct task_struct *p, struct lane_t
 
 /*
  * The CPU is out, unless it was given another task meanwhile. Another lane may have it next; then the
- * partner is free to begin with whom it likes.
+ * partner is free to begin with whom it likes, or with what it holds, and may be idle.
  */
 static void pair_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
 			  const struct lane_run *run)
@@ -556,7 +556,8 @@ static void pair_stopping(struct lane *lane, struct task_struct *p, struct lane_
 	if (!pair_find(lane, scx_bpf_task_cpu(p), &pair) || pair.mine->next)
 		return;
 	pair_release(&pair);
-	if (scx_bpf_dsq_nr_queued(lane_dsq(lane, 0)) > 0)
+	if (scx_bpf_dsq_nr_queued(lane_dsq(lane, 0)) > 0 ||
+	    scx_bpf_dsq_nr_queued(lane_cpu_dsq(lane, pair.partner, 0)) > 0)
 		lane_kick(lane, pair.partner, false);
 }
 
