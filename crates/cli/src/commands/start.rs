@@ -141,7 +141,11 @@ fn start_keeper(args: &Args, context: &Context) -> Result<()> {
         if ended.is_some() || Instant::now() >= end {
             let cause = match ended {
                 Some(status) => format!("it ended without a word ({status})"),
-                None => "it did not say a word in time".to_owned(),
+                None => {
+                    // Else it might be in force later, when nobody expects it any more.
+                    child.id().signal(Signal::SIGTERM);
+                    format!("it said no word in {} s, and was told to end", PATIENCE.as_secs())
+                }
             };
             return Err(
                 Error::new(Kind::Failed, attempt(), cause).remedy(format!("see {}", log.display()))
