@@ -31,10 +31,17 @@ struct cpus cpus_off;
 /* So many CPUs that have gone are passed over in the search for an idle one. */
 #define IDLE_LOOKS 8
 
+/* This CPU is not idle while a task runs on it, as when that is put back into its queue. */
+static __always_inline bool runs_here(s32 cpu)
+{
+	return cpu == (s32)bpf_get_smp_processor_id() &&
+	       !(bpf_get_current_task_btf()->flags & PF_IDLE);
+}
+
 /* Claims the CPU on which @p ran last, if it is idle: what the task left in its caches is there. */
 static __always_inline bool claim_last_cpu(struct task_struct *p, s32 cpu)
 {
-	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !cpus_has(&cpus_off, cpu) &&
+	return !runs_here(cpu) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !cpus_has(&cpus_off, cpu) &&
 	       scx_bpf_test_and_clear_cpu_idle(cpu);
 }
 
@@ -46,7 +53,11 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p)
 
 	if (claim_last_cpu(p, cpu))
 		return cpu;
-	bpf_for(i, 0, IDLE_LOOKS) {
+	/* Most often there is none, and no need for a loop's calls. */
+	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (likely(cpu < 0 || !cpus_has(&cpus_off, cpu)))
+		return cpu;
+	bpf_for(i, 1, IDLE_LOOKS) {
 		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (cpu < 0 || !cpus_has(&cpus_off, cpu))
 			return cpu;
