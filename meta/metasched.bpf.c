@@ -166,6 +166,15 @@ void BPF_PROG(metasched_tick, struct task_struct *p)
 		tick_policy(p);
 }
 
+/*
+ * Whether policies hear of who wants to run. A lane alone whose policy keeps nothing of tasks has no use
+ * for it; one that rests until its next turn hears of those that it knows.
+ */
+static __always_inline bool tells_of_wishes(u32 root)
+{
+	return is_used(USES_RUNNABLE) && (root & ROOT_WATCHED || READ_ONCE(cycle.turns));
+}
+
 /* The loader leaves out these two where no enabled policy names one of them. */
 SEC("struct_ops/metasched_runnable")
 void BPF_PROG(metasched_runnable, struct task_struct *p, u64 enq_flags)
@@ -173,14 +182,14 @@ void BPF_PROG(metasched_runnable, struct task_struct *p, u64 enq_flags)
 	u32 root = READ_ONCE(root_word);
 
 	/* Who is woken on a dying CPU comes to its lane as it starts to run. */
-	if (is_used(USES_RUNNABLE) && !is_level1s(p, root) && !on_dying_cpu())
+	if (tells_of_wishes(root) && !is_level1s(p, root) && !on_dying_cpu())
 		runnable_watched(p, root, enq_flags);
 }
 
 SEC("struct_ops/metasched_quiescent")
 void BPF_PROG(metasched_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	if (is_used(USES_RUNNABLE))
+	if (tells_of_wishes(READ_ONCE(root_word)))
 		tell_quiescent(p, deq_flags);
 }
 
