@@ -16,7 +16,7 @@ use metasched_stats::DurationHistogram;
 use serde::Serialize;
 
 use crate::show::show_all;
-use crate::{SCHEDULERS, file_of, responses};
+use crate::{EEVDF, SCHEDULERS, file_of, responses};
 
 /// A task may wait so long in the simulator: as long as the kernel lets it, ns.
 const WATCHDOG_NS: u64 = ms(30_000);
@@ -89,8 +89,11 @@ fn simulate(
     // What still waits at the end the machine's tracer has not seen either.
     let figures = Simulated::new(machine.clone(), file.warm_up_ns).waits_that_ended();
     let figures = Rc::new(RefCell::new(figures));
-    let bounded: Scenario =
-        policy(file.name.clone(), root).waits_at_most(WATCHDOG_NS).idle_at_most(WATCHDOG_NS);
+    let under = match root {
+        EEVDF => Scenario::eevdf(file.name.clone()),
+        root => policy(file.name.clone(), root),
+    };
+    let bounded = under.waits_at_most(WATCHDOG_NS).idle_at_most(WATCHDOG_NS);
     let mut scenario = file
         .with_lanes(spec.with_kernel_threads(file.apply(bounded)))
         .machine(machine.clone())

@@ -57,8 +57,10 @@ const SCENARIOS: [(&str, &str); 9] = [
 ];
 /// Level 1 with the lanes that a scenario says; all others run those that say nothing of lanes.
 const LANES: (&str, &str) = ("lanes", "vtime");
+/// No program: the kernel's fair class.
+const EEVDF: &str = "eevdf";
 /// What is put in force on both sides: its name, and the policy of its root lane.
-const SCHEDULERS: [(&str, &str); 3] = [("fifo", "fifo"), ("vtime", "vtime"), LANES];
+const SCHEDULERS: [(&str, &str); 4] = [("fifo", "fifo"), ("vtime", "vtime"), (EEVDF, EEVDF), LANES];
 /// The file in METASCHED_OUT in which the machine's side is kept.
 const KEPT: &str = "machine.json";
 

@@ -260,9 +260,9 @@ impl Kernel {
         if flags & scx::DEQ_SLEEP != 0 {
             c.flags |= scx::TASK_DEQD_FOR_SLEEP;
         }
-        self.dispatch_dequeue(id);
-        if !migrating {
-            self.fair_deactivate(id);
+        match self.class {
+            Class::Fair => self.fair_leave(id, flags & scx::DEQ_SLEEP != 0),
+            Class::Ext => self.dispatch_dequeue(id),
         }
         self.tasks[id.0].direct = None;
         self.deferred.retain(|t| *t != id);

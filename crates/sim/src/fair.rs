@@ -1,289 +1,437 @@
-//! The class in which tasks live while no program is loaded: weighted fair, a queue for
-//! each CPU in the order of virtual run time. A simple model of the kernel's fair class, so
-//! that a swap of programs can be compared with a lane's replacement, and a policy with the
-//! default. **Comparable in shape, not in figures**: the kernel's has deadlines, decaying
-//! loads, and domains that are balanced at paces of their own. Cgroups are in `fair/cgroups.rs`.
+//! The class in which tasks live while no program is loaded: earliest eligible virtual deadline
+//! first, with cgroups, as kernel/sched/fair.c of Linux 7.3 has it. All tasks of a CPU compete in
+//! one queue (`fair/timeline.rs`), with the weights that the hierarchy of cgroups leaves them
+//! (`fair/groups.rs`).
+//!
+//! That a request is served is noticed by a timer of its own (HRTICK) where somebody waits. Who
+//! takes another CPU by waking does so when that CPU next enters the kernel (PREEMPT_LAZY).
 
+mod average;
+mod balance;
 mod cgroups;
+mod groups;
+mod timeline;
 
-use crate::abi::{CpuMask, scx};
+use crate::abi::scx;
 use crate::dsq::DsqRef;
-use crate::kernel::Kernel;
+use crate::kernel::{Event, Kernel};
 use crate::task::TaskId;
 use crate::trace::What;
-use cgroups::UNIT;
-use std::collections::BTreeSet;
+use groups::{Change, Groups, weight_of};
+use timeline::{Entity, Next, Timeline};
 
-pub(crate) use cgroups::FairGroups;
+/// What a task asks for at once, on one CPU; more on more of them (`sysctl_sched_base_slice`).
+const SLICE_NS: u64 = 700_000;
+/// CPUs beyond these make slices no longer.
+const SLICE_CPUS: usize = 8;
+/// A timer for the end of a request is set for no less.
+const LEAST_TIMER_NS: u64 = 10_000;
 
-/// How long a task runs on beside one that lags.
-const SLICE_NS: u64 = 3_000_000;
-/// By how much a task that wakes must lag behind the one that runs to take its CPU.
-const WAKE_LAG_NS: u64 = 1_000_000;
-/// A busy CPU looks at the others once in so many ticks.
-const BALANCE_TICKS: u64 = 4;
-/// Where virtual time begins: far from where it could wrap round, either way.
-const START: u64 = 1 << 48;
-
-/// Run time scaled by weight, which is in [`UNIT`]s.
-fn weighted_ns(ns: u64, weight: u64) -> u64 {
-    (u128::from(ns) * u128::from(100 * UNIT) / u128::from(weight)) as u64
+/// What belongs to no CPU.
+#[derive(Default)]
+pub(crate) struct FairClass {
+    groups: Groups,
+    /// Who stands aside for `cpu.max`, in that order.
+    parked: Vec<TaskId>,
+    /// How many tasks wait.
+    waiting: usize,
 }
 
-/// What a CPU has waiting.
+/// What a CPU has of the class.
+#[derive(Default)]
 pub(crate) struct FairQueue {
-    waiting: BTreeSet<(u64, TaskId)>,
-    /// All their weights.
-    weight: u64,
-    /// What the one that lags most has come to; never falls.
-    min: u64,
+    timeline: Timeline,
+    /// How many of those that compete are below a cgroup with `cpu.idle`.
+    idle: usize,
+    /// The CPU is to choose anew when it next enters the kernel.
+    lazy: bool,
+    /// The timer for the end of a request is set, and which one it is.
+    timer_set: bool,
+    timers: u64,
 }
 
-impl Default for FairQueue {
-    fn default() -> Self {
-        FairQueue { waiting: BTreeSet::new(), weight: 0, min: START }
+impl FairQueue {
+    fn forget(&mut self) {
+        *self = FairQueue { timers: self.timers, ..FairQueue::default() };
+    }
+}
+
+/// Where a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// It competes for no CPU.
+    Out,
+    /// It competes, and does not run.
+    Waiting,
+    /// It is about to run.
+    Chosen,
+    Running,
+}
+
+/// What a task has of the class.
+pub(crate) struct FairTask {
+    /// As it is, unless it runs.
+    entity: Entity,
+    place: Place,
+    /// It has never competed.
+    newcomer: bool,
+    /// While it competes: its cgroup, whether that gives way, and its own weight.
+    group: usize,
+    idle: bool,
+    own: u64,
+}
+
+impl FairTask {
+    pub fn new(id: TaskId) -> FairTask {
+        FairTask {
+            entity: Entity::new(id),
+            place: Place::Out,
+            newcomer: true,
+            group: 0,
+            idle: false,
+            own: 0,
+        }
+    }
+
+    fn forget(&mut self) {
+        *self = FairTask { newcomer: false, ..FairTask::new(self.entity.id) };
+    }
+
+    /// Whether it sleeps, and competes until it owes nothing.
+    fn is_delayed(&self) -> bool {
+        self.place == Place::Waiting && self.entity.delayed
     }
 }
 
 impl Kernel {
-    fn weighted(&self, id: TaskId, ns: u64) -> u64 {
-        weighted_ns(ns, self.fair_weight(id))
+    /// The slice that a task asks for.
+    fn fair_slice_ns(&self) -> u64 {
+        let cpus = self.online.count().clamp(1, SLICE_CPUS);
+        SLICE_NS * (1 + u64::from(cpus.ilog2()))
     }
 
-    /// Who waits on a CPU.
-    fn fair_waiting_on(&self, cpu: usize) -> Vec<TaskId> {
-        self.cpus[cpu].fair.waiting.iter().map(|(_, id)| *id).collect()
+    /// The tasks of a cgroup on a CPU change.
+    fn fair_change(&mut self, group: usize, cpu: usize, change: Change) {
+        let (online, now) = (self.online.count(), self.now);
+        self.fair_class.groups.change(group, cpu, change, online, now);
     }
 
-    /// The task of a queue that lags most, and its virtual time.
-    fn most_behind(&self, cpu: usize) -> Option<(u64, TaskId)> {
-        self.cpus[cpu].fair.waiting.first().copied()
+    /// A task competes from now on, beside those of its cgroup.
+    fn fair_join(&mut self, id: TaskId) {
+        let (cpu, group) = (self.tasks[id.0].cpu, self.fair_group(id));
+        let own = weight_of(self.tasks[id.0].c().scx.weight);
+        let idle = self.fair_class.groups.is_idle(group);
+        self.fair_change(group, cpu, Change { load: own as i64, members: 1, runnable: 1 });
+        let flat = self.fair_class.groups.flat(group, cpu, own);
+        let fair = &mut self.tasks[id.0].fair;
+        (fair.group, fair.own, fair.idle) = (group, own, idle);
+        fair.entity.reweigh(flat);
+        self.cpus[cpu].fair.idle += usize::from(idle);
     }
 
-    /// Puts a task into its CPU's queue. What it has saved up while it slept is a slice.
+    /// It does no more.
+    fn fair_part(&mut self, id: TaskId, runnable: i64) {
+        let (cpu, fair) = (self.tasks[id.0].cpu, &self.tasks[id.0].fair);
+        let (group, idle) = (fair.group, fair.idle);
+        self.cpus[cpu].fair.idle -= usize::from(idle);
+        let load = -(fair.own as i64);
+        self.fair_change(group, cpu, Change { load, members: -1, runnable });
+        self.fair_slack(group);
+    }
+
+    /// A task that wants to run comes to its CPU's queue: it woke, comes from elsewhere, or gives
+    /// the CPU up.
     pub(crate) fn fair_enqueue(&mut self, id: TaskId) {
+        let cpu = self.tasks[id.0].cpu;
+        let place = self.tasks[id.0].fair.place;
         if self.fair_throttled(id) {
+            self.fair_leave(id, false);
             return self.fair_park(id);
         }
-        self.fair_activate(id);
+        if place == Place::Running {
+            let entity = self.cpus[cpu].fair.timeline.current.take();
+            return self.fair_wait(id, entity.expect("it is the one that runs"));
+        }
+        self.update_curr(cpu);
+        let (slice_ns, tick_ns) = (self.fair_slice_ns(), self.machine.tick_ns());
+        if self.tasks[id.0].fair.is_delayed() {
+            let group = self.tasks[id.0].fair.group;
+            self.fair_change(group, cpu, Change { runnable: 1, ..Change::default() });
+            let timeline = &mut self.cpus[cpu].fair.timeline;
+            let mut entity = timeline.remove(id, self.tasks[id.0].fair.entity.deadline);
+            timeline.insert(entity);
+            timeline.update_lag(&mut entity, slice_ns, tick_ns);
+            let moved = timeline.average() - entity.lag != entity.vruntime;
+            timeline.remove(id, entity.deadline);
+            if moved {
+                timeline.place(&mut entity, slice_ns, false);
+            }
+            entity.delayed = false;
+            return self.fair_wait(id, entity);
+        }
+        self.fair_join(id);
+        let fair = &mut self.tasks[id.0].fair;
+        let (mut entity, newcomer) = (fair.entity, std::mem::take(&mut fair.newcomer));
+        self.cpus[cpu].fair.timeline.place(&mut entity, slice_ns, newcomer);
+        self.fair_wait(id, entity);
+    }
+
+    /// It waits for its CPU.
+    fn fair_wait(&mut self, id: TaskId, entity: Entity) {
         let cpu = self.tasks[id.0].cpu;
-        let saved = self.weighted(id, SLICE_NS);
-        let weight = self.fair_weight(id);
-        let queue = &mut self.cpus[cpu].fair;
+        self.cpus[cpu].fair.timeline.insert(entity);
         let task = &mut self.tasks[id.0];
-        task.vruntime = match task.vruntime {
-            0 => queue.min,
-            vruntime => vruntime.max(queue.min.saturating_sub(saved)),
-        };
-        queue.waiting.insert((task.vruntime, id));
-        queue.weight += weight;
-        task.queued_weight = weight;
+        (task.fair.entity, task.fair.place) = (entity, Place::Waiting);
         task.dsq = Some(DsqRef::Fair(cpu));
-        self.fair_waiting += 1;
+        self.fair_class.waiting += 1;
         self.observe(cpu, Some(id), What::Insert(DsqRef::Fair(cpu)));
     }
 
-    /// Takes a task out of it.
+    /// Takes a task out of the queue, to run or to leave.
     pub(crate) fn fair_dequeue(&mut self, id: TaskId, cpu: usize) -> bool {
-        let task = &self.tasks[id.0];
-        let queue = &mut self.cpus[cpu].fair;
-        queue.weight -= task.queued_weight;
-        self.fair_waiting -= 1;
-        queue.waiting.remove(&(task.vruntime, id))
-    }
-
-    /// A task goes to another CPU's queue, and takes along how far it is ahead or behind.
-    pub(crate) fn fair_migrate(&mut self, id: TaskId, from: usize, to: usize) {
-        let (from, to) = (self.cpus[from].fair.min, self.cpus[to].fair.min);
-        let task = &mut self.tasks[id.0];
-        if task.vruntime != 0 {
-            task.vruntime = task.vruntime.wrapping_sub(from).wrapping_add(to);
+        let fair = &mut self.tasks[id.0].fair;
+        if fair.place != Place::Waiting {
+            return false;
         }
+        fair.entity = self.cpus[cpu].fair.timeline.remove(id, fair.entity.deadline);
+        fair.place = Place::Chosen;
+        self.fair_class.waiting -= 1;
+        true
     }
 
-    /// What runs has come to this class while it ran.
+    /// A task wants to run no more, or not here. Who goes to sleep and owes something competes on
+    /// until it owes nothing: so it cannot sleep that away.
+    pub(crate) fn fair_leave(&mut self, id: TaskId, sleeps: bool) {
+        let cpu = self.tasks[id.0].cpu;
+        let (slice_ns, tick_ns) = (self.fair_slice_ns(), self.machine.tick_ns());
+        if self.tasks[id.0].fair.place == Place::Waiting {
+            self.update_curr(cpu);
+        }
+        let exits = self.tasks[id.0].c().flags & scx::PF_EXITING != 0;
+        let stays = sleeps && !exits && !self.fair_throttled(id);
+        let fair = &mut self.tasks[id.0].fair;
+        let timeline = &mut self.cpus[cpu].fair.timeline;
+        let mut entity = match fair.place {
+            Place::Running => timeline.current.expect("it is the one that runs"),
+            Place::Waiting => *timeline.get(id, fair.entity.deadline),
+            Place::Chosen | Place::Out => return self.dispatch_dequeue(id),
+        };
+        timeline.update_lag(&mut entity, slice_ns, tick_ns);
+        if stays && !timeline.eligible(entity.vruntime) {
+            timeline.current = None;
+            entity.delayed = true;
+            timeline.insert(entity);
+            (fair.entity, fair.place) = (entity, Place::Waiting);
+            let group = fair.group;
+            return self.fair_change(group, cpu, Change { runnable: -1, ..Change::default() });
+        }
+        match fair.place {
+            Place::Running => timeline.current = None,
+            _ => self.dispatch_dequeue(id),
+        }
+        self.fair_part(id, -1);
+        if !sleeps {
+            entity.deadline -= entity.vruntime;
+            entity.relative = true;
+        }
+        let fair = &mut self.tasks[id.0].fair;
+        (fair.entity, fair.place) = (entity, Place::Out);
+    }
+
+    /// A task that sleeps competes no more.
+    pub(crate) fn fair_settle(&mut self, id: TaskId) {
+        if !self.tasks[id.0].fair.is_delayed() {
+            return;
+        }
+        let cpu = self.tasks[id.0].cpu;
+        self.update_curr(cpu);
+        let (slice_ns, tick_ns) = (self.fair_slice_ns(), self.machine.tick_ns());
+        let timeline = &mut self.cpus[cpu].fair.timeline;
+        let mut entity = self.tasks[id.0].fair.entity;
+        timeline.update_lag(&mut entity, slice_ns, tick_ns);
+        timeline.remove(id, entity.deadline);
+        entity.delayed = false;
+        let fair = &mut self.tasks[id.0].fair;
+        (fair.entity, fair.place) = (entity, Place::Out);
+        self.fair_part(id, 0);
+    }
+
+    /// Whether a task that sleeps still competes for its CPU: then it wakes there.
+    pub(crate) fn fair_stays(&mut self, id: TaskId) -> bool {
+        let cpu = self.tasks[id.0].cpu;
+        if self.tasks[id.0].fair.is_delayed() && !self.may_run_on(id, cpu) {
+            self.fair_settle(id);
+        }
+        self.tasks[id.0].fair.is_delayed()
+    }
+
+    /// What runs has come to this class, or to another cgroup or weight, while it ran.
+    pub(crate) fn fair_resume(&mut self, cpu: usize, id: TaskId) {
+        self.fair_join(id);
+        let slice_ns = self.fair_slice_ns();
+        let fair = &mut self.tasks[id.0].fair;
+        let timeline = &mut self.cpus[cpu].fair.timeline;
+        timeline.place(&mut fair.entity, slice_ns, std::mem::take(&mut fair.newcomer));
+        fair.place = Place::Running;
+        timeline.begin(fair.entity);
+        self.fair_set_timer(cpu);
+    }
+
+    /// A task that was chosen begins to run.
     pub(crate) fn fair_begin(&mut self, cpu: usize, id: TaskId) {
-        self.fair_activate(id);
-        self.tasks[id.0].vruntime = self.cpus[cpu].fair.min;
-        self.cpus[cpu].picked_at = self.now;
+        let (slice_ns, tick_ns) = (self.fair_slice_ns(), self.machine.tick_ns());
+        let fair = &mut self.tasks[id.0].fair;
+        let (group, own) = (fair.group, fair.own);
+        fair.place = Place::Running;
+        let flat = self.fair_class.groups.flat(group, cpu, own);
+        let timeline = &mut self.cpus[cpu].fair.timeline;
+        timeline.current = Some(fair.entity);
+        timeline.reweigh_current(flat, slice_ns, tick_ns);
+        if let Some(entity) = timeline.current {
+            timeline.begin(entity);
+        }
     }
 
     /// Charges the task that runs.
     pub(crate) fn fair_charge(&mut self, cpu: usize, id: TaskId, ran_ns: u64) {
-        // It may have been changed while it ran.
-        if self.tasks[id.0].queued() {
-            self.fair_activate(id);
+        if ran_ns == 0 || self.tasks[id.0].fair.place != Place::Running {
+            return;
         }
-        self.fair_account(id, ran_ns);
-        let vruntime = self.tasks[id.0].vruntime + self.weighted(id, ran_ns);
-        self.tasks[id.0].vruntime = vruntime;
-        let behind = self.most_behind(cpu).map_or(vruntime, |(first, _)| first.min(vruntime));
-        let min = &mut self.cpus[cpu].fair.min;
-        *min = behind.max(*min);
+        let group = self.tasks[id.0].fair.group;
+        self.fair_class.groups.charge(group, cpu, ran_ns);
+        let slice_ns = self.fair_slice_ns();
+        let queue = &mut self.cpus[cpu].fair;
+        let served = queue.timeline.charge(ran_ns, slice_ns);
+        let others = queue.timeline.count() > 1;
+        queue.lazy |= others && (served || !queue.timeline.is_protected());
     }
 
-    /// What a CPU runs next: of its own the one that lags most, else one of another CPU's.
+    /// What a CPU runs next: of its own the one whose turn it is, else one of another CPU's.
     pub(crate) fn fair_pick(&mut self, cpu: usize, previous: Option<TaskId>) -> Option<TaskId> {
         self.update_curr(cpu);
-        let goes_on = previous.filter(|p| self.tasks[p.0].queued() && !self.fair_throttled(*p));
-        if goes_on.is_none() && self.most_behind(cpu).is_none() {
-            self.pull(cpu);
-        }
-        let first = self.most_behind(cpu);
-        match (goes_on, first) {
-            (Some(p), Some((vruntime, _))) if self.tasks[p.0].vruntime <= vruntime => Some(p),
-            (Some(p), None) => Some(p),
-            (_, first) => first.map(|(_, id)| id),
+        self.cpus[cpu].fair.timer_set = false;
+        let next = self.fair_next(cpu, previous);
+        self.cpus[cpu].fair.lazy = false;
+        next
+    }
+
+    fn fair_next(&mut self, cpu: usize, previous: Option<TaskId>) -> Option<TaskId> {
+        loop {
+            if self.cpus[cpu].fair.timeline.count() == 0 {
+                self.pull(cpu);
+            }
+            let next = match self.cpus[cpu].fair.timeline.pick() {
+                Next::Nobody => return None,
+                Next::Current => previous.expect("it runs"),
+                Next::Waiting(id, _) => id,
+            };
+            if self.tasks[next.0].fair.is_delayed() {
+                self.fair_settle(next);
+                continue;
+            }
+            let group = self.tasks[next.0].fair.group;
+            self.fair_class.groups.charge(group, cpu, 0);
+            if !self.fair_throttled(next) {
+                return Some(next);
+            }
+            self.fair_leave(next, false);
+            // Who runs comes to stand aside when it has given its CPU up.
+            if previous != Some(next) {
+                self.fair_park(next);
+            }
         }
     }
 
-    /// A task woke on a CPU where another one runs: whether it goes first.
-    pub(crate) fn fair_preempts(&self, id: TaskId, cpu: usize) -> bool {
-        let Some(current) = self.cpus[cpu].curr else { return true };
-        let unpaid = self.now - self.tasks[current.0].exec_start;
-        let runs_at = self.tasks[current.0].vruntime + self.weighted(current, unpaid);
-        self.tasks[id.0].vruntime + self.weighted(id, WAKE_LAG_NS) < runs_at
+    /// Sets the timer for the end of the present request, where somebody waits.
+    pub(crate) fn fair_set_timer(&mut self, cpu: usize) {
+        let queue = &mut self.cpus[cpu].fair;
+        if queue.timer_set || queue.timeline.count() < 2 || !self.machine.has_request_timer() {
+            return;
+        }
+        let Some(left_ns) = queue.timeline.left_ns() else { return };
+        queue.timer_set = true;
+        queue.timers += 1;
+        let served = Event::Served { cpu: cpu as u32, timer: queue.timers };
+        self.schedule_at(self.now + (left_ns + 1).max(LEAST_TIMER_NS), served);
+    }
+
+    /// That timer has expired, unless it is not the last that was set.
+    pub(crate) fn fair_served(&mut self, cpu: usize, timer: u64) {
+        let runs = self.cpus[cpu].curr.is_some();
+        let queue = &mut self.cpus[cpu].fair;
+        if !queue.timer_set || queue.timers != timer || !runs {
+            return;
+        }
+        queue.timer_set = false;
+        self.update_curr(cpu);
+        self.schedule_after_tick(cpu);
+    }
+
+    /// A task woke, or came, on a CPU where another one runs: whether it is to run in its place.
+    pub(crate) fn fair_preempts(&mut self, id: TaskId, cpu: usize, wake_flags: u64) -> bool {
+        if self.cpus[cpu].curr.is_none() {
+            return true;
+        }
+        if self.tasks[id.0].fair.place != Place::Waiting {
+            return false;
+        }
+        self.update_curr(cpu);
+        while wake_flags & scx::WAKE_FORK == 0 {
+            let Next::Waiting(next, _) = self.cpus[cpu].fair.timeline.pick() else { break };
+            if next == id {
+                return true;
+            }
+            if !self.tasks[next.0].fair.is_delayed() {
+                break;
+            }
+            self.fair_settle(next);
+        }
+        let slice_ns = self.fair_slice_ns();
+        self.cpus[cpu].fair.timeline.shorten(slice_ns);
+        false
+    }
+
+    /// A task that woke on another CPU is to run in place of that one's. The CPU is interrupted only
+    /// where it has to be anyhow: since it does the waking itself, which it does for CPUs under
+    /// another cache, or to set its timer. Else it finds that out when it next enters the kernel.
+    pub(crate) fn fair_preempt(&mut self, cpu: usize, waker: usize) {
+        let far = self.machine.llc_of(cpu) != self.machine.llc_of(waker);
+        let sets_timer = self.machine.has_request_timer() && !self.cpus[cpu].fair.timer_set;
+        if cpu == waker || far || sets_timer {
+            return self.resched(cpu);
+        }
+        self.cpus[cpu].fair.lazy = true;
+    }
+
+    /// A CPU leaves the kernel: what was put off until then happens.
+    pub(crate) fn fair_leaves_kernel(&mut self, cpu: usize) {
+        if self.cpus[cpu].fair.lazy && self.cpus[cpu].curr.is_some() {
+            self.resched(cpu);
+        }
     }
 
     /// The timer interrupt of a busy CPU.
     pub(crate) fn fair_tick(&mut self, cpu: usize, id: TaskId) {
+        let (slice_ns, tick_ns) = (self.fair_slice_ns(), self.machine.tick_ns());
+        if self.tasks[id.0].fair.place == Place::Running {
+            let (group, own) = (self.tasks[id.0].fair.group, self.tasks[id.0].fair.own);
+            self.fair_change(group, cpu, Change::default());
+            let flat = self.fair_class.groups.flat(group, cpu, own);
+            self.cpus[cpu].fair.timeline.reweigh_current(flat, slice_ns, tick_ns);
+        }
         if self.fair_throttled(id) {
-            return self.schedule(cpu);
+            return self.schedule_after_tick(cpu);
         }
         self.lend_to_idle(cpu);
-        let ticks = self.now / self.machine.tick_ns();
-        if (ticks + cpu as u64).is_multiple_of(BALANCE_TICKS) {
-            self.balance(cpu);
-        }
-        let first = self.most_behind(cpu);
-        let ran = self.now - self.cpus[cpu].picked_at;
-        let behind = first.is_some_and(|(vruntime, _)| vruntime < self.tasks[id.0].vruntime);
-        if ran >= SLICE_NS && behind {
-            self.schedule(cpu);
+        self.balance_now_and_then(cpu);
+        if self.cpus[cpu].fair.lazy {
+            self.schedule_after_tick(cpu);
         }
     }
 
-    /// sched_yield(): as far on as after a whole slice.
-    pub(crate) fn fair_yield(&mut self, id: TaskId) {
-        self.tasks[id.0].vruntime += self.weighted(id, SLICE_NS);
-    }
-
-    /// Where a task wakes: near the CPU that it was on, or near its waker.
-    pub(crate) fn fair_select_cpu(&mut self, id: TaskId, waker: usize, wake_flags: u64) -> usize {
-        let allowed = self.tasks[id.0].c().cpus_mask.and(&self.active);
-        if wake_flags & scx::WAKE_FORK != 0 {
-            let near = self.machine.llc(waker).and(&allowed);
-            let idle =
-                self.pick_idle(waker, &near, 0).or_else(|| self.pick_idle(waker, &allowed, 0));
-            return idle.or_else(|| self.least_loaded(&allowed)).unwrap_or(waker);
-        }
-        let previous = self.tasks[id.0].cpu;
-        let target = self.pull_to_waker(previous, waker, wake_flags, &allowed);
-        for cpu in [target, previous] {
-            let near = self.machine.llc_of(cpu) == self.machine.llc_of(target);
-            if near && allowed.has(cpu) && self.test_and_clear_idle(cpu) {
-                return cpu;
-            }
-        }
-        let near = self.machine.llc(target).and(&allowed);
-        self.pick_idle(waker, &near, 0).unwrap_or(target)
-    }
-
-    /// Whether the search begins at the waker's CPU instead of the task's own.
-    fn pull_to_waker(
-        &self,
-        previous: usize,
-        waker: usize,
-        wake_flags: u64,
-        allowed: &CpuMask,
-    ) -> usize {
-        if !allowed.has(waker) {
-            return previous;
-        }
-        let alone = self.cpus[waker].fair.waiting.is_empty();
-        if wake_flags & scx::WAKE_SYNC != 0 && alone || !self.active.has(previous) {
-            return waker;
-        }
-        if self.idle.cpus.has(previous) || self.weight_on(previous) <= self.weight_on(waker) {
-            previous
-        } else {
-            waker
-        }
-    }
-
-    /// The weights of all that runs on a CPU or waits for it.
-    fn weight_on(&self, cpu: usize) -> u64 {
-        let current = self.cpus[cpu].curr.map_or(0, |id| self.fair_weight(id));
-        self.cpus[cpu].fair.weight + current
-    }
-
-    fn least_loaded(&self, set: &CpuMask) -> Option<usize> {
-        set.iter().min_by_key(|cpu| self.weight_on(*cpu))
-    }
-
-    /// A CPU with nothing to do takes a task that waits elsewhere, from as near as there is
-    /// one.
-    fn pull(&mut self, cpu: usize) {
-        if self.fair_waiting == 0 || !self.active.has(cpu) {
-            return;
-        }
-        for set in [self.machine.llc(cpu), self.machine.node(cpu), self.machine.all()] {
-            let from = set.iter().max_by_key(|from| {
-                let any = self.movable(*from, cpu).is_some();
-                (any, if any { self.cpus[*from].fair.weight } else { 0 }, usize::MAX - from)
-            });
-            if let Some(id) = from.and_then(|from| self.movable(from, cpu)) {
-                return self.fair_move(id, cpu);
-            }
-        }
-    }
-
-    /// The task of a queue that may go to another CPU and whose turn is last.
-    fn movable(&self, from: usize, to: usize) -> Option<TaskId> {
-        if from == to {
-            return None;
-        }
-        let waiting = self.cpus[from].fair.waiting.iter().rev().map(|(_, id)| *id);
-        waiting.into_iter().find(|id| self.may_run_on(*id, to))
-    }
-
-    fn fair_move(&mut self, id: TaskId, to: usize) {
-        self.dispatch_dequeue(id);
-        self.sched_info_dequeue(id);
-        self.set_task_cpu(id, to);
-        self.fair_enqueue(id);
-        self.sched_info_enqueue(id);
-        if self.cpus[to].curr.is_none() {
-            self.mark_idle(to, false);
-            self.resched(to);
-        }
-    }
-
-    /// An idle CPU has no timer: a busy one with more than it can run looks for it.
-    fn lend_to_idle(&mut self, cpu: usize) {
-        let idle = self.idle.cpus.and(&self.active);
-        let near = idle.and(&self.machine.llc(cpu));
-        for to in near.iter().chain(idle.but(&near).iter()) {
-            let Some(id) = self.movable(cpu, to) else { continue };
-            if self.test_and_clear_idle(to) {
-                return self.fair_move(id, to);
-            }
-        }
-    }
-
-    /// Takes a task from the CPU with most to do, if that makes both more alike.
-    fn balance(&mut self, cpu: usize) {
-        let own = self.weight_on(cpu);
-        let Some(from) = self.active.iter().max_by_key(|from| {
-            let near = self.machine.nearness(cpu, *from);
-            (self.weight_on(*from), std::cmp::Reverse(near), usize::MAX - from)
-        }) else {
-            return;
-        };
-        let theirs = self.weight_on(from);
-        let Some(id) = self.movable(from, cpu) else { return };
-        if own + self.fair_weight(id) < theirs {
-            self.fair_move(id, cpu);
-        }
+    /// sched_yield(): as far on as after its whole request.
+    pub(crate) fn fair_yield(&mut self, cpu: usize) {
+        let slice_ns = self.fair_slice_ns();
+        self.cpus[cpu].fair.timeline.forfeit(slice_ns);
     }
 }

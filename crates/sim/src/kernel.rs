@@ -19,7 +19,7 @@ use crate::checkers::Checker;
 use crate::costs::Charged;
 use crate::dsq::{Dsq, Queues};
 use crate::dsq_iter::DsqIter;
-use crate::fair::{FairGroups, FairQueue};
+use crate::fair::{FairClass, FairQueue};
 use crate::hotplug::Leaving;
 use crate::idle::{Idle, Searched};
 use crate::image::Image;
@@ -75,10 +75,8 @@ pub(crate) struct Cpu {
     pub taken: bool,
     pub switches: u64,
     pub costs: Charged,
-    /// What waits here in the fair class.
+    /// What it has of the fair class.
     pub fair: FairQueue,
-    /// When the present run of its task began.
-    pub picked_at: u64,
     /// What it has asked of CPUs for which the interrupt is on its way.
     pub kicks: Vec<Kick>,
 }
@@ -127,9 +125,7 @@ pub struct Kernel {
     pub(crate) phase: Phase,
     pub(crate) loads: u64,
     pub(crate) exit: Option<ProgramExit>,
-    /// How many tasks wait in the fair class.
-    pub(crate) fair_waiting: usize,
-    pub(crate) fair_groups: FairGroups,
+    pub(crate) fair_class: FairClass,
     /// All null while no program is loaded.
     pub(crate) ops: Ops,
     pub(crate) image: Option<Image>,
@@ -210,8 +206,7 @@ impl Kernel {
             phase: Phase::None,
             loads: 0,
             exit: None,
-            fair_waiting: 0,
-            fair_groups: FairGroups::default(),
+            fair_class: FairClass::default(),
             ops: Ops::none(),
             image: None,
             host: std::ptr::null_mut(),

@@ -196,6 +196,7 @@ impl Kernel {
         for id in &waiting {
             self.dequeue_task(*id, scx::DEQ_SCHED_CHANGE, false);
         }
+        self.fair_forget();
         self.bypass = true;
         self.observe(0, None, What::Bypass(true));
         self.forget_idle();
@@ -294,7 +295,6 @@ impl Kernel {
         for id in self.living() {
             self.forget_task(id);
             self.tasks[id.0].storage.clear();
-            self.tasks[id.0].vruntime = 0;
         }
         self.say_goodbye(&exit);
         self.exit = Some(exit);
@@ -320,7 +320,7 @@ impl Kernel {
         for id in running {
             let cpu = self.tasks[id.0].cpu;
             self.tasks[id.0].c_mut().scx.flags |= scx::TASK_QUEUED;
-            self.fair_begin(cpu, id);
+            self.fair_resume(cpu, id);
         }
         for id in waiting {
             self.enqueue_task(id, 0, None);

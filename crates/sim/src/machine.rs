@@ -126,6 +126,7 @@ pub struct Machine {
     /// Numbers after those of the CPUs that stand for none.
     numbers_without_cpu: usize,
     hz: u32,
+    request_timer: bool,
     costs: Costs,
 }
 
@@ -173,7 +174,18 @@ impl Machine {
         }
         let (of_llc, of_node) = (cpus / llcs, cpus / nodes);
         let (numbers_without_cpu, costs) = (0, Costs::default());
-        Ok(Machine { cpus, llcs, nodes, of_llc, of_node, smt, numbers_without_cpu, hz: HZ, costs })
+        Ok(Machine {
+            cpus,
+            llcs,
+            nodes,
+            of_llc,
+            of_node,
+            smt,
+            numbers_without_cpu,
+            hz: HZ,
+            request_timer: true,
+            costs,
+        })
     }
 
     /// With so many ticks per second.
@@ -191,6 +203,18 @@ impl Machine {
         }
         self.hz = hz;
         Ok(self)
+    }
+
+    /// Whose kernel has no timer for the end of a request (HRTICK), as those before 7.3: in the
+    /// fair class that is noticed at ticks, as slices are under a program.
+    pub fn without_request_timer(mut self) -> Machine {
+        self.request_timer = false;
+        self
+    }
+
+    /// Whether it has one.
+    pub fn has_request_timer(&self) -> bool {
+        self.request_timer
     }
 
     /// With these costs.

@@ -59,6 +59,9 @@ impl Kernel {
             // Idle to idle: whoever claimed this CPU had nothing for it.
             self.mark_idle(cpu, true);
         }
+        if self.class == Class::Fair {
+            self.fair_set_timer(cpu);
+        }
         if !self.active.has(cpu) && self.cpus[cpu].curr.is_some() {
             self.push_later(cpu);
         }
@@ -189,7 +192,9 @@ impl Kernel {
         let p = self.pointer(id);
         self.call(self.ops.running, Callback::Running, cpu, May::Look, [p, 0, 0]);
         self.cpus[cpu].curr = Some(id);
-        self.cpus[cpu].picked_at = now;
+        if self.class == Class::Fair {
+            self.fair_begin(cpu, id);
+        }
         self.plan_run_end(cpu);
         if !std::mem::replace(&mut self.cpus[cpu].ticking, true) {
             self.next_tick(cpu);
@@ -257,7 +262,7 @@ impl Kernel {
     }
 
     /// The task's clock stops, and the next one's begins, when the interrupt is over.
-    fn schedule_after_tick(&mut self, cpu: usize) {
+    pub(crate) fn schedule_after_tick(&mut self, cpu: usize) {
         match self.machine.what_it_costs().tick_late_ns {
             0 => self.schedule(cpu),
             late_ns => {

@@ -4,6 +4,7 @@ use crate::abi::{
     Cgroup, CpuMask, CssSet, SchedEntity, SchedInfo, ScxEntity, SignalStruct, TaskStruct, scx,
 };
 use crate::dsq::DsqRef;
+use crate::fair::FairTask;
 use crate::memory::Value;
 use crate::random::Random;
 use crate::span::Span;
@@ -280,12 +281,7 @@ pub struct Task {
     pub(crate) dsq_key: u64,
     /// How often it was put into one: tells an iterator whether it is still the same time.
     pub(crate) inserts: u64,
-    /// How far it has come in the fair class; 0 until it is first queued there.
-    pub(crate) vruntime: u64,
-    /// Its weight when it was, as that class counts.
-    pub(crate) queued_weight: u64,
-    /// The cgroup in which it wants to run there, and its own weight, while it does.
-    pub(crate) fair_in: Option<(usize, u32)>,
+    pub(crate) fair: FairTask,
     /// Verdict of an insert from select_cpu or enqueue: queue and flags.
     pub(crate) direct: Option<(u64, u64)>,
     pub(crate) selected_cpu: usize,
@@ -335,9 +331,7 @@ impl Task {
             dsq: None,
             dsq_key: 0,
             inserts: 0,
-            vruntime: 0,
-            queued_weight: 0,
-            fair_in: None,
+            fair: FairTask::new(id),
             direct: None,
             selected_cpu: 0,
             exec_start: 0,

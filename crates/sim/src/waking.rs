@@ -24,14 +24,21 @@ impl Kernel {
         self.observe(waker, Some(id), What::Wake);
         self.tasks[id.0].runnable_since = Some(self.now);
         self.tasks[id.0].doing.wakes(self.now);
-        let (cpu, selected) = self.select_task_rq(id, waker, wake_flags);
+        let (cpu, selected) = match self.fair_stays(id) {
+            true => (self.tasks[id.0].cpu, false),
+            false => self.select_task_rq(id, waker, wake_flags),
+        };
         self.set_task_cpu(id, cpu);
         let woken = if wake_flags & scx::WAKE_FORK == 0 { scx::ENQ_WAKEUP } else { 0 };
         self.enqueue_task(id, woken | if selected { scx::ENQ_CPU_SELECTED } else { 0 }, None);
         // wakeup_preempt(): the idle class gives way to any other.
-        let preempts = self.class == Class::Fair && self.fair_preempts(id, cpu);
-        if self.cpus[cpu].curr.is_none() || preempts {
+        if self.cpus[cpu].curr.is_none() {
             self.resched(cpu);
+        } else if self.class == Class::Fair {
+            if self.fair_preempts(id, cpu, wake_flags) {
+                self.fair_preempt(cpu, waker);
+            }
+            self.fair_set_timer(cpu);
         }
         if cpu != waker && self.cpus[cpu].curr.is_none() {
             self.cost(waker, self.machine.what_it_costs().tell_ns);
@@ -81,9 +88,7 @@ impl Kernel {
 
     pub(crate) fn set_task_cpu(&mut self, id: TaskId, cpu: usize) {
         if self.tasks[id.0].cpu != cpu {
-            if self.class == Class::Fair {
-                self.fair_migrate(id, self.tasks[id.0].cpu, cpu);
-            }
+            self.fair_settle(id);
             self.tasks[id.0].cpu = cpu;
             if self.tasks[id.0].figures.first_run_ns.is_some() {
                 self.tasks[id.0].figures.migrations += 1;
@@ -123,7 +128,7 @@ impl Kernel {
         let id = self.cpus[cpu].curr.expect("only what runs can yield");
         if self.class == Class::Fair {
             self.update_curr(cpu);
-            self.fair_yield(id);
+            self.fair_yield(cpu);
         } else if self.ops.yield_.is_null() {
             self.tasks[id.0].c_mut().scx.slice = 0;
         } else {
@@ -152,6 +157,7 @@ impl Kernel {
         if queued {
             self.dequeue_task(id, scx::DEQ_SCHED_CHANGE, false);
         }
+        self.fair_settle(id);
         change(self);
         if !queued {
             return;
@@ -165,6 +171,9 @@ impl Kernel {
         self.tasks[id.0].c_mut().scx.flags |= scx::TASK_QUEUED;
         self.call(self.ops.runnable, Callback::Runnable, cpu, May::Look, [p, 0, 0]);
         self.call(self.ops.running, Callback::Running, cpu, May::Look, [p, 0, 0]);
+        if self.class == Class::Fair {
+            self.fair_resume(cpu, id);
+        }
     }
 
     /// Sends SIGKILL to a task: it exits when it has run for another `dying` ns. The scheduling

@@ -23,6 +23,11 @@ pub(crate) enum Event {
         epoch: u64,
     },
     Tick(usize),
+    /// The request of what a CPU runs in the fair class is served.
+    Served {
+        cpu: u32,
+        timer: u64,
+    },
     /// The interrupt for which one CPU has asked another, see `Cpu::kicks`.
     Kick {
         from: u32,
@@ -173,6 +178,7 @@ impl Kernel {
     /// The timer of a task that sleeps has expired on `waker`.
     pub(crate) fn timer_wakes(&mut self, task: TaskId, waker: usize) {
         self.wake_up(task, waker, scx::WAKE_TTWU);
+        self.fair_leaves_kernel(waker);
         // What it does now was due then: that the timer is late is part of how long it takes.
         let late_ns = self.machine.what_it_costs().timer_ns;
         self.tasks[task.0].doing.wakes(self.now - late_ns);
@@ -207,9 +213,11 @@ impl Kernel {
                 let cpu = cpu as usize;
                 if self.cpus[cpu].epoch == epoch {
                     self.next_step(cpu);
+                    self.fair_leaves_kernel(cpu);
                 }
             }
             Event::Tick(cpu) => self.tick(cpu),
+            Event::Served { cpu, timer } => self.fair_served(cpu as usize, timer),
             Event::Kick { from, cpu, if_idle } => {
                 self.kicked(from as usize, cpu as usize, if_idle);
             }

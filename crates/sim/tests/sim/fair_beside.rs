@@ -1,0 +1,141 @@
+//! The policy `fair` beside the model of the kernel's fair class: a hundred random task sets,
+//! each under both, on the same machine.
+
+use metasched_sim::metasched::set_option;
+use metasched_sim::random::Random;
+use metasched_sim::{Machine, Outcome, Scenario, TaskSpec, between, ms, options, policy, us};
+
+const SETS: u64 = 100;
+const LENGTH: u64 = ms(2_000);
+/// What shares of the machine and 99th percentiles of waits are to be within.
+const SHARE_AIM: f64 = 0.01;
+const WAIT_AIM: f64 = 0.1;
+
+/// What the kernel grants on so many CPUs, ns: `fair` is told the same.
+fn slice(cpus: usize) -> u64 {
+    us(700) * (1 + u64::from(cpus.min(8).ilog2()))
+}
+
+/// Hogs and sleepers of several weights, some of them in cgroups.
+fn any_tasks(random: &mut Random, cpus: usize) -> (Vec<TaskSpec>, Vec<(&'static str, u32)>) {
+    let cgroups: Vec<(&str, u32)> = ["a", "b", "b/c"]
+        .map(|path| (path, [50, 100, 100, 300][random.within(0, 3) as usize]))
+        .into();
+    let grouped = random.within(0, 1) == 1;
+    let (hogs, sleepers) = (random.within(1, 2 * cpus as u64), random.within(1, 3 * cpus as u64));
+    let mut tasks = Vec::new();
+    for i in 0..hogs + sleepers {
+        let task = if i < hogs {
+            TaskSpec::hog(format!("hog {i}"))
+        } else {
+            let (run, sleep) = (random.within(us(50), ms(2)), random.within(ms(1), ms(20)));
+            let task = TaskSpec::named(format!("sleeper {i}")).run(between(run / 2, run));
+            task.sleep(between(sleep / 2, sleep)).for_ever()
+        };
+        let cgroup = ["", "a", "b", "b/c"][if grouped { random.within(0, 3) as usize } else { 0 }];
+        let weight = [50, 100, 100, 100, 200, 300][random.within(0, 5) as usize];
+        tasks.push(task.weight(weight).in_cgroup(cgroup));
+    }
+    (tasks, cgroups)
+}
+
+/// How far two runs are apart.
+struct Apart {
+    set: u64,
+    /// The farthest that a task's parts of the machine lie apart.
+    share: f64,
+    /// The 99th percentiles of all waits, ns.
+    waits: [u64; 2],
+}
+
+impl Apart {
+    fn waits(&self) -> f64 {
+        // A wait of an interrupt is none.
+        let [fair, class] = self.waits.map(|ns| ns.max(us(10)) as f64);
+        fair / class
+    }
+}
+
+fn p99(outcome: &Outcome) -> u64 {
+    let names: Vec<&str> = outcome.all().map(|(name, _)| name).collect();
+    let mut waits: Vec<u64> = names.iter().flat_map(|name| outcome.waits_ns(name)).collect();
+    waits.sort_unstable();
+    waits[waits.len() * 99 / 100]
+}
+
+fn apart(set: u64, cpus: usize, timer: bool) -> Apart {
+    let run = |mut run: Scenario| {
+        let (tasks, cgroups) = any_tasks(&mut Random::new(set ^ 0xfa1f), cpus);
+        for (path, weight) in cgroups {
+            run = run.at(0, move |kernel| kernel.set_cgroup_weight(path, weight));
+        }
+        let machine = Machine::cpus(cpus).hz(1_000).unwrap();
+        let machine = if timer { machine } else { machine.without_request_timer() };
+        let run = tasks.into_iter().fold(run.machine(machine), Scenario::task);
+        run.seed(set).idle_at_most(LENGTH).run_for(LENGTH).pass()
+    };
+    let (option, value) = options::option("fair", "slice_ns", &slice(cpus).to_string()).unwrap();
+    let fair = policy("fair", "fair").at(0, move |kernel| set_option(kernel, 0, option, value));
+    let (fair, class) = (run(fair), run(Scenario::eevdf("the fair class")));
+    let part = |ran_ns: u64| ran_ns as f64 / (LENGTH * cpus as u64) as f64;
+    let shares =
+        fair.all().map(|(name, task)| (part(task.ran_ns) - part(class.task(name).ran_ns)).abs());
+    Apart { set, share: shares.fold(0.0, f64::max), waits: [p99(&fair), p99(&class)] }
+}
+
+fn quantiles(mut values: Vec<f64>) -> [f64; 5] {
+    values.sort_by(f64::total_cmp);
+    [0.0, 0.25, 0.5, 0.75, 1.0].map(|q| values[((values.len() - 1) as f64 * q).round() as usize])
+}
+
+/// What is compared, and how near both were.
+struct Family {
+    cpus: usize,
+    /// The kernel ends requests by a timer, which a program has not.
+    timer: bool,
+    sets: std::ops::Range<u64>,
+    /// Half of the sets, and all, have shares within these.
+    shares: [f64; 2],
+    /// Half of the sets have percentiles of waits within these ratios, `fair` to the class.
+    waits: [f64; 2],
+}
+
+const FAMILIES: [Family; 3] = [
+    // Both see at a tick that a request is served. What is left: who sleeps competes on in the class
+    // until it owes nothing, and so counts in its cgroup's weight; under `fair` it leaves at once.
+    Family { cpus: 1, timer: false, sets: 0..SETS, shares: [0.01, 0.11], waits: [0.95, 1.1] },
+    // Requests of 0.7 ms end after 1 ms under a program.
+    Family { cpus: 1, timer: true, sets: 0..SETS / 2, shares: [0.015, 0.11], waits: [1.2, 1.65] },
+    // One queue under a cache in place of one for each CPU, and since Linux 7.3 a cgroup counts as
+    // often as it has tasks.
+    Family { cpus: 4, timer: true, sets: 0..SETS / 2, shares: [0.04, 0.25], waits: [0.9, 2.0] },
+];
+
+fn look_at(family: &Family) {
+    let Family { cpus, timer, .. } = *family;
+    let all: Vec<Apart> = family.sets.clone().map(|set| apart(set, cpus, timer)).collect();
+    let shares = quantiles(all.iter().map(|apart| apart.share).collect());
+    let waits = quantiles(all.iter().map(Apart::waits).collect());
+    let near = |apart: &&Apart| apart.share <= SHARE_AIM;
+    let soon = |apart: &&Apart| (apart.waits() - 1.0).abs() <= WAIT_AIM;
+    println!("{cpus} CPUs, a timer: {timer}; least, quartiles, most of {} sets", all.len());
+    println!(
+        "  shares apart        {shares:.4?}, {} within the aim",
+        all.iter().filter(near).count()
+    );
+    println!(
+        "  p99 of waits, ratio {waits:.3?}, {} within the aim",
+        all.iter().filter(soon).count()
+    );
+    for far in all.iter().filter(|apart| apart.share > family.shares[0]) {
+        println!("    set {}: shares {:.4} apart, waits {:?} ns", far.set, far.share, far.waits);
+    }
+    assert!(shares[2] <= family.shares[0] && shares[4] <= family.shares[1], "{shares:.4?}");
+    assert!(waits[1] >= family.waits[0] && waits[3] <= family.waits[1], "{waits:.3?}");
+}
+
+/// Where nothing but the policy differs; then as it is beside the kernel of today.
+#[test]
+fn fair_is_near_the_fair_class() {
+    FAMILIES.iter().for_each(look_at);
+}
