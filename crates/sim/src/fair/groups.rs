@@ -36,7 +36,6 @@ pub(super) fn weight_of(weight: u32) -> u64 {
 #[derive(Default)]
 pub(super) struct Groups {
     groups: Vec<Group>,
-    cpus: usize,
     /// How many have a quota.
     limited: usize,
 }
@@ -47,7 +46,7 @@ pub(super) struct Group {
     above: usize,
     pub weight: u32,
     pub idle: bool,
-    /// By CPU; none until a task was in it.
+    /// By CPU, up to the last that a task of it was on.
     queues: Vec<Queue>,
     /// CPUs with a load, or what is left of one.
     loaded: Vec<usize>,
@@ -184,13 +183,11 @@ impl Groups {
         }
     }
 
-    fn queue(&mut self, at: usize, cpu: usize, cpus: usize) -> &mut Queue {
-        self.cpus = self.cpus.max(cpus);
-        let cpus = self.cpus;
+    fn queue(&mut self, at: usize, cpu: usize) -> &mut Queue {
         let group = &mut self.groups[at];
-        if group.queues.is_empty() {
+        if group.queues.len() <= cpu {
             // Who has a limit begins with next to nothing, and takes its portion.
-            group.queues = vec![Queue { left_ns: 1, ..Queue::default() }; cpus];
+            group.queues.resize(cpu + 1, Queue { left_ns: 1, ..Queue::default() });
         }
         let queue = &mut group.queues[cpu];
         if !std::mem::replace(&mut queue.loaded, true) {
@@ -202,10 +199,9 @@ impl Groups {
     /// Something changes in a cgroup on a CPU: brings the weights of the entities above up to date.
     pub fn change(&mut self, at: usize, cpu: usize, change: Change, online: usize, now: u64) {
         let Change { mut load, mut members, runnable } = change;
-        let cpus = self.cpus.max(online).max(cpu + 1);
         let mut at = at;
         loop {
-            let queue = self.queue(at, cpu, cpus);
+            let queue = self.queue(at, cpu);
             queue.count(now);
             let had = queue.members > 0;
             queue.load = queue.load.strict_add_signed(load);
@@ -364,7 +360,7 @@ mod tests {
 
     /// `a`, and `a/b` below it.
     fn nested() -> Groups {
-        let mut groups = Groups { cpus: CPUS, ..Groups::default() };
+        let mut groups = Groups::default();
         groups.groups = vec![Group::default(); 4];
         (groups.groups[A].above, groups.groups[B].above) = (ROOT, A);
         groups
