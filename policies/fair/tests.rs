@@ -358,8 +358,8 @@ fn children_share_with_their_parents_cgroup() {
     assert!((b - 0.5).abs() < 0.05, "{b}");
 }
 
-/// Whoever has a cgroup to itself has what its weight says, whatever the others do. Waits are not
-/// compared here: the model of the fair class is not yet by deadlines.
+/// Whoever has a cgroup to itself has what its weight says, whatever the others do. How near waits
+/// and shares are to the class is in `fair_beside.rs` of the simulator's tests.
 #[test]
 fn cgroups_of_random_tasks_have_their_shares() {
     for seed in seeds(20) {
