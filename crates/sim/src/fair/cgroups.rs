@@ -65,15 +65,20 @@ impl Kernel {
                 continue;
             }
             self.dispatch_dequeue(id);
-            self.fair_enqueue(id);
-            let cpu = self.tasks[id.0].cpu;
-            let idle = self.cpus[cpu].curr.is_none();
-            if idle {
-                self.mark_idle(cpu, false);
-            }
-            if idle || self.fair_preempts(id, cpu, 0) {
-                self.resched(cpu);
-            }
+            self.fair_come_back(id);
+        }
+    }
+
+    /// A task that did not compete does so again, on the CPU that it was on.
+    fn fair_come_back(&mut self, id: TaskId) {
+        self.fair_enqueue(id);
+        let cpu = self.tasks[id.0].cpu;
+        let idle = self.cpus[cpu].curr.is_none();
+        if idle {
+            self.mark_idle(cpu, false);
+        }
+        if idle || self.fair_preempts(id, cpu, 0) {
+            self.resched(cpu);
         }
     }
 
@@ -192,7 +197,7 @@ impl Kernel {
             self.fair_resume(cpu, id);
         } else {
             self.fair_leave(id, false);
-            self.fair_enqueue(id);
+            self.fair_come_back(id);
         }
     }
 }

@@ -29,7 +29,7 @@ const PINNED: &[(&str, &str)] = &[
     ("vtime, busy", "53328b7dfb17dcc1"),
     ("vtime, a machine of parts", "2bfcaf3443163755"),
     ("lanes", "5ea247a3d0dbff37"),
-    ("a program comes and goes", "3b5362317cdbeba1"),
+    ("a program comes and goes", "f26505fe6b5d962b"),
     ("the fault lost_wakeup", "9aa3fff23eba5b38"),
     ("the fault wrong_queue", "de7651f44437786b"),
     ("the fault ignores_affinity", "015a99125da9fec2"),
