@@ -350,7 +350,8 @@ static __always_inline bool serve_alone(u32 number, u32 own, s32 cpu, struct tas
 		if (number != own || task_rests(prev))
 			return false;
 		if (prev)
-			grant_slice(here, prev, SCX_SLICE_DFL);
+			grant_slice(here, prev,
+				    slice_alone(lane_running(here, prev), SCX_SLICE_DFL));
 	}
 	level1_advance(vtime);
 	return true;
@@ -507,6 +508,41 @@ static __noinline bool goes_on_after_answer(struct task_struct *prev, u32 root)
 		return false;
 	scx_bpf_task_set_slice(prev, rest_ns);
 	return true;
+}
+
+/*
+ * Whether ticks may stop the kernel works out as a task starts to run, by its slice. So one that
+ * goes on with a slice of the other kind is enqueued anew, as the last one of its CPU, and starts. Else
+ * a CPU without ticks would not see the end of its slice, and one that is left alone again would
+ * have them for as long as its task goes on.
+ */
+static __always_inline void start_anew(struct task_struct *prev)
+{
+	struct cpu_ctx *here;
+
+	if (!(prev->scx.flags & SCX_TASK_QUEUED) || !prev->scx.slice)
+		return;
+	here = cpu_ctx_here();
+	if (here && (prev->scx.slice == SCX_SLICE_INF) != here->tickless)
+		scx_bpf_task_set_slice(prev, 0);
+}
+
+/* Nobody else wants this CPU: what ran here goes on. */
+static __always_inline void go_on_alone(struct task_struct *prev)
+{
+	struct cpu_ctx *here = is_used(USES_INFINITE) ? cpu_ctx_here() : NULL;
+
+	if (here && slice_alone(lane_running(here, prev), 0))
+		grant_slice(here, prev, SCX_SLICE_INF);
+	else
+		scx_bpf_task_set_slice(prev, SCX_SLICE_DFL);
+}
+
+/* The slice of a task that is enqueued as the last one of its CPU. */
+static __always_inline u64 slice_of_last(struct task_struct *p, u32 root)
+{
+	return is_used(USES_INFINITE) ? slice_alone(lane_of(task_ctx_find(p), root), SHARED_SLICE_NS) :
+					SHARED_SLICE_NS;
 }
 
 /* Tasks at the head of a queue for which an idle CPU is looked for. */

@@ -379,16 +379,23 @@ static __always_inline void stamp_first_run(struct meta_lane *l, struct task_ctx
 	__sync_val_compare_and_swap(&l->first_run_ns, 0, bpf_ktime_get_ns());
 }
 
-/* While others have work, none may keep a CPU for long. */
-static __always_inline void cap_slice(struct task_struct *p, bool others)
+/*
+ * While others have work, none may keep a CPU for long. Returns the slice: one that is set as a task
+ * starts to run the kernel may write only when that callback is over.
+ */
+static __always_inline u64 cap_slice(struct task_struct *p, bool others)
 {
-	if (p->scx.slice > SHARED_SLICE_NS && (others || kthreads_queued()))
-		scx_bpf_task_set_slice(p, SHARED_SLICE_NS);
+	u64 slice_ns = p->scx.slice;
+
+	if (slice_ns <= SHARED_SLICE_NS || !(others || kthreads_queued()))
+		return slice_ns;
+	scx_bpf_task_set_slice(p, SHARED_SLICE_NS);
+	return SHARED_SLICE_NS;
 }
 
 /* The CPU runs that task, for that lane, from now on. */
 static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
-				     struct meta_lane *l, bool others)
+				     struct meta_lane *l, bool others, u64 slice_ns)
 {
 	if (cpu->uncharged_ns &&
 	    (cpu->slot != l->lane.slot || cpu->generation != l->lane.generation))
@@ -398,7 +405,7 @@ static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
 	cpu->slot = l->lane.slot;
 	cpu->generation = l->lane.generation;
 	cpu->ran_from_ns = p->se.sum_exec_runtime;
-	cpu->granted_ns = p->scx.slice;
+	cpu->granted_ns = slice_ns;
 	cpu->charged_from_ns = cpu->ran_from_ns;
 	if (all_uses() & USES_ANSWER)
 		cpu->kicked = 0;
@@ -443,11 +450,13 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 	struct task_ctx *t = task_ctx_find(p);
 	struct meta_lane *l = lane_of(t, root);
 	struct cpu_ctx *cpu = cpu_ctx_of_task(p);
+	u64 slice_ns;
 	bool others;
 
 	if (!cpu)
 		return;
 	cpu->task = 0;
+	cpu->tickless = 0;
 	if (!l || is_level1s(p, root))
 		return;
 	others = root & ROOT_SHARED && others_have_work(l, root);
@@ -464,11 +473,13 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 		}
 	}
 	/* After the policy, which may grant another slice. */
+	slice_ns = p->scx.slice;
 	if (root & ROOT_SHARED) {
-		cap_slice(p, others);
+		slice_ns = cap_slice(p, others);
 		end_resumed(l, cpu, p, t);
 	}
-	cpu_runs(cpu, p, l, others);
+	cpu_runs(cpu, p, l, others, slice_ns);
+	cpu->tickless = slice_ns == SCX_SLICE_INF;
 	if (unlikely(task_rests(p)) && t) {
 		nobody_rests();
 		ends_run(cpu);
@@ -489,6 +500,13 @@ static __always_inline struct meta_lane *lane_running(struct cpu_ctx *cpu, struc
 	if (cpu->task != (u64)(unsigned long)p || cpu->episode != watch_episode)
 		return NULL;
 	return lane_if_current((u32)cpu->slot, cpu->generation);
+}
+
+/* The slice of a task of that lane beside which nobody wants its CPU; @else_ns unless it is infinite. */
+static __always_inline u64 slice_alone(struct meta_lane *l, u64 else_ns)
+{
+	return is_used(USES_INFINITE) && l && policy_is_infinite(l->lane.policy) ? SCX_SLICE_INF :
+										   else_ns;
 }
 
 /* The run of the task that runs here, as far as it has come. */
@@ -526,7 +544,7 @@ static __noinline struct meta_lane *change_lane(struct meta_lane *l, struct cpu_
 	}
 	lane_join(l, p, t);
 	tell_runnable(l, p, t, 0);
-	cpu_runs(cpu, p, l, others_have_work(l, root));
+	cpu_runs(cpu, p, l, others_have_work(l, root), p->scx.slice);
 	if (policy_keeps_tasks(l->lane.policy))
 		policy_running(&l->lane, p, &t->policy);
 	return l;

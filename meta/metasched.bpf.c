@@ -61,8 +61,8 @@ void BPF_PROG(metasched_enqueue, struct task_struct *p, u64 enq_flags)
 	if (unlikely(root & ROOT_LIMITS) && park_exhausted(p, enq_flags))
 		return;
 	if (unlikely(enq_flags & SCX_ENQ_LAST) && !task_rests(p)) {
-		/* It had used up its grant, and has got another meanwhile. */
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SHARED_SLICE_NS, enq_flags);
+		/* It had used up its grant, and has got another meanwhile; or see start_anew(). */
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of_last(p, root), enq_flags);
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), 0);
 		return;
 	}
@@ -97,10 +97,9 @@ static __always_inline void look_again(s32 cpu, u32 root)
 		choose(cpu, NULL, root);
 }
 
-SEC("struct_ops/metasched_dispatch")
-void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
+/* Gives this CPU a task, or lets the one that ran go on. */
+static __always_inline void dispatch(s32 cpu, struct task_struct *prev, u32 root)
 {
-	u32 root = READ_ONCE(root_word);
 	bool answered = false;
 
 	nobody_rests();
@@ -126,7 +125,15 @@ void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED))
 		look_again(cpu, root);
 	else if (!task_rests(prev))
-		scx_bpf_task_set_slice(prev, SCX_SLICE_DFL);
+		go_on_alone(prev);
+}
+
+SEC("struct_ops/metasched_dispatch")
+void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
+{
+	dispatch(cpu, prev, READ_ONCE(root_word));
+	if (is_used(USES_INFINITE) && prev)
+		start_anew(prev);
 }
 
 SEC("struct_ops/metasched_running")

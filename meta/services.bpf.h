@@ -329,14 +329,14 @@ static void lane_timer_over(u32 slot)
 }
 
 /*
- * Whether a CPU's task has an infinite slice: what waits for that CPU alone may wait for ever. No
- * tick ends it either where the kernel has stopped that CPU's.
+ * Whether a CPU's task started with an infinite slice: what waits for that CPU alone may wait for
+ * ever. Where the kernel has stopped that CPU's ticks none ends a slice that it was given since.
  */
 static __always_inline bool runs_for_ever(s32 cpu)
 {
 	struct cpu_ctx *there = cpu_ctx_of(cpu);
 
-	return there && there->task && there->granted_ns == SCX_SLICE_INF;
+	return there && there->task && there->tickless;
 }
 
 /* How a task is put into the local queue of its CPU: a run there without an end makes way for it. */
@@ -345,19 +345,6 @@ static __always_inline u64 local_enq_flags(struct task_struct *p, u64 enq_flags)
 	if (is_used(USES_INFINITE) && runs_for_ever(scx_bpf_task_cpu(p)))
 		enq_flags |= SCX_ENQ_PREEMPT;
 	return enq_flags;
-}
-
-/* Somebody else needs the CPUs that run tasks with infinite slices: those choose anew. */
-static __noinline void end_infinite_slices(void)
-{
-	u32 cpu;
-
-	bpf_for(cpu, 0, nr_cpus()) {
-		if (!cpu_possible(cpu) || !runs_for_ever(cpu))
-			continue;
-		ends_run(cpu_ctx_of(cpu));
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	}
 }
 
 #endif

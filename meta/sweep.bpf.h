@@ -130,13 +130,39 @@ static __noinline void sweep_accounts(void)
 	sweep_shares();
 	if (urgent)
 		kick_idle_cpus();
-	if (is_used(USES_INFINITE) && (several(READ_ONCE(busy.accounts)) || kthreads_queued()))
-		end_infinite_slices();
 	/* As for accounts. One that comes at this moment is found by the next sweep. */
 	if (scx_bpf_dsq_nr_queued(KTHREADS_DSQ) > 0)
 		WRITE_ONCE(kthreads_arrived, ARRIVED_SWEEPS);
 	else
 		nobody_came(&kthreads_arrived);
+}
+
+/*
+ * Whether a run without an end on a CPU is to end: somebody else needs the CPU, or waits for it who was
+ * put there as the run began. No tick says that its own account has work.
+ */
+static __always_inline bool ends_infinite_slice(s32 cpu, u32 root)
+{
+	struct cpu_ctx *there = cpu_ctx_of(cpu);
+	struct meta_lane *l = there ? lane_if_current((u32)there->slot, there->generation) : NULL;
+
+	if (!l)
+		return true;
+	return (root & ROOT_SHARED && (others_have_work(l, root) || kthreads_queued())) ||
+	       scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0;
+}
+
+/* CPUs that run tasks with infinite slices choose anew if those are to end. */
+static __noinline void end_infinite_slices(u32 root)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus()) {
+		if (!cpu_possible(cpu) || !runs_for_ever(cpu) || !ends_infinite_slice(cpu, root))
+			continue;
+		ends_run(cpu_ctx_of(cpu));
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
 }
 
 /* By one caller at a time: the timer. */
@@ -150,6 +176,8 @@ static void sweep(void)
 	}
 	if (root & ROOT_LANES)
 		sweep_accounts();
+	if (is_used(USES_INFINITE))
+		end_infinite_slices(root);
 	if (root & ROOT_LIMITS)
 		limits_refill();
 }

@@ -135,6 +135,17 @@ static __always_inline bool any_places(void)
 	return all_uses() & USES_PLACES;
 }
 
+/* Whether the policy grants infinite slices. */
+static __always_inline bool policy_is_infinite(u32 policy)
+{
+	switch (policy) {
+#define POLICY(name, ...) CASE_IF(name, name##_ops.infinite, return true)
+#include <policies.def>
+#undef POLICY
+	}
+	return false;
+}
+
 /* What the policies of lanes use that are not free; written while lanes change. */
 u32 uses_now;
 

@@ -83,6 +83,7 @@ struct cpu_ctx {
 	u64 kthread_chosen; /* the last choice was a kernel thread of KTHREADS_DSQ */
 	u64 rests; /* the task whose policy would have the CPU idle rather than let it go on */
 	u64 chosen; /* dispatch_shared() has, since the last task stopped here */
+	u64 tickless; /* its task started with an infinite slice, see dispatch.bpf.h */
 	/* Of the task, until its wait is counted. */
 	u64 wait_arrivals;
 	u64 wait_from_ns;

@@ -2,8 +2,10 @@
 
 use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{assign, set_app, set_option};
-use metasched_sim::{Machine, Scenario, TaskSpec, between, exactly, ms, options, policy, us};
-use std::cell::Cell;
+use metasched_sim::{
+    Costs, Machine, Outcome, Scenario, TaskSpec, between, exactly, ms, options, policy, us,
+};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// The default of `slice_ns` in options.h.
@@ -220,4 +222,65 @@ pub(crate) fn the_timer_stops_while_nobody_waits() {
     // Level 1 has one of 4 ms, since the lane has queues of CPUs.
     let timers = after.get() - before.get();
     assert!(timers <= LENGTH / ms(4), "{timers} timers were set");
+}
+
+/// Hogs of which each CPU but the first has one, in a lane of central, on a machine that can stop ticks.
+fn without_ticks(name: &str, cpus: usize) -> Scenario {
+    policy(name, "vtime")
+        .machine(Machine::cpus(cpus).nohz_full())
+        .tasks(cpus - 1, |i| TaskSpec::hog(format!("hog {i}")).only_on([i + 1]).in_cgroup("far"))
+        .at(0, |kernel| {
+            set_app(kernel, 1, "central", 100);
+            assign(kernel, "far", 1);
+        })
+}
+
+/// The ticks of CPU 1 between each of these times and the next one.
+fn ticks_between(run: Scenario, times: &[u64]) -> (Outcome, Vec<u64>) {
+    let taken = Rc::new(RefCell::new(Vec::new()));
+    let mut run = run;
+    for at in times {
+        let taken = taken.clone();
+        run = run.at(*at, move |kernel| taken.borrow_mut().push(kernel.ticks(1)));
+    }
+    let outcome = run.pass();
+    let taken = taken.borrow().windows(2).map(|two| two[1] - two[0]).collect();
+    (outcome, taken)
+}
+
+/// Alone a task of central's computes without ticks; with another lane's beside it there are all of
+/// them, for the CPU is shared by the weights; and then none once more.
+#[test]
+pub(crate) fn ticks_stop_but_where_another_lane_needs_them() {
+    let beside = TaskSpec::named("beside").only_on([1]).arrives(ms(1_000)).run(exactly(ms(500)));
+    let run = without_ticks("a CPU without ticks", 2).task(beside);
+    // What the other account has saved up, 20 ms for each CPU, and some slices.
+    let run = run.waits_at_most(ms(50)).run_for(ms(4_000));
+    let (outcome, ticks) = ticks_between(run, &[ms(100), ms(1_000), ms(1_900), ms(2_100), ms(4_000) - 1]);
+    // Ten times a second something may come between.
+    assert!(ticks[0] <= 9, "{ticks:?} ticks");
+    assert!(ticks[1] >= 900 / 4 - 5, "{ticks:?} ticks");
+    assert!(ticks[3] <= 19, "{ticks:?} ticks");
+    let ran = outcome.task("beside").ran_ns;
+    assert!(ran.abs_diff(ms(500)) < ms(1), "{ran}");
+}
+
+/// An interrupt takes long here. So who wakes may be put behind a task that is about to begin a run
+/// without an end; nobody else wants a CPU most of the time.
+#[test]
+pub(crate) fn nobody_is_left_behind_a_run_that_began_meanwhile() {
+    let costs = Costs { ipi_least_ns: us(500), ipi_most_ns: ms(1), ..Costs::default() };
+    let (option, value) = options::option("central", "slice_ns", "1000000").unwrap();
+    let sleeper = |name: String, least, most| {
+        TaskSpec::named(name).run(between(us(50), us(300))).sleep(between(least, most)).for_ever()
+    };
+    let outcome = without_ticks("behind it", 3)
+        .machine(Machine::cpus(3).nohz_full().costs(costs))
+        .at(1, move |kernel| set_option(kernel, 1, option, value))
+        .task(sleeper("own".into(), us(100), ms(2)).only_on([1, 2]).in_cgroup("far"))
+        .tasks(2, |i| sleeper(format!("other {i}"), ms(50), ms(300)).only_on([i + 1]))
+        .run_for(LENGTH)
+        .pass();
+    let own = outcome.task("own");
+    assert!(own.longest_wait_ns <= ms(20), "{own:?}");
 }

@@ -68,6 +68,9 @@ pub(crate) struct Cpu {
     /// The CPU that a search made here found last, see `idle.rs`.
     pub distributed: usize,
     pub ticking: bool,
+    /// Its ticks are stopped.
+    pub tickless: bool,
+    pub ticks: u64,
     pub in_balance: bool,
     /// The last to run was of a higher class, as the kernel's stopper thread is.
     pub stopper: bool,

@@ -364,6 +364,11 @@ impl Kernel {
                 self.call(self.ops.update_idle, Callback::UpdateIdle, cpu, May::Look, args);
             }
         }
+        for cpu in (0..self.cpus.len()).filter(|_| on) {
+            if self.cpus[cpu].tickless {
+                self.ticks_again(cpu);
+            }
+        }
         self.resched_all();
     }
 

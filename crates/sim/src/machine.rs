@@ -127,6 +127,7 @@ pub struct Machine {
     numbers_without_cpu: usize,
     hz: u32,
     request_timer: bool,
+    nohz_full: bool,
     costs: Costs,
 }
 
@@ -184,6 +185,7 @@ impl Machine {
             numbers_without_cpu,
             hz: HZ,
             request_timer: true,
+            nohz_full: false,
             costs,
         })
     }
@@ -217,6 +219,13 @@ impl Machine {
         self.request_timer
     }
 
+    /// Whose CPUs but the first take no ticks while they run a task that began with an infinite
+    /// slice. The kernel has another CPU make one tick a second in their place; here there is none.
+    pub fn nohz_full(mut self) -> Machine {
+        self.nohz_full = true;
+        self
+    }
+
     /// With these costs.
     pub fn costs(mut self, costs: Costs) -> Machine {
         self.costs = costs;
@@ -246,6 +255,11 @@ impl Machine {
     /// What things cost.
     pub fn what_it_costs(&self) -> Costs {
         self.costs
+    }
+
+    /// Whether a CPU may go without ticks.
+    pub(crate) fn may_stop_ticks(&self, cpu: usize) -> bool {
+        self.nohz_full && cpu > 0
     }
 
     /// Time between ticks, ns.

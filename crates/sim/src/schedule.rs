@@ -196,6 +196,17 @@ impl Kernel {
             self.fair_begin(cpu, id);
         }
         self.plan_run_end(cpu);
+        // Only now, as in the kernel: a task that goes on with another slice changes nothing.
+        let infinite = self.class == Class::Ext && self.tasks[id.0].c().scx.slice == scx::SLICE_INF;
+        self.cpus[cpu].tickless = infinite && self.machine.may_stop_ticks(cpu);
+        if !self.cpus[cpu].tickless {
+            self.ticks_again(cpu);
+        }
+    }
+
+    /// The CPU takes ticks from now on, while it is busy.
+    pub(crate) fn ticks_again(&mut self, cpu: usize) {
+        self.cpus[cpu].tickless = false;
         if !std::mem::replace(&mut self.cpus[cpu].ticking, true) {
             self.next_tick(cpu);
         }
@@ -239,12 +250,18 @@ impl Kernel {
         }
     }
 
+    /// How many ticks a CPU has taken.
+    pub fn ticks(&self, cpu: usize) -> u64 {
+        self.cpus[cpu].ticks
+    }
+
     /// The timer interrupt of a busy CPU; an idle one has none.
     pub(crate) fn tick(&mut self, cpu: usize) {
-        let Some(id) = self.cpus[cpu].curr else {
+        let Some(id) = self.cpus[cpu].curr.filter(|_| !self.cpus[cpu].tickless) else {
             self.cpus[cpu].ticking = false;
             return;
         };
+        self.cpus[cpu].ticks += 1;
         self.next_tick(cpu);
         self.update_curr(cpu);
         if self.class == Class::Fair {

@@ -126,6 +126,18 @@ plants! {
         "policies/central/central.bpf.c",
         "	} else if (!came) {"
             => "	} else if (0) {";
+    ticks_that_do_not_stop_again_are_caught: policies::central::ticks_stop_but_where_another_lane_needs_them, " ticks",
+        "meta/metasched.bpf.c",
+        "		start_anew(prev);"
+            => "		;";
+    a_run_alone_that_is_not_infinite_is_caught: policies::central::ticks_stop_but_where_another_lane_needs_them, " ticks",
+        "meta/level1.bpf.h",
+        "	return is_used(USES_INFINITE) && l && policy_is_infinite(l->lane.policy) ? SCX_SLICE_INF :"
+            => "	return 0 ? SCX_SLICE_INF :";
+    who_is_left_behind_such_a_run_is_caught: policies::central::nobody_is_left_behind_a_run_that_began_meanwhile, "longest_wait_ns",
+        "meta/sweep.bpf.h",
+        "	       scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0;"
+            => "	       0;";
     a_cpu_that_decides_for_good_is_caught: policies::central::the_cpu_that_decides_is_the_one_that_the_option_names, "another CPU decides",
         "policies/central/central.bpf.c",
         "	WRITE_ONCE(state->cpu, central_option(lane));\n	if"
