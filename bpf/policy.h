@@ -101,6 +101,8 @@ struct policy_ops {
 	u32 infinite;
 	/* It leaves CPUs idle on purpose, see lane_rest(). */
 	u32 rests;
+	/* It has idle CPUs sleep lightly, see lane_stay_awake(). */
+	u32 stays_awake;
 };
 
 /*
@@ -119,6 +121,6 @@ struct policy_ops {
 	 ((ops).timer ? USES_TIMER : 0) | ((ops).answer ? USES_ANSWER : 0) |                       \
 	 ((ops).infinite ? USES_INFINITE : 0) | ((ops).group_bytes ? USES_GROUPS : 0) |    \
 	 ((ops).llc_queues || (ops).cpu_queues ? USES_PLACES : 0) |                                \
-	 ((ops).rests ? USES_REST : 0))
+	 ((ops).rests ? USES_REST : 0) | ((ops).stays_awake ? USES_AWAKE : 0))
 
 #endif

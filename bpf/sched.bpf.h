@@ -107,6 +107,13 @@ int lane_kick(struct lane *lane, s32 cpu, bool preempt);
 int lane_timer_set(struct lane *lane, u64 ns);
 
 /*
+ * In stopping, where the task sleeps: this CPU does not sleep deeply for @ns, or until it runs a task
+ * again. An interrupt comes each 100 us, so the kernel chooses a state that it soon comes back from.
+ * The CPU is idle for all meanwhile. Only where policy.h's `stays_awake` says so.
+ */
+int lane_stay_awake(struct lane *lane, u64 ns);
+
+/*
  * Has the policy's answer() called on another CPU, as soon as that one chooses, whoever has
  * it: there, in one place, a policy decides for all. It does so at once, or 100 us after it
  * answered last; until then one answer is for all who have asked. False if the CPU is off line;

@@ -328,6 +328,47 @@ static void lane_timer_over(u32 slot)
 		policy_timer(&l->lane);
 }
 
+/* So often a CPU that is to sleep lightly is interrupted. */
+#define AWAKE_NS (100ULL * 1000)
+/* Its timer comes by then. One that did not went with its CPU, and is set again. */
+#define AWAKE_LATEST_NS (10 * AWAKE_NS)
+
+/* Where run queues are locked the start of a timer costs an interrupt: it goes on by itself. */
+__weak __noinline int lane_stay_awake(struct lane *lane __arg_nonnull, u64 ns)
+{
+	u64 now = bpf_ktime_get_ns(), until = now + ns;
+	struct cpu_ctx *here = cpu_ctx_here();
+
+	if (!here)
+		return 0;
+	if (vtime_before(here->awake_until_ns, until))
+		here->awake_until_ns = until;
+	if (vtime_before(now, here->awake_timer_ns))
+		return 0;
+	here->awake_timer_ns = now + AWAKE_LATEST_NS;
+	timer_set_here(TIMER_AWAKE + bpf_get_smp_processor_id(), AWAKE_NS, BPF_F_TIMER_CPU_PIN);
+	return 0;
+}
+
+/*
+ * The timer of a CPU that is to sleep lightly has expired: in what time it does again, or 0. While a
+ * kernel thread runs there it does, for that is soon over; level 1 does not see it.
+ */
+static u64 stay_awake(s32 cpu)
+{
+	struct cpu_ctx *there = cpu_ctx_of(cpu);
+	u64 now = bpf_ktime_get_ns();
+
+	if (!there)
+		return 0;
+	if (there->task || !vtime_before(now, there->awake_until_ns)) {
+		there->awake_timer_ns = 0;
+		return 0;
+	}
+	there->awake_timer_ns = now + AWAKE_LATEST_NS;
+	return AWAKE_NS;
+}
+
 /*
  * Whether a CPU's task started with an infinite slice: what waits for that CPU alone may wait for
  * ever. Where the kernel has stopped that CPU's ticks none ends a slice that it was given since.

@@ -84,6 +84,8 @@ struct cpu_ctx {
 	u64 rests; /* the task whose policy would have the CPU idle rather than let it go on */
 	u64 chosen; /* dispatch_shared() has, since the last task stopped here */
 	u64 tickless; /* its task started with an infinite slice, see dispatch.bpf.h */
+	u64 awake_until_ns; /* it does not sleep deeply until then, see lane_stay_awake() */
+	u64 awake_timer_ns; /* until then its timer for that is set */
 	/* Of the task, until its wait is counted. */
 	u64 wait_arrivals;
 	u64 wait_from_ns;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The timers: that of the sweep, that of turns, that of tasks which user space has not decided, one
- * of each lane, and three for each CPU: one ends a run that has to end between two ticks, by one it
- * looks between them, and one puts off what others ask of it.
+ * of each lane, and four for each CPU: one ends a run that has to end between two ticks, by one it
+ * looks between them, one puts off what others ask of it, and one keeps it from deep sleep.
  *
  * They live as long as their map, which user space may hold for some time after the
  * kernel has let go of us; the queues of the next scheduler may have our numbers by then.
@@ -24,7 +24,8 @@ enum timer_number {
 	TIMER_SLICES = TIMER_LANES + LANES_MAX, /* and the CPU's number */
 	TIMER_LOOKS = TIMER_SLICES + CPUS_MAX, /* and the CPU's number */
 	TIMER_ASKS = TIMER_LOOKS + CPUS_MAX, /* and the CPU's number */
-	TIMERS_MAX = TIMER_ASKS + CPUS_MAX,
+	TIMER_AWAKE = TIMER_ASKS + CPUS_MAX, /* and the CPU's number */
+	TIMERS_MAX = TIMER_AWAKE + CPUS_MAX,
 };
 
 /* A CPU looks no more often than this, see look.bpf.h. */
@@ -41,6 +42,7 @@ static void lane_timer_over(u32 slot);
 static void slice_over(s32 cpu);
 static u64 look(s32 cpu);
 static void asks_are_due(s32 cpu);
+static u64 stay_awake(s32 cpu);
 
 /* Why the kernel ended us; user space maps and polls it. */
 struct exit_record exit_record;
@@ -87,8 +89,13 @@ static int timer_expires(void *map, u32 *key, struct timer *t)
 			again_ns = look(number - TIMER_LOOKS);
 			if (again_ns)
 				bpf_timer_start(&t->timer, again_ns, BPF_F_TIMER_CPU_PIN);
-		} else if (all_uses() & USES_ANSWER) {
-			asks_are_due(number - TIMER_ASKS);
+		} else if (number < TIMER_AWAKE) {
+			if (all_uses() & USES_ANSWER)
+				asks_are_due(number - TIMER_ASKS);
+		} else if (all_uses() & USES_AWAKE) {
+			again_ns = stay_awake(number - TIMER_AWAKE);
+			if (again_ns)
+				bpf_timer_start(&t->timer, again_ns, BPF_F_TIMER_CPU_PIN);
 		}
 	}
 	return 0;
@@ -135,6 +142,8 @@ static int timers_make(void)
 			err = timer_make(TIMER_LOOKS + cpu);
 		if (!err && all_uses() & USES_ANSWER)
 			err = timer_make(TIMER_ASKS + cpu);
+		if (!err && all_uses() & USES_AWAKE)
+			err = timer_make(TIMER_AWAKE + cpu);
 		if (err)
 			break;
 	}
@@ -164,6 +173,8 @@ static void timers_stop(void)
 		timer_stop(TIMER_LOOKS + cpu);
 		if (all_uses() & USES_ANSWER)
 			timer_stop(TIMER_ASKS + cpu);
+		if (all_uses() & USES_AWAKE)
+			timer_stop(TIMER_AWAKE + cpu);
 	}
 }
 

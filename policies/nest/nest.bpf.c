@@ -8,7 +8,7 @@
  * the reserve, which joins the primary nest; else any idle CPU, which joins the reserve. A task for
  * which that happens again and again is impatient: the CPU that it takes joins the primary nest at
  * once. A CPU of the primary nest that has nothing to run for some time leaves it for the reserve,
- * at once if its task ended. Where no CPU is idle tasks wait in one queue by weighted virtual time.
+ * at once if its task ended; until then it may be kept from deep sleep. Where no CPU is idle tasks wait in one queue by weighted virtual time.
  *
  * It helps where a few CPUs are enough for tasks that sleep and wake often: a CPU that was idle for
  * long is slow, by its clock and its caches. It hurts where all CPUs are busy anyway, and where a
@@ -267,6 +267,15 @@ static void nest_running(struct lane *lane, struct task_struct *p, struct lane_t
 	task->queued = 0;
 }
 
+/* A CPU of the primary nest has nothing to run: it stays awake for a while, and no longer than it is one. */
+static __always_inline void nest_spin(struct lane *lane)
+{
+	u64 ns = lane->options[nest_option_spin_ns], stays_ns = lane->options[nest_option_p_remove_ns];
+
+	lane_count(lane, nest_counter_spun);
+	lane_stay_awake(lane, ns < stays_ns ? ns : stays_ns);
+}
+
 static void nest_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
 			  const struct lane_run *run)
 {
@@ -280,11 +289,15 @@ static void nest_stopping(struct lane *lane, struct task_struct *p, struct lane_
 	here->idle_since_ns = scx_bpf_now();
 	if (run->runnable || !cpus_has(primary, cpu))
 		return;
-	if (p->flags & PF_EXITING && scx_bpf_dsq_nr_queued(lane_dsq(lane, 0)) <= 0)
+	if (p->flags & PF_EXITING && scx_bpf_dsq_nr_queued(lane_dsq(lane, 0)) <= 0) {
 		nest_demote(lane, primary, cpu);
-	else if (!READ_ONCE(nest_state(lane)->timed) &&
-		 !__sync_lock_test_and_set(&nest_state(lane)->timed, 1))
+		return;
+	}
+	if (!READ_ONCE(nest_state(lane)->timed) &&
+	    !__sync_lock_test_and_set(&nest_state(lane)->timed, 1))
 		lane_timer_set(lane, lane->options[nest_option_p_remove_ns]);
+	if (unlikely(lane->options[nest_option_spin_ns]))
+		nest_spin(lane);
 }
 
 /* CPUs of the primary nest that have had nothing to run for too long leave it. */
@@ -323,6 +336,7 @@ static const struct policy_ops nest_ops = {
 	.running = nest_running,
 	.stopping = nest_stopping,
 	.timer = nest_timer,
+	.stays_awake = 1,
 	.queues = 1,
 	.task_bytes = sizeof(struct nest_task),
 	.cpu_bytes = sizeof(struct nest_cpu),

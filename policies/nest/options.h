@@ -11,7 +11,9 @@
 	OPTION(nest, r_impatient, "times", 2, 0, 1000,                                             \
 	       "so often a task may find no idle CPU in the primary nest before one is added to it at once; 0: however often") \
 	OPTION(nest, find_fully_idle, "0 or 1", 0, 0, 1,                                           \
-	       "1: of the primary nest a CPU whose core runs nothing of the lane is taken before others")
+	       "1: of the primary nest a CPU whose core runs nothing of the lane is taken before others") \
+	OPTION(nest, spin_ns, "ns", 0, 0, 20000000,                                                \
+	       "how long a CPU of the primary nest with nothing to run is kept from deep sleep, by an interrupt each 100 us; p_remove_ns at most. It stays warm and takes power; 0: not at all")
 
 #define nest_counters(COUNTER)                                                                     \
 	COUNTER(nest, attached, "wake-ups on the CPU that the task is attached to")                \
@@ -21,6 +23,7 @@
 	COUNTER(nest, impatient, "wake-ups on an idle CPU of neither, which joined the primary nest") \
 	COUNTER(nest, queued, "tasks put into the queue by their vtime, since no CPU was idle or they ran on") \
 	COUNTER(nest, kept, "tasks that went on for another slice")                                \
-	COUNTER(nest, demoted, "CPUs that left the primary nest since they had nothing to run")
+	COUNTER(nest, demoted, "CPUs that left the primary nest since they had nothing to run")    \
+	COUNTER(nest, spun, "times that a CPU of the primary nest had nothing to run and was kept from deep sleep")
 
 #endif

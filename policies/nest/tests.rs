@@ -1,7 +1,10 @@
 //! What nest promises, run in the simulator from its own source.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
+use metasched_sim::kernel::Kernel;
 use metasched_sim::machine::Costs;
 use metasched_sim::metasched::{assign, set_app, set_option};
 use metasched_sim::task::Step;
@@ -88,6 +91,85 @@ fn warm_cpus_save_what_cold_ones_cost() {
     for other in ["fifo", "vtime"] {
         let cold = runs(other);
         assert!(warm * 100 > cold * 104, "{warm} runs, {cold} under {other}");
+    }
+}
+
+/// How often level 1 has a CPU that stays awake interrupted.
+const AWAKE: u64 = us(100);
+
+/// One that runs for a moment and sleeps so long, again and again.
+fn moments(run: Scenario, sleep: u64) -> Scenario {
+    let task = TaskSpec::named("moments").run(exactly(us(100))).sleep(exactly(sleep));
+    run.task(task.for_ever()).run_for(ms(500))
+}
+
+/// How many timers are set in all while one sleeps for 20 ms each time, so 24 times, more than without.
+fn spins(spin: u64, stays: u64) -> u64 {
+    let timers = |spin| {
+        let set = Rc::new(Cell::new(0));
+        let at_end = set.clone();
+        let run = nest("spinning", &[("spin_ns", spin), ("p_remove_ns", stays)]);
+        let run = run.at(ms(500) - 1, move |kernel: &mut Kernel| at_end.set(kernel.timers_set()));
+        moments(run, ms(20)).pass();
+        set.get()
+    };
+    timers(spin) - timers(0)
+}
+
+/// So many in so long a spin, each up to 50 us late.
+fn within(spins: u64, ns: u64) -> bool {
+    (24 * ns / (AWAKE + us(50))..=25 * (ns / AWAKE + 1)).contains(&spins)
+}
+
+#[test]
+pub(crate) fn an_idle_cpu_spins_for_so_long_at_most() {
+    let three = spins(ms(3), ms(30));
+    assert!(within(three, ms(3)), "{three} interrupts");
+    let six = spins(ms(6), ms(30));
+    assert!(within(six, ms(6)), "{six} interrupts");
+}
+
+#[test]
+fn who_is_not_of_the_nest_does_not_spin() {
+    let two = spins(ms(20), ms(2));
+    assert!(within(two, ms(2)), "{two} interrupts");
+}
+
+#[test]
+pub(crate) fn a_cpu_that_spins_stays_warm() {
+    let costs = Costs { cold_ns: us(500), cold_after_ns: ms(1), ..Costs::default() };
+    let runs = |spin| {
+        let run = nest("cold CPUs", &[("spin_ns", spin), ("p_remove_ns", ms(30))]);
+        let run = run.machine(Machine::cpus(2).costs(costs));
+        moments(run, ms(4)).pass().task("moments").voluntary_switches
+    };
+    let (warm, cold) = (runs(ms(8)), runs(0));
+    assert!(warm * 100 > cold * 108, "{warm} runs, {cold} without");
+}
+
+/// For who wakes, and for another lane, a CPU that spins is as good as one that sleeps.
+#[test]
+fn who_wakes_has_a_cpu_that_spins_at_once() {
+    for lanes in [false, true] {
+        let run = nest("spinning beside others", &[("spin_ns", ms(8)), ("p_remove_ns", ms(30))]);
+        let of = |name: &str, i: usize| {
+            TaskSpec::named(format!("{name} {i}"))
+                .run(between(us(50), us(500)))
+                .sleep(between(us(500), ms(4)))
+                .for_ever()
+        };
+        let run = run.cpus(4).tasks(2, move |i| of("own", i));
+        let run = run.tasks(2, move |i| of("other", i).in_cgroup("other"));
+        let run = run.at(0, move |kernel| {
+            if lanes {
+                set_app(kernel, 1, "fifo", 100);
+                assign(kernel, "other", 1);
+            }
+        });
+        let outcome = run.idle_at_most(us(100)).run_for(ms(500)).pass();
+        for (name, figures) in outcome.all() {
+            assert!(figures.longest_wait_ns <= us(20), "{name}: {figures:?}");
+        }
     }
 }
 

@@ -37,6 +37,16 @@ impl Kernel {
         self.cpus[cpu].costs.idle_since = self.now;
     }
 
+    /// A timer of its own interrupts an idle CPU. As the kernel knew that it would, the CPU did not
+    /// sleep deeply: if it was warm it still is. It does not warm one that was cold.
+    pub(crate) fn interrupted_idle(&mut self, cpu: usize) {
+        let idle_ns = self.now - self.cpus[cpu].costs.idle_since;
+        let warm = idle_ns <= self.machine.what_it_costs().cold_after_ns;
+        if warm && self.cpus[cpu].curr.is_none() {
+            self.cpus[cpu].costs.idle_since = self.now;
+        }
+    }
+
     /// A CPU loses so much from now on.
     pub(crate) fn cost(&mut self, cpu: usize, ns: u64) {
         if ns == 0 && self.cpus[cpu].costs.due_ns == 0 {

@@ -28,6 +28,8 @@ struct Timer {
     at: u64,
     /// On which it was set.
     cpu: usize,
+    /// It expires on no other.
+    pinned: bool,
 }
 
 /// Those of one program.
@@ -48,7 +50,16 @@ impl Kernel {
         }
         let key = self.maps.index_of(map, value).ok_or(EINVAL)?;
         let (key, callback) = (Box::new(key), std::ptr::null());
-        self.timers.0.push(Timer { map, value, key, callback, armed: 0, at: 0, cpu: 0 });
+        self.timers.0.push(Timer {
+            map,
+            value,
+            key,
+            callback,
+            armed: 0,
+            at: 0,
+            cpu: 0,
+            pinned: false,
+        });
         Ok(())
     }
 
@@ -68,7 +79,12 @@ impl Kernel {
     }
 
     /// Sets a timer, instead of what it was set to before.
-    pub(crate) fn timer_start(&mut self, value: *mut c_void, at: u64) -> Result<(), i32> {
+    pub(crate) fn timer_start(
+        &mut self,
+        value: *mut c_void,
+        at: u64,
+        pinned: bool,
+    ) -> Result<(), i32> {
         let place = self.timers.find(value).ok_or(EINVAL)?;
         self.timers_set += 1;
         let (armed, cpu) = (self.timers_set, self.context.cpu);
@@ -80,7 +96,7 @@ impl Kernel {
             return Ok(());
         }
         let timer = &mut self.timers.0[place];
-        (timer.armed, timer.cpu) = (armed, cpu);
+        (timer.armed, timer.cpu, timer.pinned) = (armed, cpu, pinned);
         let late_ns = self.random.within(0, LATEST_NS);
         let at = at.max(self.now) + late_ns;
         self.timers.0[place].at = at;
@@ -145,7 +161,10 @@ impl Kernel {
         timer.armed = 0;
         let args =
             [timer.map as u64, std::ptr::from_mut(&mut *timer.key) as u64, timer.value as u64];
-        let (callback, cpu) = (timer.callback, timer.cpu);
+        let (callback, cpu, pinned) = (timer.callback, timer.cpu, timer.pinned);
+        if pinned {
+            self.interrupted_idle(cpu);
+        }
         let cpu = if self.active.has(cpu) { cpu } else { self.first_active() };
         self.call(callback, Callback::Timer, cpu, may, args);
     }

@@ -58,6 +58,14 @@ plants! {
         "policies/nest/nest.bpf.c",
         "	if (p->flags & PF_EXITING &&"
             => "	if (0 &&";
+    a_spin_that_does_not_end_is_caught: policies::nest::an_idle_cpu_spins_for_so_long_at_most, "interrupts",
+        "meta/services.bpf.h",
+        "	if (there->task || !vtime_before(now, there->awake_until_ns)) {"
+            => "	if (there->task) {";
+    a_spin_that_is_none_is_caught: policies::nest::a_cpu_that_spins_stays_warm, "runs",
+        "meta/services.bpf.h",
+        "	return AWAKE_NS;"
+            => "	return 0;";
     eligibility_that_is_ignored_is_caught: policies::fair::an_early_deadline_waits_until_it_is_eligible, "waiting_bounded",
         "bpf/eevdf.bpf.h",
         "	return !vtime_before(READ_ONCE(q->now), vruntime);"
