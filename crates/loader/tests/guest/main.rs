@@ -3,6 +3,7 @@
 //! These change the scheduler of the machine that they run on, so they are for
 //! the guest: `make test-guest`, one at a time. Elsewhere they fail.
 
+mod awake;
 mod calls;
 mod constants;
 mod lanes;
