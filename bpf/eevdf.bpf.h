@@ -54,6 +54,7 @@ struct eevdf_task {
 	union {
 		u64 charged_ns; /* of the run that it is in */
 		u64 queued_ns; /* while it is queued: since when; the policy's to set */
+		u64 ticket; /* while it sleeps: the policy's */
 	};
 	u32 weight; /* 0: it competes nowhere */
 	u32 queue; /* the number of its queue: the policy's to choose and to look up */
@@ -138,19 +139,32 @@ static __always_inline void eevdf_rests(const struct eevdf_queue *q, struct eevd
 	t->lag = t->lag + passed < 0 ? t->lag + passed : 0;
 }
 
-/* Charges the task with the run that it is in: @ran_ns up to now. */
-static __always_inline void eevdf_charge(struct eevdf_queue *q, struct eevdf_task *t, u64 ran_ns)
+/*
+ * Time goes on by the run of a task that is charged when it ends: @ran_ns up to now. Of that so much
+ * is @counted, of which whoever looks keeps the books.
+ */
+static __always_inline void eevdf_advance(struct eevdf_queue *q, u64 *counted, u64 ran_ns)
 {
-	u64 more_ns = ran_ns - t->charged_ns, all = READ_ONCE(q->weight);
+	u64 all = READ_ONCE(q->weight);
+	s64 more_ns = ran_ns - __sync_lock_test_and_set(counted, ran_ns);
 
+	if (more_ns > 0 && all)
+		__sync_fetch_and_add(&q->now, eevdf_vtime(more_ns, all));
+}
+
+/* Charges the task with the run that it is in: @ran_ns up to now, @counted as above. */
+static __always_inline void eevdf_charge(struct eevdf_queue *q, struct eevdf_task *t, u64 ran_ns,
+					 u64 *counted)
+{
+	u64 more_ns = ran_ns - t->charged_ns;
+
+	eevdf_advance(q, counted, ran_ns);
 	if ((s64)more_ns <= 0 || !t->weight)
 		return;
 	t->charged_ns = ran_ns;
 	t->vruntime += eevdf_vtime(more_ns, t->weight);
-	if (all <= t->weight)
+	if (READ_ONCE(q->weight) <= t->weight)
 		WRITE_ONCE(q->now, t->vruntime);
-	else
-		__sync_fetch_and_add(&q->now, eevdf_vtime(more_ns, all));
 }
 
 /*

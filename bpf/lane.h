@@ -20,11 +20,14 @@
 /* Options and counters per policy. */
 #define LANE_OPTIONS_MAX 12
 #define LANE_COUNTERS_MAX 16
-/* Bytes of state that a policy keeps per lane, task, CPU, cache and cgroup: a cache line each. */
+/*
+ * Bytes of state that a policy keeps per lane, task, CPU, cache and cgroup: a cache line each, and six
+ * of a cache, where fair has notes of tasks that sleep.
+ */
 #define LANE_STATE_BYTES 64
 #define TASK_STATE_BYTES 64
 #define CPU_STATE_BYTES 64
-#define LLC_STATE_BYTES 64
+#define LLC_STATE_BYTES 384
 #define GROUP_STATE_BYTES 64
 /* Sets of CPUs per lane. */
 #define LANE_CPU_SETS_MAX 4

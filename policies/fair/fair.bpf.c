@@ -4,10 +4,11 @@
  *
  * The tasks under each last-level cache compete with each other, see eevdf.bpf.h, with the weights
  * that the hierarchy of cgroups makes of theirs, see group_weights.bpf.h. One queue for each cache is
- * in the order of deadlines. Who wakes with an earlier deadline than that of whom a CPU runs, and
- * is eligible, takes that CPU, but not in the first part of a run. A task that comes to another
- * cache takes its lag along. A CPU with nothing to do takes from other caches, and now and then
- * one takes from a cache that has more to do for each of its CPUs.
+ * in the order of deadlines. Who wakes, is eligible and next, takes the CPU of whom runs, but not in
+ * the first part of a request from one that is eligible itself. Who sleeps in debt competes on, see
+ * eevdf_sleepers.bpf.h. A task that comes to another cache takes its lag along. A CPU with nothing to
+ * do takes from other caches, and now and then one takes from a cache that has more to do for each of
+ * its CPUs.
  *
  * It helps where no other policy is known to: nobody waits long who wants little, and shares are
  * those that weights say, to the cgroup. It is not the best at anything.
@@ -15,6 +16,7 @@
 #include <sched.bpf.h>
 #include <idle.bpf.h>
 #include <eevdf.bpf.h>
+#include <eevdf_sleepers.bpf.h>
 #include <group_weights.bpf.h>
 #include "options.h"
 
@@ -23,6 +25,8 @@ enum { fair_counters(COUNTER_INDEX) };
 
 /* CPUs that a task which wakes looks at for one to take: its own and those after it. */
 #define FAIR_PREEMPT_LOOKS 4
+/* Who ran alone is owed nothing, but for what divisions lose. */
+#define FAIR_ROUNDED_NS 1000ULL
 /* How often a cache looks at the next one for more than its own share of work. */
 #define FAIR_BALANCE_NS (4ULL * 1000 * 1000)
 /* By how much that one has to have more, as parts of it: 5 for 4. */
@@ -52,14 +56,25 @@ struct fair_llc {
 	u64 rescued_ns; /* when it last looked for who waits long */
 	u32 cpus;
 	u32 next; /* the cache that it looks at next */
+	struct eevdf_sleepers sleepers;
 };
 
 /* What a CPU runs. */
 struct fair_cpu {
+	u64 began_ns; /* the run; `counted` is the part of it that time has gone on by */
+	u64 counted_ns;
+	u64 since_ns; /* the request, with the task's virtual run time then, and when it is due */
+	u64 vruntime;
 	u64 deadline;
-	u64 since_ns;
-	u32 runs; /* a task of this lane */
-	u32 gives_way; /* at once, see group_weights.bpf.h */
+	u32 weight;
+	u16 runs; /* a task of this lane, see below */
+	u16 gives_way; /* at once, see group_weights.bpf.h */
+};
+
+enum {
+	FAIR_RUNS_NONE,
+	FAIR_RUNS,
+	FAIR_RUNS_NO_MORE, /* somebody is to take its CPU */
 };
 
 static __always_inline struct fair_llc *fair_llc_at(struct lane *lane, u32 llc)
@@ -145,21 +160,48 @@ static __always_inline void fair_inherit(struct lane *lane, struct fair_task *ta
 	task->e.lag -= debt / weight;
 }
 
+/*
+ * Brings the time of a cache up to date with what that CPU runs, so that who joins does so at the time
+ * that it is. If that run ends on the CPU at this moment, a part of it may count twice: `now` is wrong
+ * by that until somebody competes alone or nobody is eligible, see eevdf.bpf.h.
+ */
+static __always_inline void fair_advance(struct lane *lane, struct fair_llc *l, s32 cpu)
+{
+	struct fair_cpu *there = fair_cpu_at(lane, cpu);
+	u64 now = scx_bpf_now();
+
+	if (there && there->runs != FAIR_RUNS_NONE && vtime_before(there->began_ns, now))
+		eevdf_advance(&l->q, &there->counted_ns, now - there->began_ns);
+}
+
 /* The task competes under that cache from now on, with the lag that it has. */
 __weak __noinline int fair_compete(struct lane *lane __arg_nonnull,
 				   struct task_struct *p __arg_trusted,
 				   struct fair_task *task __arg_nonnull, u32 llc)
 {
 	struct fair_llc *from = fair_llc_at(lane, task->e.queue), *to = fair_llc_at(lane, llc);
-	bool competes = task->e.weight;
+	bool competes = task->e.weight, woke = false;
 	u32 weight;
 
 	if (!from || !to)
 		return 0;
+	fair_advance(lane, to, scx_bpf_task_cpu(p));
+	if (!competes && task->e.ticket) {
+		/* Whoever does not compete any more owes nothing. */
+		task->e.lag = 0;
+		competes = eevdf_wakes(&from->sleepers, &task->e, &task->share);
+		task->e.ticket = 0;
+		if (competes && from == to && !eevdf_eligible(&to->q, task->e.vruntime))
+			return 0;
+		woke = true;
+	}
 	if (competes)
 		eevdf_leave(&from->q, &task->e, fair_slice(lane));
 	else
 		eevdf_rests(&from->q, &task->e);
+	/* By what it slept on it is owed nothing. */
+	if (woke && task->e.lag > 0)
+		task->e.lag = 0;
 	group_join(lane, p, &task->share);
 	weight = group_flat_weight(lane, &task->share);
 	if (!competes)
@@ -182,6 +224,11 @@ static void fair_quiescent(struct lane *lane, struct task_struct *p, struct lane
 	struct fair_llc *l = fair_llc_at(lane, task->e.queue);
 	u32 weight = task->e.weight;
 
+	task->e.ticket = 0;
+	if (l && weight && deq_flags & SCX_DEQ_SLEEP && !(p->flags & PF_EXITING) &&
+	    !eevdf_eligible(&l->q, task->e.vruntime) &&
+	    eevdf_sleeps_on(&l->sleepers, &task->e, &task->share))
+		return;
 	if (l && weight) {
 		eevdf_leave(&l->q, &task->e, fair_slice(lane));
 		if (p->flags & PF_EXITING)
@@ -198,44 +245,80 @@ static __always_inline void fair_reweigh(struct lane *lane, struct task_struct *
 	eevdf_reweigh(&l->q, &task->e, group_flat_weight(lane, &task->share));
 }
 
-/* Whether a task that woke is to have that CPU in place of whom it runs. */
-static __always_inline bool fair_takes(struct lane *lane, struct fair_cpu *there,
-				       const struct fair_task *task, u64 now)
+/*
+ * Whether a task that woke is to have that CPU in place of whom it runs: who is eligible keeps it
+ * in the first part of its request.
+ */
+static __always_inline bool fair_takes(struct lane *lane, struct fair_llc *l,
+				       struct fair_cpu *there, const struct fair_task *task,
+				       bool is_next, u64 now)
 {
 	/* Clocks of two CPUs may differ a little. */
 	s64 ran_ns = now - there->since_ns;
+	u64 vruntime;
 
-	if (!there->runs || (task->share.gives_way && !there->gives_way))
+	if (there->runs != FAIR_RUNS || (task->share.gives_way && !there->gives_way))
 		return false;
 	if (there->gives_way && !task->share.gives_way)
 		return true;
-	return ran_ns >= (s64)lane->options[fair_option_min_granularity_ns] &&
-	       vtime_before(task->e.deadline, there->deadline);
+	if (!is_next)
+		return false;
+	if (ran_ns < 0)
+		ran_ns = 0;
+	vruntime = there->vruntime + eevdf_vtime(ran_ns, there->weight);
+	if (!eevdf_eligible(&l->q, vruntime - FAIR_ROUNDED_NS))
+		return true;
+	if (ran_ns < (s64)lane->options[fair_option_min_granularity_ns] &&
+	    vtime_before(vruntime, there->deadline))
+		return false;
+	return vtime_before(task->e.deadline, there->deadline);
 }
 
 /* A task woke and was queued: a CPU that it is to have chooses anew. */
 __weak __noinline int fair_preempt(struct lane *lane __arg_nonnull,
 				   struct task_struct *p __arg_trusted,
+				   struct fair_llc *l __arg_nonnull,
 				   struct fair_task *task __arg_nonnull)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
+	struct task_struct *first = scx_bpf_dsq_peek(lane_llc_dsq(lane, task->e.queue, 0));
 	struct fair_cpu *there;
 	u64 now = scx_bpf_now();
+	/* Whether who waits is eligible is not asked: mostly it is. */
+	bool is_next = eevdf_eligible(&l->q, task->e.vruntime) &&
+		       (!first || !vtime_before(first->scx.dsq_vtime, task->e.deadline));
 	u32 i;
 
 	bpf_for(i, 0, FAIR_PREEMPT_LOOKS) {
 		there = cpu_llc(cpu) == task->e.queue && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ?
 				fair_cpu_at(lane, cpu) : NULL;
-		if (there && fair_takes(lane, there, task, now)) {
+		if (there && fair_takes(lane, l, there, task, is_next, now)) {
 			lane_count(lane, fair_counter_preempted);
 			/* One task takes it, not all that wake before it has chosen. */
-			there->runs = 0;
+			there->runs = FAIR_RUNS_NO_MORE;
 			lane_kick(lane, cpu, true);
 			break;
 		}
 		cpu = (u32)cpu + 1 < nr_cpus() ? cpu + 1 : 0;
 	}
 	return 0;
+}
+
+/*
+ * A task woke where one runs that gives way to it: it comes before the others that wait. Beside weights
+ * of next to nothing virtual times are far apart, so that by deadlines it might have to wait.
+ */
+static __always_inline void fair_goes_first(struct lane *lane, s32 cpu, u64 dsq,
+					    struct fair_task *task)
+{
+	struct fair_cpu *there = task->share.gives_way ? NULL : fair_cpu_at(lane, cpu);
+	struct task_struct *first;
+
+	if (!there || likely(!there->gives_way) || there->runs != FAIR_RUNS)
+		return;
+	first = scx_bpf_dsq_peek(dsq);
+	if (first && vtime_before(first->scx.dsq_vtime, task->e.deadline))
+		task->e.deadline = first->scx.dsq_vtime - 1;
 }
 
 static void fair_enqueue(struct lane *lane, struct task_struct *p, struct lane_task *t,
@@ -253,11 +336,24 @@ static void fair_enqueue(struct lane *lane, struct task_struct *p, struct lane_t
 	fair_reweigh(lane, p, task, l);
 	slice_ns = eevdf_request(&l->q, &task->e, slice_ns);
 	task->e.queued_ns = scx_bpf_now();
+	if (enq_flags & SCX_ENQ_WAKEUP)
+		fair_goes_first(lane, scx_bpf_task_cpu(p), lane_llc_dsq(lane, llc, 0), task);
 	lane_count(lane, fair_counter_queued);
 	lane_insert_vtime(lane, p, lane_llc_dsq(lane, llc, 0), slice_ns, task->e.deadline,
 			  enq_flags);
-	if (enq_flags & SCX_ENQ_WAKEUP && eevdf_eligible(&l->q, task->e.vruntime))
-		fair_preempt(lane, p, task);
+	if (enq_flags & SCX_ENQ_WAKEUP)
+		fair_preempt(lane, p, l, task);
+}
+
+/* A request of a task begins, or goes on, on that CPU. */
+static __always_inline void fair_begins(struct fair_cpu *here, const struct fair_task *task)
+{
+	here->since_ns = scx_bpf_now();
+	here->vruntime = task->e.vruntime;
+	here->deadline = task->e.deadline;
+	here->weight = task->e.weight;
+	here->gives_way = task->share.gives_way;
+	here->runs = FAIR_RUNS;
 }
 
 static void fair_running(struct lane *lane, struct task_struct *p, struct lane_task *t)
@@ -272,10 +368,9 @@ static void fair_running(struct lane *lane, struct task_struct *p, struct lane_t
 	task->e.charged_ns = 0;
 	if (!here)
 		return;
-	here->deadline = task->e.deadline;
-	here->since_ns = scx_bpf_now();
-	here->gives_way = task->share.gives_way;
-	here->runs = 1;
+	here->began_ns = scx_bpf_now();
+	here->counted_ns = 0;
+	fair_begins(here, task);
 }
 
 static void fair_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
@@ -285,10 +380,11 @@ static void fair_stopping(struct lane *lane, struct task_struct *p, struct lane_
 	struct fair_cpu *here = fair_cpu_at(lane, scx_bpf_task_cpu(p));
 	struct fair_llc *l = fair_llc_at(lane, task->e.queue);
 
+	if (!here)
+		return;
 	if (l)
-		eevdf_charge(&l->q, &task->e, run->ran_ns);
-	if (here)
-		here->runs = 0;
+		eevdf_charge(&l->q, &task->e, run->ran_ns, &here->counted_ns);
+	here->runs = FAIR_RUNS_NONE;
 }
 
 /* The task that ran here goes on with what it asks for. */
@@ -297,12 +393,8 @@ static __always_inline bool fair_goes_on(struct lane *lane, s32 cpu, struct task
 {
 	struct fair_cpu *here = fair_cpu_at(lane, cpu);
 
-	if (here) {
-		here->deadline = task->e.deadline;
-		here->since_ns = scx_bpf_now();
-		here->gives_way = task->share.gives_way;
-		here->runs = 1;
-	}
+	if (here)
+		fair_begins(here, task);
 	lane_count(lane, fair_counter_kept);
 	lane_grant(lane, prev, slice_ns);
 	return true;
@@ -310,10 +402,10 @@ static __always_inline bool fair_goes_on(struct lane *lane, s32 cpu, struct task
 
 /*
  * Of those that wait and are eligible the one whose deadline is the earliest runs here, if that lies
- * before @deadline; any, if @any.
+ * before @deadline; any, if @any. Who gives way does so whatever the deadlines.
  */
 static __always_inline bool fair_pick(struct lane *lane, struct fair_llc *l, u64 dsq, u64 deadline,
-				 bool any)
+				 bool any, bool gives_way)
 {
 	struct task_struct *first = scx_bpf_dsq_peek(dsq);
 	u64 now = READ_ONCE(l->q.now);
@@ -328,6 +420,8 @@ static __always_inline bool fair_pick(struct lane *lane, struct fair_llc *l, u64
 	/* Others of its cgroup may have come or gone while it waited. */
 	task = STATE_OF(t, struct fair_task);
 	eevdf_reweigh(&l->q, &task->e, group_flat_weight(lane, &task->share));
+	if (gives_way && !task->share.gives_way)
+		return lane_move_to_local(lane, dsq);
 	if (!any && !vtime_before(task->e.deadline, deadline))
 		return false;
 	if (likely(!vtime_before(now, task->e.vruntime)))
@@ -427,20 +521,41 @@ __weak __noinline bool fair_rescue(struct lane *lane __arg_nonnull,
 	return true;
 }
 
+/*
+ * Some sleep in debt. Whose turn it were before that of those who wait, and before @deadline, competes no
+ * more; nobody does if nothing @runs here and nobody waits.
+ */
+__weak __noinline int fair_look(struct lane *lane __arg_nonnull, struct fair_llc *l __arg_nonnull,
+				u64 dsq, u64 deadline, bool runs)
+{
+	struct task_struct *first = scx_bpf_dsq_peek(dsq);
+	bool all = !runs;
+
+	if (first) {
+		all = false;
+		if (vtime_before(first->scx.dsq_vtime, deadline))
+			deadline = first->scx.dsq_vtime;
+	}
+	if (all || !vtime_before(READ_ONCE(l->q.now), READ_ONCE(l->sleepers.next)))
+		eevdf_settle(lane, &l->q, &l->sleepers, deadline, all);
+	return 0;
+}
+
 static bool fair_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 			  struct lane_task *t, const struct lane_run *run)
 {
 	struct fair_task *task = STATE_OF(t, struct fair_task);
 	u32 llc = cpu_llc(cpu);
 	struct fair_llc *l = fair_llc_at(lane, llc);
+	struct fair_cpu *here = fair_cpu_at(lane, cpu);
 	u64 dsq = lane_llc_dsq(lane, llc, 0), now = scx_bpf_now(), slice_ns = 0;
 	bool goes_on = false;
 
-	if (!l)
+	if (!l || !here)
 		return false;
 	l->served_ns = now;
 	if (prev) {
-		eevdf_charge(&l->q, &task->e, run->ran_ns);
+		eevdf_charge(&l->q, &task->e, run->ran_ns, &here->counted_ns);
 		fair_reweigh(lane, prev, task, l);
 		slice_ns = eevdf_request(&l->q, &task->e, fair_slice(lane));
 		goes_on = eevdf_eligible(&l->q, task->e.vruntime);
@@ -450,7 +565,13 @@ static bool fair_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 	if (nr_llcs() > 1 && (s64)(now - l->balanced_ns) > (s64)FAIR_BALANCE_NS &&
 	    fair_balance(lane, l, llc, now))
 		return true;
-	if (fair_pick(lane, l, dsq, task->e.deadline, !goes_on))
+	if (READ_ONCE(l->sleepers.count)) {
+		fair_look(lane, l, dsq,
+			  goes_on ? task->e.deadline : READ_ONCE(l->q.now) + EEVDF_LONGEST_NS, prev);
+		goes_on = goes_on && eevdf_eligible(&l->q, task->e.vruntime);
+	}
+	if (fair_pick(lane, l, dsq, task->e.deadline, !goes_on,
+		      prev && task->share.gives_way))
 		return true;
 	if (goes_on)
 		return fair_goes_on(lane, cpu, prev, task, slice_ns);

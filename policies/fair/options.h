@@ -6,7 +6,7 @@
 	OPTION(fair, slice_ns, "ns", 3000000, 100000, 1000000000,                              \
 	       "run time that a task asks for at once; less means less waiting and more context switches") \
 	OPTION(fair, min_granularity_ns, "ns", 700000, 0, 100000000,                               \
-	       "how long a task runs before one that wakes may take its CPU; what cpu.idle and SCHED_IDLE run gives way at once")
+	       "how long a task that has had no more than its part keeps its CPU from one that wakes, its request at most; what cpu.idle and SCHED_IDLE run gives way at once")
 
 #define fair_counters(COUNTER)                                                                     \
 	COUNTER(fair, direct, "wake-ups that went straight to an idle CPU")                        \

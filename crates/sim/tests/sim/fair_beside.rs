@@ -6,7 +6,7 @@ use metasched_sim::random::Random;
 use metasched_sim::{Machine, Outcome, Scenario, TaskSpec, between, ms, options, policy, us};
 
 const SETS: u64 = 100;
-const LENGTH: u64 = ms(2_000);
+const LENGTH: u64 = ms(4_000);
 /// What shares of the machine and 99th percentiles of waits are to be within.
 const SHARE_AIM: f64 = 0.01;
 const WAIT_AIM: f64 = 0.1;
@@ -74,8 +74,11 @@ fn apart(set: u64, cpus: usize, timer: bool) -> Apart {
         let run = tasks.into_iter().fold(run.machine(machine), Scenario::task);
         run.seed(set).idle_at_most(LENGTH).run_for(LENGTH).pass()
     };
-    let (option, value) = options::option("fair", "slice_ns", &slice(cpus).to_string()).unwrap();
-    let fair = policy("fair", "fair").at(0, move |kernel| set_option(kernel, 0, option, value));
+    let mut fair = policy("fair", "fair");
+    for name in ["slice_ns", "min_granularity_ns"] {
+        let (option, value) = options::option("fair", name, &slice(cpus).to_string()).unwrap();
+        fair = fair.at(0, move |kernel| set_option(kernel, 0, option, value));
+    }
     let (fair, class) = (run(fair), run(Scenario::eevdf("the fair class")));
     let part = |ran_ns: u64| ran_ns as f64 / (LENGTH * cpus as u64) as f64;
     let shares =
@@ -88,51 +91,48 @@ fn quantiles(mut values: Vec<f64>) -> [f64; 5] {
     [0.0, 0.25, 0.5, 0.75, 1.0].map(|q| values[((values.len() - 1) as f64 * q).round() as usize])
 }
 
-/// What is compared, and how near both were.
+/// What is compared, and how near both are to be. Runs are the same to the byte: these are what was
+/// measured, and a few sets less, since a change elsewhere may draw other events.
 struct Family {
     cpus: usize,
     /// The kernel ends requests by a timer, which a program has not.
     timer: bool,
-    sets: std::ops::Range<u64>,
-    /// Half of the sets, and all, have shares within these.
-    shares: [f64; 2],
-    /// Half of the sets have percentiles of waits within these ratios, `fair` to the class.
-    waits: [f64; 2],
+    /// How many of the sets have shares within the aim at least, and how far all are apart at most.
+    shares: usize,
+    farthest: f64,
+    /// How many have waits within the aim at least, and within which ratios half of all are, `fair` to
+    /// the class.
+    waits: usize,
+    half: [f64; 2],
 }
 
 const FAMILIES: [Family; 3] = [
-    // Both see at a tick that a request is served. What is left is not explained yet; a candidate:
-    // who sleeps in debt competes on in the class, and counts in its cgroup's weight meanwhile, and
-    // under `fair` it leaves at once.
-    Family { cpus: 1, timer: false, sets: 0..SETS, shares: [0.01, 0.11], waits: [0.95, 1.1] },
-    // Requests of 0.7 ms end after 1 ms under a program.
-    Family { cpus: 1, timer: true, sets: 0..SETS / 2, shares: [0.015, 0.11], waits: [1.2, 1.65] },
-    // Besides one queue under a cache in place of one for each CPU, and in the class a cgroup counts
-    // as often as it has tasks, up to the number of CPUs.
-    Family { cpus: 4, timer: true, sets: SETS / 2..SETS, shares: [0.04, 0.2], waits: [0.95, 1.8] },
+    // Both see at a tick that a request is served: 94 and 83 sets are within the aims.
+    Family { cpus: 1, timer: false, shares: 90, farthest: 0.05, waits: 79, half: [0.95, 1.05] },
+    // Requests of 0.7 ms end after 1 ms under a program: 91 and 6.
+    Family { cpus: 1, timer: true, shares: 87, farthest: 0.03, waits: 3, half: [1.2, 1.6] },
+    // Besides there is one queue under a cache in place of one for each CPU, and in the class a cgroup
+    // counts as often as it has tasks, up to the number of CPUs: 38 and 34.
+    Family { cpus: 4, timer: true, shares: 34, farthest: 0.18, waits: 30, half: [0.95, 1.55] },
 ];
 
 fn look_at(family: &Family) {
     let Family { cpus, timer, .. } = *family;
-    let all: Vec<Apart> = family.sets.clone().map(|set| apart(set, cpus, timer)).collect();
+    let all: Vec<Apart> = (0..SETS).map(|set| apart(set, cpus, timer)).collect();
     let shares = quantiles(all.iter().map(|apart| apart.share).collect());
     let waits = quantiles(all.iter().map(Apart::waits).collect());
     let near = |apart: &&Apart| apart.share <= SHARE_AIM;
     let soon = |apart: &&Apart| (apart.waits() - 1.0).abs() <= WAIT_AIM;
-    println!("{cpus} CPUs, a timer: {timer}; least, quartiles, most of {} sets", all.len());
-    println!(
-        "  shares apart        {shares:.4?}, {} within the aim",
-        all.iter().filter(near).count()
-    );
-    println!(
-        "  p99 of waits, ratio {waits:.3?}, {} within the aim",
-        all.iter().filter(soon).count()
-    );
-    for far in all.iter().filter(|apart| apart.share > family.shares[0]) {
-        println!("    set {}: shares {:.4} apart, waits {:?} ns", far.set, far.share, far.waits);
+    let (near, soon) = (all.iter().filter(near).count(), all.iter().filter(soon).count());
+    println!("{cpus} CPUs, a timer: {timer}; least, quartiles, most of {SETS} sets");
+    println!("  shares apart        {shares:.4?}, {near} within the aim");
+    println!("  p99 of waits, ratio {waits:.3?}, {soon} within the aim");
+    for Apart { set, share, waits } in &all {
+        println!("    set {set}: shares {share:.4} apart, waits {waits:?} ns");
     }
-    assert!(shares[2] <= family.shares[0] && shares[4] <= family.shares[1], "{shares:.4?}");
-    assert!(waits[1] >= family.waits[0] && waits[3] <= family.waits[1], "{waits:.3?}");
+    assert!(near >= family.shares && shares[4] <= family.farthest, "{near}, {shares:.4?}");
+    assert!(soon >= family.waits, "{soon}, {waits:.3?}");
+    assert!(waits[1] >= family.half[0] && waits[3] <= family.half[1], "{waits:.3?}");
 }
 
 /// Where nothing but the policy differs; then as it is beside the kernel of today.

@@ -70,10 +70,6 @@ plants! {
         "bpf/eevdf.bpf.h",
         "	return !vtime_before(READ_ONCE(q->now), vruntime);"
             => "	return true;";
-    a_lag_that_is_forgotten_asleep_is_caught: policies::fair::who_owes_pays_back_before_it_is_eligible_again, "for the cheat",
-        "bpf/eevdf.bpf.h",
-        "	s64 lag = others ? eevdf_bounded(t->lag, slice_ns, weight) : 0;"
-            => "	s64 lag = 0;";
     weights_of_cgroups_that_are_ignored_are_caught: policies::fair::cgroups_have_the_shares_of_the_fair_class, "a/x: ",
         "bpf/group_weights.bpf.h",
         "			factor = factor * own / sum;"
@@ -84,8 +80,8 @@ plants! {
             => "		if (0)";
     a_deadline_that_takes_no_cpu_is_caught: policies::fair::who_wants_little_takes_the_cpu_of_who_has_had_its_part, "the sleeper waits",
         "policies/fair/fair.bpf.c",
-        "	if (enq_flags & SCX_ENQ_WAKEUP && eevdf_eligible(&l->q, task->e.vruntime))"
-            => "	if (0)";
+        "	if (enq_flags & SCX_ENQ_WAKEUP)\n		fair_preempt("
+            => "	if (0)\n		fair_preempt(";
     a_cache_that_takes_nothing_from_others_is_caught: policies::fair::a_cpu_with_nothing_to_do_takes_from_another_cache_at_once, "work_conserved",
         "policies/fair/fair.bpf.c",
         "	return nr_llcs() > 1 && fair_steal(lane, llc);"
