@@ -70,6 +70,10 @@ plants! {
         "bpf/eevdf.bpf.h",
         "	return !vtime_before(READ_ONCE(q->now), vruntime);"
             => "	return true;";
+    a_debt_that_is_forgotten_asleep_is_caught: policies::fair::who_owes_pays_back_before_it_is_eligible_again, "for the cheat",
+        "policies/fair/fair.bpf.c",
+        "		if (competes && from == to && !eevdf_eligible(&to->q, task->e.vruntime))\n			return 0;"
+            => "		if (competes) {\n			eevdf_leave(&from->q, &task->e, fair_slice(lane));\n			task->e.lag = 0;\n			competes = false;\n		}";
     weights_of_cgroups_that_are_ignored_are_caught: policies::fair::cgroups_have_the_shares_of_the_fair_class, "a/x: ",
         "bpf/group_weights.bpf.h",
         "			factor = factor * own / sum;"
