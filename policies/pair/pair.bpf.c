@@ -77,7 +77,7 @@ struct pair_cpu {
 	u64 since_ns; /* when that cgroup's time began */
 	/* Of the CPU. */
 	u64 next; /* it was given a task that has not started */
-	u64 handed_ns; /* when its partner handed it a task; 0: it has come since */
+	u64 handed_ns; /* when its partner handed it a task, or it may begin with it; 0: it holds none that it knows */
 	u64 asked_ns; /* since when its partner is to make way for what it holds; 0: it is not, or has */
 };
 
@@ -454,6 +454,9 @@ static enum pair_choice pair_choose(struct lane *lane, struct pair *pair, s32 cp
 			return PAIR_GOES_ON;
 		if (first != LANE_NOBODY)
 			lane_count(lane, pair_counter_forced_idle);
+		/* What it holds has its turn when their time is over: so long the partner remembers it. */
+		if (scx_bpf_dsq_nr_queued(lane_cpu_dsq(lane, cpu, 0)) > 0)
+			pair->mine->handed_ns = now + pair_left_ns(lane, pair, now);
 		return PAIR_RESTS;
 	}
 	pair->mine->asked_ns = 0;
@@ -461,7 +464,7 @@ static enum pair_choice pair_choose(struct lane *lane, struct pair *pair, s32 cp
 	if (runs && in_time) {
 		if (pair_take(lane, cpu, runs >> PAIR_CPUS_BITS, now))
 			return PAIR_TOOK;
-		if (prev != LANE_NOBODY && pair_claim(lane, cpu, prev, now))
+		if (prev == runs >> PAIR_CPUS_BITS && pair_claim(lane, cpu, prev, now))
 			return PAIR_GOES_ON;
 	}
 	if (first != LANE_NOBODY)
