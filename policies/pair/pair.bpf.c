@@ -378,7 +378,7 @@ static bool pair_begin_unseen(struct lane *lane, struct pair *pair, s32 cpu, u64
  * it may find the same: the task that it holds would wait for ever. So the second time it takes the pair, and
  * its partner goes at once; for the time of an interrupt both run.
  */
-__weak __noinline bool pair_take_over(struct lane *lane __arg_nonnull, s32 cpu, u64 number, u64 now)
+static __always_inline bool pair_take_over(struct lane *lane, s32 cpu, u64 number, u64 now)
 {
 	struct pair pair;
 	u64 was, will;
