@@ -117,15 +117,21 @@ static __always_inline void eevdf_join(struct eevdf_queue *q, struct eevdf_task 
 		__sync_fetch_and_add(&q->now, -eevdf_scale(lag, weight, others));
 }
 
+/* What has run so far and weighs so much competes no more. Returns its lag. */
+static __always_inline s64 eevdf_goes(struct eevdf_queue *q, u64 vruntime, u64 weight, u64 slice_ns)
+{
+	u64 now = READ_ONCE(q->now), others = __sync_fetch_and_add(&q->weight, -weight) - weight;
+	s64 lag = eevdf_bounded(now - vruntime, slice_ns, weight);
+
+	if ((s64)others > 0)
+		__sync_fetch_and_add(&q->now, eevdf_scale(lag, weight, others));
+	return lag;
+}
+
 /* The task competes no more. */
 static __always_inline void eevdf_leave(struct eevdf_queue *q, struct eevdf_task *t, u64 slice_ns)
 {
-	u64 now = READ_ONCE(q->now), weight = __sync_lock_test_and_set(&t->weight, 0), others;
-
-	others = __sync_fetch_and_add(&q->weight, -weight) - weight;
-	t->lag = eevdf_bounded(now - t->vruntime, slice_ns, weight);
-	if ((s64)others > 0)
-		__sync_fetch_and_add(&q->now, eevdf_scale(t->lag, weight, others));
+	t->lag = eevdf_goes(q, t->vruntime, __sync_lock_test_and_set(&t->weight, 0), slice_ns);
 	t->left_at = READ_ONCE(q->now);
 }
 

@@ -95,11 +95,10 @@ __weak __noinline int eevdf_settle(struct lane *lane __arg_nonnull,
 				  struct eevdf_queue *q __arg_nonnull,
 				  struct eevdf_sleepers *s __arg_nonnull, u64 deadline, bool all)
 {
-	struct eevdf_task gone = {};
+	u64 next = READ_ONCE(q->now) + EEVDF_LONGEST_NS, vruntime;
 	struct group_share share;
 	struct eevdf_note *note;
-	u64 next = READ_ONCE(q->now) + EEVDF_LONGEST_NS;
-	u32 i, ticket;
+	u32 i, ticket, weight;
 
 	bpf_for(i, 0, EEVDF_NOTES) {
 		note = &s->notes[i & (EEVDF_NOTES - 1)];
@@ -114,12 +113,12 @@ __weak __noinline int eevdf_settle(struct lane *lane __arg_nonnull,
 		}
 		if (__sync_val_compare_and_swap(&note->ticket, ticket, NOTE_TAKEN) != ticket)
 			continue;
-		gone.vruntime = note->vruntime;
-		gone.weight = note->weight;
+		vruntime = note->vruntime;
+		weight = note->weight;
 		share = note->share;
 		__sync_fetch_and_add(&s->count, -1);
 		__sync_lock_test_and_set(&note->ticket, NOTE_FREE);
-		eevdf_leave(q, &gone, EEVDF_LONGEST_NS);
+		eevdf_goes(q, vruntime, weight, EEVDF_LONGEST_NS);
 		group_leave(lane, &share);
 	}
 	WRITE_ONCE(s->next, next);

@@ -516,19 +516,16 @@ static __noinline bool goes_on_after_answer(struct task_struct *prev, u32 root)
  * a CPU without ticks would not see the end of its slice, and one that is left alone again would
  * have them for as long as its task goes on.
  */
-static __always_inline void start_anew(struct task_struct *prev)
+static __noinline void start_anew(struct task_struct *prev)
 {
-	struct cpu_ctx *here;
+	struct cpu_ctx *here = cpu_ctx_here();
 
-	if (!(prev->scx.flags & SCX_TASK_QUEUED) || !prev->scx.slice)
-		return;
-	here = cpu_ctx_here();
 	if (here && (prev->scx.slice == SCX_SLICE_INF) != here->tickless)
 		scx_bpf_task_set_slice(prev, 0);
 }
 
 /* Nobody else wants this CPU: what ran here goes on. */
-static __always_inline void go_on_alone(struct task_struct *prev)
+static __noinline void go_on_alone(struct task_struct *prev)
 {
 	struct cpu_ctx *here = is_used(USES_INFINITE) ? cpu_ctx_here() : NULL;
 

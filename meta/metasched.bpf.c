@@ -132,7 +132,7 @@ SEC("struct_ops/metasched_dispatch")
 void BPF_PROG(metasched_dispatch, s32 cpu, struct task_struct *prev)
 {
 	dispatch(cpu, prev, READ_ONCE(root_word));
-	if (is_used(USES_INFINITE) && prev)
+	if (is_used(USES_INFINITE) && prev && prev->scx.flags & SCX_TASK_QUEUED && prev->scx.slice)
 		start_anew(prev);
 }
 

@@ -85,8 +85,8 @@ struct pair_cpu {
 struct pair {
 	struct pair_cpu *both;
 	struct pair_cpu *mine;
-	u64 me, other; /* bits of pair_cpu.runs */
 	s32 partner; /* the CPU itself where it is alone */
+	u16 me, other; /* bits of pair_cpu.runs */
 };
 
 static __always_inline struct pair_cpu *pair_cpu(struct lane *lane, u32 cpu)
@@ -190,7 +190,7 @@ __weak __noinline bool pair_claim(struct lane *lane __arg_nonnull, s32 cpu, u64 
 static __always_inline void pair_release(struct pair *pair)
 {
 	if (READ_ONCE(pair->both->runs) & pair->me)
-		__sync_fetch_and_and(&pair->both->runs, ~pair->me);
+		__sync_fetch_and_and(&pair->both->runs, ~(u64)pair->me);
 }
 
 /* What is left of the time of its cgroup; a rest that is not worth a run is nothing. */
@@ -378,28 +378,26 @@ static bool pair_begin_unseen(struct lane *lane, struct pair *pair, s32 cpu, u64
  * it may find the same: the task that it holds would wait for ever. So the second time it takes the pair, and
  * its partner goes at once; for the time of an interrupt both run.
  */
-static __always_inline bool pair_take_over(struct lane *lane, s32 cpu, u64 number, u64 now)
+static __always_inline bool pair_take_over(struct lane *lane, struct pair *pair, s32 cpu, u64 number,
+					   u64 now)
 {
-	struct pair pair;
 	u64 was, will;
 
-	if (!pair_find(lane, cpu, &pair))
+	pair->mine->handed_ns = now;
+	if (!pair->mine->asked_ns)
+		pair->mine->asked_ns = now;
+	if ((s64)(now - pair->mine->asked_ns) < (s64)PAIR_HELD_NS)
 		return false;
-	pair.mine->handed_ns = now;
-	if (!pair.mine->asked_ns)
-		pair.mine->asked_ns = now;
-	if ((s64)(now - pair.mine->asked_ns) < (s64)PAIR_HELD_NS)
-		return false;
-	was = READ_ONCE(pair.both->runs);
-	will = number << PAIR_CPUS_BITS | pair.me;
-	if (__sync_val_compare_and_swap(&pair.both->runs, was, will) != was)
+	was = READ_ONCE(pair->both->runs);
+	will = number << PAIR_CPUS_BITS | pair->me;
+	if (__sync_val_compare_and_swap(&pair->both->runs, was, will) != was)
 		return false;
 	if (pair_take_held(lane, cpu)) {
-		pair.both->since_ns = now;
+		pair->both->since_ns = now;
 		lane_count(lane, pair_counter_taken_over);
 		return true;
 	}
-	__sync_val_compare_and_swap(&pair.both->runs, will, was);
+	__sync_val_compare_and_swap(&pair->both->runs, will, was);
 	return false;
 }
 
@@ -412,7 +410,7 @@ static bool pair_join_partner(struct lane *lane, struct pair *pair, s32 cpu, u64
 	if (!pair_left_ns(lane, pair, now)) {
 		if (others) {
 			took = scx_bpf_dsq_nr_queued(lane_cpu_dsq(lane, cpu, 0)) > 0 &&
-			       pair_take_over(lane, cpu, first & LANE_MARK_MASK, now);
+			       pair_take_over(lane, pair, cpu, first & LANE_MARK_MASK, now);
 			lane_count(lane, pair_counter_drained);
 			lane_kick(lane, pair->partner, true);
 			return took;
