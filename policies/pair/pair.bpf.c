@@ -289,6 +289,12 @@ static void pair_enqueue(struct lane *lane, struct task_struct *p, struct lane_t
 		lane_kick(lane, scx_bpf_task_cpu(p), false);
 }
 
+/* Whether the CPU was handed tasks that have not started. */
+static __always_inline bool pair_holds(struct lane *lane, s32 cpu)
+{
+	return scx_bpf_dsq_nr_queued(lane_cpu_dsq(lane, cpu, 0)) > 0;
+}
+
 /* The CPU takes what it holds of that cgroup, which it has claimed. */
 __weak __noinline bool pair_take_held(struct lane *lane __arg_nonnull, s32 cpu)
 {
@@ -341,7 +347,7 @@ static bool pair_begin(struct lane *lane, struct pair *pair, s32 cpu, u64 first,
 	if (!pair_claim(lane, cpu, number, now))
 		return false;
 	pair->both->since_ns = now;
-	if (scx_bpf_dsq_nr_queued(lane_cpu_dsq(lane, cpu, 0)) > 0 && pair_take_held(lane, cpu))
+	if (pair_holds(lane, cpu) && pair_take_held(lane, cpu))
 		goto begun;
 	if (pair_take(lane, cpu, number, now))
 		goto begun;
@@ -409,7 +415,7 @@ static bool pair_join_partner(struct lane *lane, struct pair *pair, s32 cpu, u64
 
 	if (!pair_left_ns(lane, pair, now)) {
 		if (others) {
-			took = scx_bpf_dsq_nr_queued(lane_cpu_dsq(lane, cpu, 0)) > 0 &&
+			took = pair_holds(lane, cpu) &&
 			       pair_take_over(lane, pair, cpu, first & LANE_MARK_MASK, now);
 			lane_count(lane, pair_counter_drained);
 			lane_kick(lane, pair->partner, true);
@@ -417,7 +423,7 @@ static bool pair_join_partner(struct lane *lane, struct pair *pair, s32 cpu, u64
 		}
 		pair->both->since_ns = now;
 	}
-	if (!others && scx_bpf_dsq_nr_queued(lane_cpu_dsq(lane, cpu, 0)) > 0 &&
+	if (!others && pair_holds(lane, cpu) &&
 	    pair_claim(lane, cpu, number, now) && pair_take_held(lane, cpu))
 		return true;
 	return pair_take(lane, cpu, number, now);
@@ -453,7 +459,7 @@ static enum pair_choice pair_choose(struct lane *lane, struct pair *pair, s32 cp
 		if (first != LANE_NOBODY)
 			lane_count(lane, pair_counter_forced_idle);
 		/* What it holds has its turn when their time is over: so long the partner remembers it. */
-		if (scx_bpf_dsq_nr_queued(lane_cpu_dsq(lane, cpu, 0)) > 0)
+		if (pair_holds(lane, cpu))
 			pair->mine->handed_ns = now + pair_left_ns(lane, pair, now);
 		return PAIR_RESTS;
 	}
@@ -558,7 +564,7 @@ static void pair_stopping(struct lane *lane, struct task_struct *p, struct lane_
 		return;
 	pair_release(&pair);
 	if (scx_bpf_dsq_nr_queued(lane_dsq(lane, 0)) > 0 ||
-	    scx_bpf_dsq_nr_queued(lane_cpu_dsq(lane, pair.partner, 0)) > 0)
+	    pair_holds(lane, pair.partner))
 		lane_kick(lane, pair.partner, false);
 }
 

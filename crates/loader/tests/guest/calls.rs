@@ -19,7 +19,7 @@ const CALLS_PROGRAM: u8 = 1;
 const FRAME: u8 = 10;
 const COPY: u8 = 0xbf;
 const ADD: u8 = 0x07;
-/// Of an instruction that reads memory, by its first operand's address, or writes there.
+/// The class of an instruction; it reads memory at its second operand, or writes at its first.
 const CLASS: u8 = 0x07;
 const READS: u8 = 0x01;
 const WRITES: [u8; 2] = [0x02, 0x03];
