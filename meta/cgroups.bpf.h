@@ -37,11 +37,10 @@ struct cgroup_node {
 	u32 account; /* the nearest assigned one's; of watched ones only */
 
 	/* See shares.bpf.h; all of watched ones only. */
+	u64 waits; /* a task that is queued, by its address; 0: none is known; written by any CPU */
 	u32 arrived; /* a task came since the last look; written by any CPU */
 	u32 came; /* the round in which one had */
-	u32 due_of; /* the account to which `due` belongs */
 	u32 own; /* it has work directly, or below where it is not open */
-	u64 due; /* account.serves by which that one should have been served */
 	u64 adds; /* what its children with work weigh, so far in this round */
 	u64 sum; /* the same when all were asked, and its own work; 0: none */
 	u64 weighs; /* beside its siblings */

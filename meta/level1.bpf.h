@@ -318,7 +318,7 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 	if (root & ROOT_LANES) {
 		account_arrival(l->account);
 		if (likely(t))
-			cgroup_arrival(t->watched);
+			cgroup_arrival(p, t);
 	}
 	if (likely(t)) {
 		t->ended = 0;
@@ -457,6 +457,8 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 		return;
 	cpu->task = 0;
 	cpu->tickless = 0;
+	if (t && unlikely(t->waits_in))
+		cgroup_waits_no_more(p, t);
 	if (!l || is_level1s(p, root))
 		return;
 	others = root & ROOT_SHARED && others_have_work(l, root);
@@ -589,7 +591,7 @@ static __noinline void tick_shared(struct task_struct *p, u32 root)
 			look_from_now_on(cpu, p);
 		t = task_ctx_find(p);
 		if (t)
-			cgroup_arrival(t->watched);
+			cgroup_runs(t->watched);
 	}
 	if (p->scx.slice <= SHARED_SLICE_NS)
 		return;

@@ -44,23 +44,59 @@ struct {
 	u32 walk; /* watch.walks at its beginning */
 	u32 changed; /* weights, or who has work, have */
 	u64 parts[ACCOUNTS_MAX]; /* what each account has, in SHARE_ONE */
-	u32 queued[ACCOUNTS_MAX]; /* how many tasks stand in its lanes */
 	u32 cgroups[ACCOUNTS_MAX]; /* assigned to it, with work: in the last round */
 	u32 counted[ACCOUNTS_MAX]; /* and in this one */
 } shares;
 
 /*
- * A task came to that cgroup, or runs there at a tick. Only who comes while several accounts
- * have work is seen: before that nothing depends on it.
+ * For so many rounds, 5 s, a cgroup counts by a task that was queued in it and has not run since,
+ * if no other comes. A task that has changed its scheduling class meanwhile will not.
  */
-static __always_inline void cgroup_arrival(u32 number)
+#define WAITS_ROUNDS 1250
+
+static __always_inline void cgroup_marks(struct cgroup_node *n)
 {
-	struct cgroup_node *n = cgroup_node_at(number);
+	if (unlikely(!READ_ONCE(n->arrived)))
+		WRITE_ONCE(n->arrived, 1);
+}
+
+/*
+ * A task runs in that cgroup at a tick, or it came there, below. Only who comes while several
+ * accounts have work is seen: before that nothing depends on it.
+ */
+static __always_inline void cgroup_runs(u32 number)
+{
+	if (several(READ_ONCE(busy.accounts)))
+		cgroup_marks(cgroup_node_at(number));
+}
+
+/* The task runs, or is queued in another cgroup. */
+static __always_inline void cgroup_waits_no_more(struct task_struct *p, struct task_ctx *t)
+{
+	struct cgroup_node *n = cgroup_node_at(t->waits_in - 1);
+
+	t->waits_in = 0;
+	if (READ_ONCE(n->waits) == (u64)(unsigned long)p)
+		WRITE_ONCE(n->waits, 0);
+}
+
+/*
+ * It is queued. Its cgroup knows one task that is, so that nothing has to be counted for each; of two that
+ * come at once, the one that wrote last.
+ */
+static __always_inline void cgroup_arrival(struct task_struct *p, struct task_ctx *t)
+{
+	struct cgroup_node *n = cgroup_node_at(t->watched);
 
 	if (!several(READ_ONCE(busy.accounts)))
 		return;
-	if (unlikely(!READ_ONCE(n->arrived)))
-		WRITE_ONCE(n->arrived, 1);
+	cgroup_marks(n);
+	if (READ_ONCE(n->waits))
+		return;
+	if (t->waits_in)
+		cgroup_waits_no_more(p, t);
+	WRITE_ONCE(n->waits, (u64)(unsigned long)p);
+	t->waits_in = t->watched + 1;
 }
 
 /*
@@ -120,26 +156,23 @@ static __always_inline u64 cgroup_weighs_now(struct cgroup_node *n)
 }
 
 /*
- * Whether tasks that count for this cgroup itself have work: one came in the last rounds, or
- * may still be queued. A task waits for as long as its account's others take, which are
- * asked for as many again: some are served twice before it.
+ * Whether tasks that count for this cgroup itself have work: one came in the last rounds, or is known to
+ * be queued. Only where that one has gone to sleep, and no other came since, may tasks wait unknown.
  */
 static __always_inline bool cgroup_has_work(struct cgroup_node *n)
 {
-	u32 number = account_in_force(n->account);
-	struct account *a = account_at(number);
-
 	if (n->arrived) {
 		n->arrived = 0;
 		n->came = shares.round;
-		n->due = a->serves + 2 * (u64)shares.queued[number];
-		n->due_of = number;
 	}
-	if (!n->came)
-		return false;
-	if (shares.round - n->came < ARRIVED_SWEEPS)
+	if (n->came && shares.round - n->came < ARRIVED_SWEEPS)
 		return true;
-	return shares.queued[number] && n->due_of == number && vtime_before(a->serves, n->due);
+	if (!n->waits)
+		return false;
+	if (shares.round - n->came < WAITS_ROUNDS)
+		return true;
+	n->waits = 0;
+	return false;
 }
 
 /* On the way up: whether a cgroup has work, and what it weighs. */
@@ -203,8 +236,6 @@ static __noinline void shares_begin(void)
 	shares.phase = SHARES_GATHER;
 	shares.round++;
 	bpf_for(number, 0, ACCOUNTS_MAX) {
-		shares.queued[number & (ACCOUNTS_MAX - 1)] =
-			busy.accounts & account_bit(number) ? account_queued(number) : 0;
 		shares.counted[number & (ACCOUNTS_MAX - 1)] = 0;
 	}
 }

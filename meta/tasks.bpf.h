@@ -47,6 +47,7 @@ struct task_ctx {
 	/* The places of its cgroup, and of the one that it counts for, see cgroups.bpf.h. */
 	u32 group;
 	u32 watched;
+	u32 waits_in; /* the place plus one of the cgroup that knows it as queued; 0: none does */
 	u32 runnable; /* its lane's policy was told that it is */
 	u32 told_awake; /* the wait that user space is to decide began with a wake-up */
 	u32 woken_sync; /* by a task that is about to sleep; until it is queued */

@@ -57,6 +57,8 @@ pub(super) struct Group {
     pub limit: Option<Limit>,
     /// Tells this limit from earlier ones.
     pub limits: u64,
+    /// CPUs on which the quota is used up, the one that has waited longest first.
+    throttled: Vec<usize>,
 }
 
 /// A cgroup on one CPU.
@@ -78,7 +80,6 @@ struct Queue {
     weight: u64,
     /// Run time that it may use, ns; less than 0 where it used more.
     left_ns: i64,
-    throttled: bool,
 }
 
 #[derive(Clone)]
@@ -101,6 +102,7 @@ impl Default for Group {
             summed_at: None,
             limit: None,
             limits: 0,
+            throttled: Vec::new(),
         }
     }
 }
@@ -179,6 +181,7 @@ impl Groups {
         for group in &mut self.groups {
             group.queues.clear();
             group.loaded.clear();
+            group.throttled.clear();
             (group.load, group.runnable, group.summed_at) = (0, 0, None);
         }
     }
@@ -286,9 +289,8 @@ impl Groups {
         let group = &mut self.groups[at];
         group.limits += 1;
         group.limit = quota.map(|quota| Limit { quota, left_ns: quota.quota_ns as i64 });
-        for queue in &mut group.queues {
-            (queue.left_ns, queue.throttled) = (1, false);
-        }
+        group.throttled.clear();
+        group.queues.iter_mut().for_each(|queue| queue.left_ns = 1);
         self.count_limits();
     }
 
@@ -306,7 +308,9 @@ impl Groups {
                     let taken = (PORTION_NS - queue.left_ns).min(limit.left_ns.max(0));
                     queue.left_ns += taken;
                     limit.left_ns -= taken;
-                    queue.throttled |= queue.left_ns <= 0;
+                    if queue.left_ns <= 0 && !group.throttled.contains(&cpu) {
+                        group.throttled.push(cpu);
+                    }
                 }
             }
             at = group.above;
@@ -315,8 +319,7 @@ impl Groups {
 
     /// Whether a quota above is used up on a CPU.
     pub fn throttled(&self, at: usize, cpu: usize) -> bool {
-        let of = |at: usize| self.groups[at].queues.get(cpu).is_some_and(|queue| queue.throttled);
-        self.limited > 0 && self.line(at).any(of)
+        self.limited > 0 && self.line(at).any(|at| self.groups[at].throttled.contains(&cpu))
     }
 
     /// A CPU has no more use for what it took.
@@ -327,25 +330,28 @@ impl Groups {
         limit.left_ns += more;
     }
 
-    /// Lets CPUs go on as far as the account goes: whether any may.
+    /// Lets CPUs go on as far as the account goes, in the order in which they used up what they
+    /// had: whether any may.
     pub fn distribute(&mut self, at: usize) -> bool {
-        let Group { limit: Some(limit), queues, .. } = &mut self.groups[at] else { return false };
-        let mut any = false;
-        for queue in queues.iter_mut().filter(|queue| queue.throttled) {
+        let Group { limit: Some(limit), queues, throttled, .. } = &mut self.groups[at] else {
+            return false;
+        };
+        let before = throttled.len();
+        throttled.retain(|cpu| {
+            let queue = &mut queues[*cpu];
             let taken = (1 - queue.left_ns).min(limit.left_ns.max(0));
             queue.left_ns += taken;
             limit.left_ns -= taken;
-            queue.throttled = queue.left_ns <= 0;
-            any |= !queue.throttled;
-        }
-        any
+            queue.left_ns <= 0
+        });
+        throttled.len() < before
     }
 
     /// Whether a CPU waits for what is left on the account.
     pub fn is_awaited(&self, at: usize) -> bool {
         let group = &self.groups[at];
         let left = group.limit.as_ref().is_some_and(|limit| limit.left_ns > 0);
-        left && group.queues.iter().any(|queue| queue.throttled)
+        left && !group.throttled.is_empty()
     }
 }
 
@@ -429,5 +435,27 @@ mod tests {
         assert_eq!(left(&groups), PORTION_NS - KEPT_NS);
         assert!(groups.is_awaited(A) && groups.distribute(A));
         assert!(!groups.throttled(B, 1));
+    }
+
+    #[test]
+    fn who_has_waited_longest_for_an_account_goes_on_first() {
+        let mut groups = nested();
+        for cpu in [0, 1] {
+            add(&mut groups, A, cpu, USUAL, 0);
+        }
+        let quota = Quota { quota_ns: MS, period_ns: 100 * MS, burst_ns: 0 };
+        groups.begin_limit(A, Some(quota));
+        let refill = |groups: &mut Groups| {
+            groups.groups[A].limit.as_mut().unwrap().left_ns = MS as i64;
+            groups.distribute(A)
+        };
+        groups.charge(A, 1, 2 * MS);
+        groups.charge(A, 0, 2 * MS);
+        assert!(refill(&mut groups) && !groups.throttled(A, 1) && groups.throttled(A, 0));
+        groups.charge(A, 1, 2 * MS);
+        while groups.throttled(A, 0) {
+            refill(&mut groups);
+            assert!(groups.throttled(A, 1));
+        }
     }
 }

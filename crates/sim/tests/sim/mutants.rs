@@ -225,7 +225,7 @@ plants! {
         "	if (!sum || !number)" => "	if (!number)";
     a_cgroup_that_is_forgotten_while_its_tasks_wait_is_caught: "lane_shares", long_queue,
         "meta/shares.bpf.h",
-        "	return shares.queued[number] && n->due_of" => "	return shares.round == 0 && n->due_of";
+        "	if (!n->waits)" => "	if (1)";
     a_lane_that_is_freed_while_it_has_tasks_is_caught: "dead_lanes_empty", a_lane_goes,
         "meta/lifecycle.bpf.h",
         "	if (!lane_is_empty(l)) {\n		l->settled_at = 0;" => "	if (0) {\n		l->settled_at = 0;";
