@@ -102,9 +102,10 @@ int lane_kick(struct lane *lane, s32 cpu, bool preempt);
 
 /*
  * Has the policy's timer() called once, in @ns, instead of when it was set to before; 100 us at
- * least, since it interrupts whoever runs.
+ * least, since it interrupts whoever runs. Whether it will be: in callbacks about tasks the kernel may
+ * have no memory for that.
  */
-int lane_timer_set(struct lane *lane, u64 ns);
+bool lane_timer_set(struct lane *lane, u64 ns);
 
 /*
  * In stopping, where the task sleeps: this CPU does not sleep deeply for @ns, or until it runs a task

@@ -156,9 +156,31 @@ struct kernfs_node {
 	u64 id;
 };
 
+struct list_head {
+	struct list_head *next, *prev;
+};
+
+enum cgroup_subsys_id {
+	cpu_cgrp_id, /* the kernel's own value is relocated */
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+/* Its state of the cpu controller, at the beginning of the struct. */
+struct task_group {
+	struct cgroup_subsys_state css;
+	int idle;
+};
+
 struct cgroup {
 	struct kernfs_node *kn;
 	int level;
+	int nr_populated_domain_children;
+	int nr_populated_threaded_children;
+	struct cgroup_subsys_state *subsys[1];
+	struct list_head cset_links;
 	struct cgroup *ancestors[];
 };
 

@@ -13,7 +13,7 @@
 #include <accounts.bpf.h>
 #include <limits.bpf.h>
 #include <shares.bpf.h>
-#include <ancestors.bpf.h>
+#include <cgroup.bpf.h>
 
 /* The cgroup of a task in the unified hierarchy, by its id. */
 static __always_inline u64 cgroup_of(struct task_struct *p)

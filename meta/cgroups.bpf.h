@@ -14,7 +14,7 @@
 #define METASCHED_CGROUPS_BPF_H
 
 #include <lanes.bpf.h>
-#include <ancestors.bpf.h>
+#include <cgroup.bpf.h>
 #include <groups.bpf.h>
 
 /* Levels of cgroups that are looked at; deeper ones count for those above them. */
@@ -109,12 +109,11 @@ __noinline u32 cgroup_claim(u64 id)
 	return 0;
 }
 
-static __noinline void cgroup_free(u32 number)
+/* A place that no cgroup is found at any more. */
+static __always_inline void cgroup_give_back(u32 number)
 {
 	struct cgroup_node *n = cgroup_node_at(number);
-	u64 id = n->id;
 
-	bpf_map_delete_elem(&cgroup_numbers, &id);
 	n->assigned = 0;
 	n->watched = 0;
 	n->open = 0;
@@ -124,10 +123,18 @@ static __noinline void cgroup_free(u32 number)
 	__sync_lock_test_and_set(&n->id, 0);
 }
 
+static __noinline void cgroup_free(u32 number)
+{
+	u64 id = cgroup_node_at(number)->id;
+
+	bpf_map_delete_elem(&cgroup_numbers, &id);
+	cgroup_give_back(number);
+}
+
 /* A place for a cgroup that has none, directly below the root; 0 if there is none. */
 static __noinline u32 cgroup_make(u64 id)
 {
-	u32 number = cgroup_claim(id);
+	u32 found, number = cgroup_claim(id);
 	struct cgroup_node *n = cgroup_node_at(number);
 
 	if (!number)
@@ -136,9 +143,13 @@ static __noinline u32 cgroup_make(u64 id)
 	n->level = 1;
 	n->weight = WEIGHT_DFL;
 	group_forget(number);
-	if (!bpf_map_update_elem(&cgroup_numbers, &id, &number, BPF_ANY))
+	if (!bpf_map_update_elem(&cgroup_numbers, &id, &number, BPF_NOEXIST))
 		return number;
-	cgroup_free(number);
+	/* The kernel and user space may tell of it at the same time. */
+	found = cgroup_number(id);
+	cgroup_give_back(number);
+	if (found)
+		return found;
 refused:
 	__sync_fetch_and_add(&cgroups_refused, 1);
 	return 0;
@@ -232,7 +243,10 @@ static __noinline void watch_again(void)
 	}
 }
 
-/* The kernel tells of a cgroup: of those above it first. */
+/*
+ * The kernel tells of a cgroup: of those above it first. It may have tasks, if the cpu controller is
+ * enabled there only now; they know the one above it as their own.
+ */
 static __noinline void cgroup_comes(struct cgroup *cgrp, u32 weight)
 {
 	s32 level = cgrp->level;
@@ -255,15 +269,17 @@ static __noinline void cgroup_comes(struct cgroup *cgrp, u32 weight)
 	n->level = cgroup_node_at(parent)->level + 1;
 	if (n->assigned || cgroup_node_at(parent)->open)
 		watch_again();
+	else if (cgroup_has_tasks(cgrp))
+		__sync_fetch_and_add(&assign_seq, 1);
 }
 
 /*
  * A cgroup goes, or has no cpu controller any more. If it is assigned user space has yet to
  * take that back.
  */
-static __noinline void cgroup_goes(u64 id)
+static __noinline void cgroup_goes(struct cgroup *cgrp)
 {
-	u32 number = cgroup_number(id);
+	u32 number = cgroup_number(cgrp->kn->id);
 	struct cgroup_node *n = cgroup_node_at(number);
 	bool was_watched = n->watched;
 
@@ -278,6 +294,8 @@ static __noinline void cgroup_goes(u64 id)
 	}
 	if (was_watched)
 		watch_again();
+	else if (cgroup_has_tasks(cgrp))
+		__sync_fetch_and_add(&assign_seq, 1);
 }
 
 /*
@@ -302,6 +320,11 @@ static __noinline int cgroup_assign(u64 id, u32 account)
 	if (!number || (!account && !before))
 		return -ENOENT;
 	n->assigned = account;
+	/* The cgroup went at this moment: its place is free, or another's. */
+	if (READ_ONCE(n->id) != id) {
+		n->assigned = 0;
+		return -ENOENT;
+	}
 	cgroups_assigned += !before;
 	cgroups_assigned -= !account;
 	if (!account && n->untold)

@@ -34,8 +34,10 @@
  * A hundred such tasks would wait for half a minute in that way, and the kernel's watchdog would
  * end us. So an account whose tasks wait here for more than BEHIND_NS has its part of this CPU, as
  * it would have by its weight if each CPU were shared for itself. That may be more than it is due
- * of the whole machine.
+ * of the whole machine. However light it is, it has a slice in each BEHIND_MOST_NS: by its weight alone the
+ * tasks of one of 1 beside others of 10,000 would wait until the watchdog ended us.
  */
+#define BEHIND_MOST_NS (50ULL * 1000 * 1000)
 
 /* The account after that one in a set that is not empty, round and round. */
 static __always_inline u32 next_account(u64 set, u32 number)
@@ -296,6 +298,8 @@ static __noinline u32 behind_and_due(struct cpu_ctx *here, u64 set, u64 now, boo
 		every = SHARED_SLICE_NS * all / (weight ? weight : 1);
 		if (every < 2 * SHARED_SLICE_NS)
 			every = 2 * SHARED_SLICE_NS;
+		if (every > BEHIND_MOST_NS)
+			every = BEHIND_MOST_NS;
 		if (now - here->behind_served_ns[number] < (asked_for ? 2 * every : every))
 			continue;
 		here->behind_served_ns[number] = now;

@@ -27,6 +27,8 @@ extern void scx_bpf_put_cpumask(const struct cpumask *cpumask) __weak __ksym;
 
 /* CPUs that take no tasks, see leaving_cpu.bpf.h; the kernel may still hold them for idle ones. */
 struct cpus cpus_off;
+/* How many of the others there are, as the sweep last counted them; 0: not yet. */
+u32 cpus_working;
 
 /* So many CPUs that have gone are passed over in the search for an idle one. */
 #define IDLE_LOOKS 8

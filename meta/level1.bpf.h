@@ -429,8 +429,7 @@ static __always_inline void look_from_now_on(struct cpu_ctx *cpu, struct task_st
 		cpu->since_ns = scx_bpf_now() - (p->se.sum_exec_runtime - cpu->ran_from_ns);
 	if (cpu->looks || scx_bpf_task_cpu(p) != here)
 		return;
-	cpu->looks = 1;
-	look_timer_start(here);
+	cpu->looks = look_timer_start(here);
 }
 
 /*
@@ -443,6 +442,16 @@ static __always_inline void end_resumed(struct meta_lane *l, struct cpu_ctx *cpu
 {
 	if (unlikely(l->state == LANE_DRAINING) && !cpu->chosen && t)
 		end_at_start(p, t);
+}
+
+/*
+ * A task that gave way to another scheduling class comes back with the slice that it had, maybe after its
+ * lane has gone: then nobody is left to end one that is infinite.
+ */
+static __always_inline void end_lost_slice(struct task_struct *p)
+{
+	if (all_uses() & USES_INFINITE && unlikely(p->scx.slice == SCX_SLICE_INF))
+		scx_bpf_task_set_slice(p, SHARED_SLICE_NS);
 }
 
 static __noinline void running_watched(struct task_struct *p, u32 root)
@@ -459,6 +468,8 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 	cpu->tickless = 0;
 	if (t && unlikely(t->waits_in))
 		cgroup_waits_no_more(p, t);
+	if (!l)
+		end_lost_slice(p);
 	if (!l || is_level1s(p, root))
 		return;
 	others = root & ROOT_SHARED && others_have_work(l, root);

@@ -420,6 +420,8 @@ static __always_inline void reap_resting(struct meta_lane *l, u64 graces)
 		return;
 	if (cycle.settles && lane_settles(l, graces)) {
 		account_remove(l);
+		/* If there are no turns any more, it is freed after that. */
+		l->settled_at = graces + 1;
 		return;
 	}
 	walk.resting++;
@@ -433,7 +435,6 @@ static __always_inline void lane_free(struct meta_lane *l)
 	bpf_for(queue, 0, l->queues) {
 		scx_bpf_destroy_dsq(lane_dsq(&l->lane, queue));
 	}
-	lane_timer_stop(l->lane.slot);
 	l->lane.generation = 0;
 	l->state = LANE_FREE;
 }

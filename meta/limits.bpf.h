@@ -169,7 +169,7 @@ static __noinline void limit_charge(u32 number, u64 ns)
 __noinline u64 limit_take(u32 number, u64 least, u64 most, bool runs)
 {
 	u64 piece = most, left, part;
-	u32 i, at = number, cpus = nr_cpus();
+	u32 i, at = number, cpus = READ_ONCE(cpus_working);
 	struct limit *l;
 
 	bpf_for(i, 0, LIMIT_DEPTH_MAX) {
@@ -429,6 +429,8 @@ static __always_inline u32 limit_add(struct cgroup_node *n)
 	l->nr_throttled = 0;
 	l->throttled_ns = 0;
 	l->forgiven_ns = 0;
+	/* The next sweep empties its queue, in which tasks of that other may be. */
+	l->look_at_ns = 0;
 	__sync_fetch_and_add(&limits_live, 1);
 	return number;
 }

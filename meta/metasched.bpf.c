@@ -141,6 +141,8 @@ void BPF_PROG(metasched_running, struct task_struct *p)
 {
 	u32 root = READ_ONCE(root_word);
 
+	if (!is_used(USES_INFINITE))
+		end_lost_slice(p);
 	if (unlikely(root & ROOT_WATCHED))
 		running_watched(p, root);
 	if (unlikely(root & ROOT_LIMITS))
@@ -212,7 +214,7 @@ SEC("struct_ops.s/metasched_cgroup_init")
 s32 BPF_PROG(metasched_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
 	limit_make_queue();
-	cgroup_comes(cgrp, args->weight);
+	cgroup_comes(cgrp, cgroup_is_idle(cgrp) ? WEIGHT_IDLE : args->weight);
 	limit_set(cgrp->kn->id, args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
 	begin_limits();
 	return 0;
@@ -223,7 +225,7 @@ void BPF_PROG(metasched_cgroup_exit, struct cgroup *cgrp)
 {
 	limit_remove(cgrp->kn->id);
 	__sync_fetch_and_sub(&cgroups_live, 1);
-	cgroup_goes(cgrp->kn->id);
+	cgroup_goes(cgrp);
 }
 
 SEC("struct_ops/metasched_cgroup_set_bandwidth")

@@ -309,12 +309,14 @@ static __noinline bool answer_asks(s32 cpu)
 	return answers;
 }
 
-__weak __noinline int lane_timer_set(struct lane *lane __arg_nonnull, u64 ns)
+__weak __noinline bool lane_timer_set(struct lane *lane __arg_nonnull, u64 ns)
 {
+	u32 slot = lane->slot & ROOT_SLOT;
+
 	if (ns < LANE_TIMER_LEAST_NS)
 		ns = LANE_TIMER_LEAST_NS;
-	timer_set_here(TIMER_LANES + (lane->slot & ROOT_SLOT), ns, 0);
-	return 0;
+	lane_at(slot)->timer_of = lane->generation;
+	return timer_set_here(TIMER_LANES + slot, ns, 0);
 }
 
 static void lane_timer_over(u32 slot)
@@ -324,7 +326,7 @@ static void lane_timer_over(u32 slot)
 	/* The compiler knows its bounds and drops the mask; the verifier of 7.0 needs it. */
 	barrier_var(slot);
 	l = lane_at(slot);
-	if (lane_has_policy(l))
+	if (lane_has_policy(l) && l->timer_of == l->lane.generation)
 		policy_timer(&l->lane);
 }
 

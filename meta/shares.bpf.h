@@ -210,6 +210,9 @@ __noinline int shares_spread(u32 number)
 		n->share = all ? parent->share * n->weighs / all : 0;
 	if (n->own)
 		own = n->open ? n->share * OWN_TASKS_WEIGH / n->sum : n->share;
+	/* Weights of 1 beside 10,000, one below the other, come to nothing. */
+	if (n->own && !own)
+		own = 1;
 	/* Of one without work, what would be: its tasks may come before the next round. */
 	n->left = n->sum ? own : n->share;
 	shares.parts[account_in_force(n->account) & (ACCOUNTS_MAX - 1)] += own;

@@ -72,7 +72,7 @@ static __always_inline u32 account_patience(struct account *a, u64 all)
 	if (vtime_before(a->serves, a->settles_at))
 		return URGENT_SWEEPS;
 	weight += !weight;
-	sweeps = all * 2 * SHARED_SLICE_NS / (weight * nr_cpus() * SWEEP_NS);
+	sweeps = all * 2 * SHARED_SLICE_NS / (weight * cpus_working * SWEEP_NS);
 	if (sweeps < URGENT_SWEEPS)
 		return URGENT_SWEEPS;
 	return sweeps < URGENT_MOST_SWEEPS ? sweeps : URGENT_MOST_SWEEPS;
@@ -89,6 +89,9 @@ __noinline bool sweep_account(u32 number, u64 all, u64 now)
 	account_limit_credit(a);
 	if (!account_has_queued(number)) {
 		a->unserved_sweeps = 0;
+		/* Its last lane has gone. */
+		if (unlikely(!READ_ONCE(a->first)))
+			__sync_fetch_and_and(&busy.urgent, ~bit);
 		sweep_idle(a, bit);
 		return false;
 	}
@@ -112,19 +115,21 @@ __noinline bool sweep_account(u32 number, u64 all, u64 now)
 	return true;
 }
 
-/* Looks at every account that has lanes. */
+/* Looks at every account that has lanes, and at those that had when something last came to them. */
 static __noinline void sweep_accounts(void)
 {
-	u64 now = bpf_ktime_get_ns(), all = 0;
+	u64 now = bpf_ktime_get_ns(), all = 0, with_work = READ_ONCE(busy.accounts);
 	bool urgent = false;
 	u32 number;
 
 	bpf_for(number, 0, ACCOUNTS_MAX) {
-		if (READ_ONCE(busy.accounts) & account_bit(number))
+		if (with_work & account_bit(number))
 			all += account_at(number)->weight_now;
 	}
 	bpf_for(number, 0, ACCOUNTS_MAX) {
-		if (account_at(number)->first && sweep_account(number, all, now))
+		if (!account_at(number)->first && !(with_work & account_bit(number)))
+			continue;
+		if (sweep_account(number, all, now))
 			urgent = true;
 	}
 	sweep_shares();
@@ -165,6 +170,19 @@ static __noinline void end_infinite_slices(u32 root)
 	}
 }
 
+/* How many CPUs take tasks: a machine may be made for more than it has. */
+static __noinline void count_cpus(void)
+{
+	u32 word, cpus = 0;
+
+	bpf_for(word, 0, CPUS_MAX / 64) {
+		word &= CPUS_MAX / 64 - 1;
+		cpus += __builtin_popcountll(topology.possible.words[word] &
+					     ~READ_ONCE(cpus_off.words[word]));
+	}
+	WRITE_ONCE(cpus_working, cpus);
+}
+
 /* By one caller at a time: the timer. */
 static void sweep(void)
 {
@@ -174,6 +192,8 @@ static void sweep(void)
 		sweep_leaving();
 		sweep_marks();
 	}
+	if (root & (ROOT_LANES | ROOT_LIMITS))
+		count_cpus();
 	if (root & ROOT_LANES)
 		sweep_accounts();
 	if (is_used(USES_INFINITE))

@@ -150,14 +150,10 @@ static int timers_make(void)
 	return err;
 }
 
-/* A lane is freed: its successor in that slot has to set the timer anew. */
-static void lane_timer_stop(u32 slot)
-{
-	if (all_uses() & USES_TIMER)
-		timer_stop(TIMER_LANES + slot);
-}
-
-/* Stops all of them, and waits for what they do at this moment. */
+/*
+ * Stops all of them, and waits for what they do at this moment. Only at our end: the kernel also
+ * forgets what such a timer calls, and none could be started again.
+ */
 static void timers_stop(void)
 {
 	u32 cpu, slot;
@@ -178,18 +174,20 @@ static void timers_stop(void)
 	}
 }
 
-/* Has a timer expire once, instead of when it was set to before. */
-static __always_inline void timer_set_here(u32 number, u64 ns, u64 flags)
+/*
+ * Has a timer expire once, instead of when it was set to before; whether it will. Where interrupts are
+ * off, newer kernels need memory for that, and may have none.
+ */
+static __always_inline bool timer_set_here(u32 number, u64 ns, u64 flags)
 {
 	struct timer *t = bpf_map_lookup_elem(&timers, &number);
 
-	if (t)
-		bpf_timer_start(&t->timer, ns, flags);
+	return t && !bpf_timer_start(&t->timer, ns, flags);
 }
 
-static __noinline void timer_set(u32 number, u64 ns, u64 flags)
+static __noinline bool timer_set(u32 number, u64 ns, u64 flags)
 {
-	timer_set_here(number, ns, flags);
+	return timer_set_here(number, ns, flags);
 }
 
 /* The sweep is made from now on; it stops by itself. */
@@ -204,10 +202,10 @@ static void turn_timer_set(u64 at_ns)
 	timer_set(TIMER_TURN, at_ns, BPF_F_TIMER_ABS);
 }
 
-/* Tasks are looked for that user space has not decided for so long. */
-static void undecided_timer_start(void)
+/* Tasks are looked for that user space has not decided for so long; whether they will be. */
+static bool undecided_timer_start(void)
 {
-	timer_set(TIMER_UNDECIDED, UNDECIDED_NS, 0);
+	return timer_set(TIMER_UNDECIDED, UNDECIDED_NS, 0);
 }
 
 /* What runs on this CPU, which is @cpu, is asked for its end at that time. */
@@ -217,12 +215,12 @@ static void slice_timer_set(s32 cpu, u64 at_ns)
 }
 
 /*
- * This CPU looks from now on. Where run queues are locked the kernel has to put the start of a
+ * This CPU looks from now on; whether it will. Where run queues are locked the kernel has to put the start of a
  * timer off to an interrupt, which costs more than the rest; so it starts itself again.
  */
-static void look_timer_start(s32 cpu)
+static bool look_timer_start(s32 cpu)
 {
-	timer_set(TIMER_LOOKS + cpu, LOOK_NS, BPF_F_TIMER_CPU_PIN);
+	return timer_set(TIMER_LOOKS + cpu, LOOK_NS, BPF_F_TIMER_CPU_PIN);
 }
 
 #endif

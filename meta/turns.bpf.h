@@ -148,7 +148,8 @@ static void turn_over(void)
 /* A lane that rests has no further turn. One that was put aside is empty already. */
 static void lane_leave_cycle(struct meta_lane *l)
 {
-	l->settled_at = 0;
+	if (l->served)
+		l->settled_at = 0;
 	l->state = l->served ? LANE_DRAINING : LANE_RETIRED;
 }
 

@@ -62,7 +62,8 @@ struct meta_lane {
 	u32 found; /* one of those places, plus one; 0: it found none */
 	u32 passed; /* the sweep that did */
 	u32 unused;
-	u64 unused_too[3];
+	u64 timer_of; /* the generation that has set its timer; an earlier one's may still expire */
+	u64 unused_too[2];
 } __attribute__((aligned(64)));
 
 _Static_assert(sizeof(struct meta_lane) == 384, "six cache lines, see above");

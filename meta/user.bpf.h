@@ -102,8 +102,9 @@ __weak __noinline bool lane_tell_user(struct lane *lane __arg_nonnull,
 	__sync_fetch_and_add(&user_lane_of(l)->told, 1);
 	/* Always at the end, so that the first is the one that is late first. */
 	scx_bpf_dsq_insert(p, undecided_dsq(l), SCX_SLICE_DFL, enq_flags & ~(u64)SCX_ENQ_HEAD);
-	if (!READ_ONCE(user_half.timed) && !__sync_lock_test_and_set(&user_half.timed, 1))
-		undecided_timer_start();
+	if (!READ_ONCE(user_half.timed) && !__sync_lock_test_and_set(&user_half.timed, 1) &&
+	    !undecided_timer_start())
+		WRITE_ONCE(user_half.timed, 0);
 	return true;
 }
 

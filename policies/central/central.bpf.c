@@ -80,8 +80,9 @@ static __always_inline void central_look(struct lane *lane)
 	struct central_lane *state = STATE_OF(lane, struct central_lane);
 
 	__sync_lock_test_and_set(&state->came, 1);
-	if (!READ_ONCE(state->armed) && !__sync_lock_test_and_set(&state->armed, 1))
-		lane_timer_set(lane, CENTRAL_LOOKS_NS);
+	if (!READ_ONCE(state->armed) && !__sync_lock_test_and_set(&state->armed, 1) &&
+	    !lane_timer_set(lane, CENTRAL_LOOKS_NS))
+		WRITE_ONCE(state->armed, 0);
 }
 
 /* Asks the CPU that decides, or the next one that is on line. Whether there is one. */

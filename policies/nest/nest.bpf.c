@@ -294,8 +294,9 @@ static void nest_stopping(struct lane *lane, struct task_struct *p, struct lane_
 		return;
 	}
 	if (!READ_ONCE(nest_state(lane)->timed) &&
-	    !__sync_lock_test_and_set(&nest_state(lane)->timed, 1))
-		lane_timer_set(lane, lane->options[nest_option_p_remove_ns]);
+	    !__sync_lock_test_and_set(&nest_state(lane)->timed, 1) &&
+	    !lane_timer_set(lane, lane->options[nest_option_p_remove_ns]))
+		WRITE_ONCE(nest_state(lane)->timed, 0);
 	if (unlikely(lane->options[nest_option_spin_ns]))
 		nest_spin(lane);
 }

@@ -173,6 +173,8 @@ struct kernfs_node {
 struct cgroup {
 	struct kernfs_node *kn;
 	s32 level;
+	s32 idle; /* task_group's */
+	s32 populated; /* the three counts of the kernel in one, as the program is told of it */
 	struct cgroup *ancestors[SEAM_MAX_CGROUP_DEPTH];
 };
 

@@ -150,6 +150,10 @@ pub struct Cgroup {
     pub kn: *mut KernfsNode,
     /// Depth below the root.
     pub level: i32,
+    /// `cpu.idle`, which the kernel keeps in the cgroup's `struct task_group`.
+    pub idle: i32,
+    /// Whether tasks are in it or below it, as the program is told of it.
+    pub populated: i32,
     /// From the root to itself, by level.
     pub ancestors: [*mut Cgroup; MAX_CGROUP_DEPTH],
 }

@@ -50,7 +50,13 @@ impl Cgroups {
             level = parent.level as usize + 1;
             assert!(level < MAX_CGROUP_DEPTH, "'{path}' lies too deep");
         }
-        let cgroup = Box::into_raw(Box::new(Cgroup { kn, level: level as i32, ancestors }));
+        let cgroup = Box::into_raw(Box::new(Cgroup {
+            kn,
+            level: level as i32,
+            idle: 0,
+            populated: 0,
+            ancestors,
+        }));
         unsafe { (*cgroup).ancestors[level] = cgroup };
         let css_set = Box::into_raw(Box::new(CssSet { dfl_cgrp: cgroup }));
         self.by_path.insert(path.to_owned(), css_set);

@@ -90,6 +90,8 @@ impl Kernel {
         let (armed, cpu) = (self.timers_set, self.context.cpu);
         let timer = &mut self.timers.0[place];
         if timer.callback.is_null() {
+            let why = "it calls nothing: it was never told what, or was stopped since";
+            self.fail("refused", format!("bpf_timer_start of a timer: {why}"));
             return Err(EINVAL);
         }
         if self.interrupts_are_off("bpf_timer_start") {
@@ -107,6 +109,8 @@ impl Kernel {
     /// Whether it was set.
     pub(crate) fn timer_cancel(&mut self, value: *mut c_void) -> Result<bool, i32> {
         let at = self.timers.find(value).ok_or(EINVAL)?;
+        // As in the kernel, it forgets what to call, too.
+        self.timers.0[at].callback = std::ptr::null();
         Ok(std::mem::take(&mut self.timers.0[at].armed) != 0)
     }
 

@@ -39,7 +39,10 @@ impl Kernel {
             let (id, above) = unsafe { (*cgroup).id_and_above() };
             self.observe(0, None, What::Cgroup { id, above });
             let mut args = self.cgroup_init_args(cgroup);
-            self.observe(0, None, What::CgroupWeight { cgroup: id, weight: args.weight });
+            let idle = unsafe { (*cgroup).idle > 0 };
+            let weight = if idle { WEIGHT_IDLE } else { args.weight };
+            self.observe(0, None, What::CgroupWeight { cgroup: id, weight });
+            unsafe { (*cgroup).populated = self.has_tasks(cgroup).into() };
             let args = [cgroup as u64, std::ptr::from_mut(&mut args) as u64, 0];
             let said =
                 self.call(self.ops.cgroup_init, Callback::CgroupInit, 0, May::Sleep, args) as i32;
@@ -47,6 +50,14 @@ impl Kernel {
                 self.fail("cgroup_init", format!("ops.cgroup_init returned {said}"));
             }
         }
+    }
+
+    /// Whether tasks are in a cgroup, or below it.
+    fn has_tasks(&self, cgroup: *mut Cgroup) -> bool {
+        let level = unsafe { (*cgroup).level as usize };
+        let is_in =
+            |css_set: *mut CssSet| unsafe { (*(*css_set).dfl_cgrp).ancestors[level] == cgroup };
+        self.tasks.iter().any(|task| !task.dead && is_in(task.c().cgroups))
     }
 
     /// Writes `cpu.max` of a cgroup, and `cpu.max.burst`; no quota means "max".
@@ -92,6 +103,8 @@ impl Kernel {
         let Some(cgroup) = self.cgroups.remove(path) else { return false };
         let (id, _) = unsafe { (*cgroup).id_and_above() };
         self.observe(0, None, What::Limit { cgroup: id, quota: None });
+        // Else it would not be removed.
+        unsafe { (*cgroup).populated = 0 };
         let args = [cgroup as u64, 0, 0];
         self.call(self.ops.cgroup_exit, Callback::CgroupExit, 0, May::Sleep, args);
         true

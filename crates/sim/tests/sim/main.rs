@@ -25,6 +25,7 @@ mod planted;
 mod policy_mutants;
 mod queueing;
 mod record;
+mod reuse;
 mod runs;
 mod services;
 mod shares;
