@@ -37,7 +37,7 @@ impl Assigned {
     }
 
     /// One that is not assigned.
-    fn beside(name: &str, hogs: usize) -> Self {
+    pub fn beside(name: &str, hogs: usize) -> Self {
         let one =
             Self { hogs: (0..hogs).map(|_| Hog::start(&[], 0)).collect(), group: Group::new(name) };
         one.hogs.iter().for_each(|hog| one.group.take(hog));
@@ -45,7 +45,7 @@ impl Assigned {
     }
 
     /// CPU time of its hogs, by the kernel's own books.
-    fn ran(&self) -> f64 {
+    pub fn ran(&self) -> f64 {
         self.hogs.iter().map(|hog| hog.ran().as_secs_f64()).sum()
     }
 }

@@ -9,6 +9,7 @@ mod constants;
 mod lanes;
 mod load;
 mod memory;
+mod reuse;
 mod support;
 mod turns;
 mod waits;

@@ -234,7 +234,8 @@ plants! {
         "		scx_bpf_destroy_dsq(lane_dsq(&l->lane, queue));" => "		;";
     an_assignment_that_is_remembered_too_long_is_caught: "one_lane_per_task", unassigned,
         "meta/cgroups.bpf.h",
-        "		__sync_fetch_and_add(&assign_seq, 1);" => "";
+        "		__sync_lock_test_and_set(&watch.walking, 0);\n		__sync_fetch_and_add(&assign_seq, 1);"
+        => "		__sync_lock_test_and_set(&watch.walking, 0);";
     a_task_in_the_wrong_queue_is_caught: "one_lane_per_task", three_lanes,
         "meta/level1.bpf.h",
         "policy_enqueue_task(&l->lane, p, &t->policy, enq_flags);"
@@ -303,7 +304,7 @@ plants! {
         "	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);\n	return true;" => "	return true;";
     an_undecided_task_whose_time_never_comes_is_caught: "work_conserved", nobody_decides,
         "meta/user.bpf.h",
-        "		undecided_timer_start();" => "		;";
+        "	    !undecided_timer_start())" => "	    0)";
     undecided_tasks_that_do_not_drain_are_caught: "expectation", drains,
         "meta/lifecycle.bpf.h",
         "	l->ready = l->queues;" => "	;";
