@@ -1,10 +1,11 @@
 //! Faults planted in level 1 itself: each is caught, by the name of what it breaks, and the same
 //! scenario passes without it.
 
-use crate::accounts::{asks_and_answers, crowd_on_a_cpu};
+use crate::accounts::{asks_and_answers, crowd_on_a_cpu, long_rotation};
 use crate::hotplug::woken_by_dying_cpus;
 use crate::lanes::{hogs, rescued_long_ago, share_from_elsewhere};
 use crate::level1::kicked_in_vain;
+use crate::limits::{is_every_place_once, places_claimed_at_once};
 use crate::marks::{inserts_meet_sweeps, marks_are_lost};
 use crate::planted::{Plant, planted};
 use crate::services::changed_from_elsewhere;
@@ -282,6 +283,9 @@ plants! {
     a_rotation_that_never_comes_is_caught: "waiting_bounded", share_from_elsewhere,
         "meta/dispatch.bpf.h",
         "	if (since < every ||" => "	if (1 ||";
+    a_rotation_that_is_as_slow_with_many_accounts_is_caught: "waiting_bounded", long_rotation,
+        "meta/dispatch.bpf.h",
+        "	every = ROTATION_ALL_NS / __builtin_popcountll(set);" => "	every = ROTATION_NS;";
     a_crowd_that_rotations_alone_serve_is_caught: "waiting_bounded", crowd_on_a_cpu,
         "meta/waits.bpf.h",
         "	if (unlikely(cpu->out_of_turn))" => "	if (0)";
@@ -322,4 +326,19 @@ plants! {
     marks_that_are_lost_for_ever_are_caught: "waiting_bounded", marks_are_lost,
         "meta/marks.bpf.h",
         "% MARK_ROUNDS == 0);" => "% MARK_ROUNDS == MARK_ROUNDS);";
+}
+
+/// By a plain write some time after the look, so long that on one CPU too another thread comes between.
+#[test]
+fn a_place_that_two_claim_is_caught() {
+    let image = planted(&Plant {
+        file: "meta/limits.bpf.h",
+        find: "	return __sync_val_compare_and_swap(&l->state, from, LIMIT_CLAIMED) == from;",
+        replace: "	bool was = READ_ONCE(l->state) == from;
+	for (volatile u32 i = 0; i < 20000; i++)
+		;
+	WRITE_ONCE(l->state, LIMIT_CLAIMED);
+	return was;",
+    });
+    assert!(!is_every_place_once(&places_claimed_at_once(image)));
 }
