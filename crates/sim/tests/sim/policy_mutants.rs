@@ -230,6 +230,10 @@ plants! {
         "policies/rustland/rustland.bpf.c",
         "	u32 first = STATE_OF(lane, struct rustland_lane)->choices++ % RUSTLAND_QUEUES;"
             => "	u32 first = RUSTLAND_ALONE;";
+    a_kept_slice_that_is_not_cut_is_caught: accounts::who_is_kept_beside_others_makes_way_after_2_ms_and_a_tick, "the kernel thread waited",
+        "meta/dispatch.bpf.h",
+        "			if (number == own && prev && prev->scx.slice > SHARED_SLICE_NS)"
+            => "			if (0)";
     credit_that_who_never_idles_keeps_is_caught: accounts::who_wakes_all_the_time_saves_no_more_than_20_ms, "lane_shares",
         "meta/sweep.bpf.h",
         "	account_limit_credit(a);"
