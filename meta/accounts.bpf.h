@@ -112,6 +112,13 @@ static __always_inline void account_arrival(u32 number)
 		__sync_fetch_and_or(&busy.accounts, account_bit(number));
 }
 
+/* The same for the simulator, whose threads call it; it is no code of the kernel's program. */
+__weak __noinline int account_arrives(u32 number)
+{
+	account_arrival(number);
+	return 0;
+}
+
 /* How many tasks are queued in an account's lanes, as lane_queued() has it. */
 __noinline u32 account_queued(u32 number)
 {

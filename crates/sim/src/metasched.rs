@@ -175,6 +175,9 @@ pub fn program(policy: &str) -> Program {
 /// The policy of [`faulty_scenario`] that never gives a CPU a task.
 pub const LAZY: &str = "lazy";
 
+/// The policy of [`faulty_scenario`] that gives a CPU a task at every second look only.
+pub const LATE: &str = "late";
+
 /// The policy under which one CPU decides for all.
 pub const CENTRAL: &str = "central";
 

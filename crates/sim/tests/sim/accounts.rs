@@ -3,9 +3,13 @@
 
 use crate::lanes::{app_lane, hogs, near};
 use crate::level1::expect;
+use metasched_abi::{Account, ROOT_ACCOUNT};
+use metasched_sim::image::{self, Image};
 use metasched_sim::metasched::{assign, drop_app, replace_root, scenario, scenario_of, set_app};
 use metasched_sim::step::Step;
-use metasched_sim::{Machine, Scenario, TaskSpec, exactly, image, ms, us};
+use metasched_sim::{Machine, Scenario, TaskSpec, between, exactly, ms, us};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 /// Two applications of equal weights, and nobody else.
 fn two_applications(run: Scenario, policy: &'static str) -> Scenario {
@@ -20,7 +24,7 @@ fn two_applications(run: Scenario, policy: &'static str) -> Scenario {
 /// An application that always had an arrival between two sweeps kept all that it did not use:
 /// after fifteen seconds its hogs had 92 % of the machine for seconds.
 #[test]
-fn who_wakes_all_the_time_saves_no_more_than_20_ms() {
+pub(crate) fn who_wakes_all_the_time_saves_no_more_than_20_ms() {
     let run = scenario("light for long, then heavy", "fifo").cpus(2).tasks(6, |i| {
         let spec = TaskSpec::named(format!("a {i}")).in_cgroup("a");
         let light = |spec: TaskSpec| spec.run(exactly(us(100))).sleep(exactly(us(900)));
@@ -83,9 +87,32 @@ fn a_task_that_its_policy_keeps_has_a_shared_slice_beside_others() {
     near(&outcome, "a", 0.5, 0.02);
 }
 
+/// A slice of 2 ms is over at the next tick, or at the one after if it began less than 2 ms before that:
+/// 6 ms at most. Who is kept with its policy's 20 ms, while the other account is not due, would have
+/// the CPU for two ticks.
+#[test]
+pub(crate) fn who_is_kept_beside_others_makes_way_after_2_ms_and_a_tick() {
+    let thread = TaskSpec::named("kthread").kthread();
+    let run = scenario("a slice that is kept", "fifo")
+        .task(TaskSpec::hog("a").in_cgroup("a"))
+        .task(TaskSpec::hog("b").in_cgroup("b"))
+        .task(thread.run(exactly(us(50))).sleep(between(ms(8), ms(30))).for_ever());
+    let outcome = run
+        .at(0, |kernel| {
+            for (app, cgroup, weight) in [(1, "a", 10_000), (2, "b", 1)] {
+                set_app(kernel, app, "vtime", weight);
+                assign(kernel, cgroup, app);
+            }
+        })
+        .run_for(ms(4_000))
+        .pass();
+    let waited = outcome.task("kthread").longest_wait_ns;
+    assert!(waited < ms(6), "the kernel thread waited for {waited} ns");
+}
+
 /// They lost their lane when they were queued, and what they ran was the root's to pay.
 #[test]
-fn nobody_pays_for_kernel_threads() {
+pub(crate) fn nobody_pays_for_kernel_threads() {
     let thread = TaskSpec::named("kthread").kthread();
     let run = scenario("who pays", "fifo")
         .task(thread.run(exactly(us(900))).sleep(exactly(us(1_100))).for_ever());
@@ -106,7 +133,7 @@ fn nobody_pays_for_kernel_threads() {
 
 /// To kick a CPU that is none ends the scheduler.
 #[test]
-fn numbers_that_stand_for_no_cpu_are_left_alone() {
+pub(crate) fn numbers_that_stand_for_no_cpu_are_left_alone() {
     let machine = Machine::cpus(2).with_numbers_without_cpu(3);
     let run = scenario("holes among the CPUs", "fifo").machine(machine);
     let sleeper = TaskSpec::named("c").in_cgroup("a");
@@ -121,12 +148,12 @@ fn numbers_that_stand_for_no_cpu_are_left_alone() {
         .pass();
 }
 
-/// With as many accounts as there can be, a task that only one CPU may run has its turn there
-/// after two rotations of 2 s at most, and a tick for each choice, not after 8 s: the kernel's
-/// patience may be 10 s.
-#[test]
-fn the_longest_rotation_is_far_from_the_watchdogs_least() {
-    let run = scenario("a long rotation", "fifo").cpus(2);
+/// As many accounts as there can be, and tasks of them that have one CPU only.
+pub(crate) fn long_rotation(image: &'static [u8]) -> Scenario {
+    /// Nobody waits for more than 2.03 s, a round of the accounts. At a fixed pace of `ROTATION_NS` a
+    /// round would be 4 s.
+    const ROUND: u64 = ms(3_000);
+    let run = scenario_of(image, "a long rotation", "fifo").cpus(2);
     let run = run.tasks(63, |i| {
         let name = format!("app{}", i + 1);
         let spec = TaskSpec::hog(format!("hog {i}")).in_cgroup(name);
@@ -142,9 +169,15 @@ fn the_longest_rotation_is_far_from_the_watchdogs_least() {
             assign(kernel, &format!("app{app}"), app);
         }
     })
-    .waits_at_most(ms(5_000))
+    .waits_at_most(ROUND)
     .run_for(ms(10_000))
-    .pass();
+}
+
+/// A task that only one CPU may run has its turn there after a rotation, not after 4 s or more: the
+/// kernel's patience may be 10 s.
+#[test]
+fn the_longest_rotation_is_far_from_the_watchdogs_least() {
+    long_rotation(image::metasched()).pass();
 }
 
 /// An application with all its work on one CPU is due that CPU by its weight; another has its share
@@ -171,4 +204,83 @@ fn a_crowd_that_has_one_cpu_only_has_its_part_of_that() {
     let part = crowd.map(|(_, f)| f.ran_ns).sum::<u64>() as f64 / ms(20_000) as f64;
     // A fifth by the weights, and what rotations give.
     assert!((0.18..0.26).contains(&part), "the crowd had {part:.3} of its CPU");
+}
+
+/// The one thread is later than the other by up to so many turns of a loop.
+const APART: u64 = 64;
+/// In place of a round: there is none any more.
+const OVER: u64 = u64::MAX;
+
+/// Waits for another thread, which may need this one's CPU.
+fn wait_for(round: &AtomicU64, at_least: u64) -> u64 {
+    for turn in 1_u64.. {
+        let now = round.load(SeqCst);
+        if now >= at_least {
+            return now;
+        }
+        if turn % 1_000 == 0 {
+            std::thread::yield_now();
+        }
+        std::hint::spin_loop();
+    }
+    OVER
+}
+
+fn spin(turns: u64) {
+    (0..turns).for_each(|_| std::hint::spin_loop());
+}
+
+/// Whether an account to which a task comes is taken for idle within that time, again and again by a
+/// thread that calls the sweep's function for it while this one calls that of arrivals. It has no
+/// lane, so that they call nothing.
+pub(crate) fn an_arrival_is_lost(image: &[u8], within: Duration) -> bool {
+    const NUMBER: u32 = ROOT_ACCOUNT + 1;
+    const BIT: u64 = 1 << NUMBER;
+    let image = Image::open(image).unwrap();
+    let arrives: extern "C" fn(u32) -> i32 =
+        unsafe { std::mem::transmute(image.required("account_arrives").unwrap()) };
+    let sweep: extern "C" fn(u32, u64, u64) -> bool =
+        unsafe { std::mem::transmute(image.required("sweep_account").unwrap()) };
+    let account = image.required("accounts").unwrap().cast::<Account>();
+    let (arrived, busy) = unsafe {
+        let arrived = &raw mut (*account.add(NUMBER as usize)).arrived;
+        let busy = image.required("busy").unwrap().cast::<u64>();
+        (AtomicU32::from_ptr(arrived), AtomicU64::from_ptr(busy))
+    };
+    let [begun, sweeps, swept] = [0; 3].map(AtomicU64::new);
+    let until = Instant::now() + within;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut round = wait_for(&begun, 1);
+            while round != OVER {
+                sweeps.store(round, SeqCst);
+                spin(round / APART % APART);
+                sweep(NUMBER, 0, 0);
+                swept.store(round, SeqCst);
+                round = wait_for(&begun, round + 1);
+            }
+        });
+        let (mut round, mut lost) = (0, false);
+        while !lost && Instant::now() < until {
+            round += 1;
+            arrived.store(1, SeqCst);
+            busy.fetch_or(BIT, SeqCst);
+            begun.store(round, SeqCst);
+            if round % 2 == 0 {
+                wait_for(&sweeps, round);
+            }
+            spin(round % APART);
+            arrives(NUMBER);
+            wait_for(&swept, round);
+            lost = busy.load(SeqCst) & BIT == 0;
+        }
+        begun.store(OVER, SeqCst);
+        lost
+    })
+}
+
+/// No run shows it: a callback is one instant.
+#[test]
+fn who_comes_while_the_sweep_looks_has_an_account_with_work() {
+    assert!(!an_arrival_is_lost(image::metasched(), Duration::from_millis(300)));
 }

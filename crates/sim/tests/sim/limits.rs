@@ -1,7 +1,7 @@
 //! cpu.max: cgroups get their quota, and no more, whatever lanes they are on.
 
 use crate::level1::expect;
-use metasched_abi::SWEEP_NS;
+use metasched_abi::{Limit, SWEEP_NS};
 use metasched_sim::abi::NO_QUOTA;
 use metasched_sim::callbacks::Callback;
 use metasched_sim::image::{self, Image};
@@ -219,6 +219,18 @@ fn the_least_quotas_on_many_cpus_are_kept_and_stall_nobody() {
     }
 }
 
+/// A period has something for four of them, each of which takes a quarter of a millisecond.
+#[test]
+pub(crate) fn nobody_is_parked_for_long_in_a_crowd() {
+    limited("tiny, and a crowd", "fifo", &[("a", 100)])
+        .cpus(8)
+        .waits_at_most(PARKED_AT_MOST + UNTIL_IT_RUNS)
+        .idle_at_most(PARKED_AT_MOST)
+        .at(0, |kernel| kernel.set_cgroup_max("a", 1_000_000, 1_000, 0))
+        .run_for(ms(30_000))
+        .pass();
+}
+
 #[test]
 fn nobody_is_parked_for_long_by_limits_that_are_nested() {
     let outcome = limited("tiny and nested", "fifo", &[("a/b/c", 12), ("a/b", 3), ("a", 3)])
@@ -233,6 +245,28 @@ fn nobody_is_parked_for_long_by_limits_that_are_nested() {
         .run_for(ms(60_000))
         .pass();
     assert!(ran(&outcome, "a/b") + ran(&outcome, "a") + ran(&outcome, "a/b/c") < 75.0);
+}
+
+/// Who dies is never parked, and would have its cgroup pay for 40 s: for 5 s at most it does.
+#[test]
+pub(crate) fn a_debt_that_would_take_too_long_is_forgiven_and_counted() {
+    const DYING: u64 = ms(40);
+    // By their number, and since all of them run when the limit is set, `quota_kept` lets that pass.
+    limited("a long debt", "fifo", &[("a", 16)])
+        .cpus(16)
+        .waits_at_most(PARKED_AT_MOST + UNTIL_IT_RUNS)
+        .idle_at_most(PARKED_AT_MOST)
+        .at(ms(1), |kernel| kernel.set_cgroup_max("a", 1_000_000, 1_000, 0))
+        .at(ms(500), |kernel| kernel.kill(kernel.task_named("a 0"), DYING))
+        .at(ms(19_900), |kernel| {
+            let limits = kernel.image().required("limits").unwrap().cast::<Limit>();
+            let (used, forgiven) = unsafe { ((*limits).used_ns, (*limits).forgiven_ns) };
+            expect(kernel, forgiven > ms(30), &format!("{forgiven} ns were forgiven"));
+            // A millisecond for each second from the sixth or seventh on.
+            expect(kernel, used > DYING + ms(12), &format!("of {used} ns the others had a rest"));
+        })
+        .run_for(ms(20_000))
+        .pass();
 }
 
 /// Counts how often tasks are put into any queue.
@@ -255,7 +289,7 @@ impl Observer for Inserts {
 }
 
 #[test]
-fn a_refill_leaves_the_tasks_of_other_cgroups_parked() {
+pub(crate) fn a_refill_leaves_the_tasks_of_other_cgroups_parked() {
     let inserts = Rc::new(RefCell::new(Inserts::default()));
     limited("a refill", "fifo", &[("often", 2), ("seldom", 200)])
         .waits_at_most(ms(3_000))
@@ -275,11 +309,9 @@ fn a_refill_leaves_the_tasks_of_other_cgroups_parked() {
 /// `LIMITS_MAX` of `meta/types.h`.
 const PLACES: u32 = 4096;
 
-/// cpu.max is written on several CPUs at once, which no run shows: a callback is one instant. Here
-/// threads call the function itself, which calls nothing.
-#[test]
-fn no_place_is_claimed_twice_and_all_of_them_can_be() {
-    let image = Image::open(image::metasched()).unwrap();
+/// The places that four threads are given at the same time, in order, and then one more.
+pub(crate) fn places_claimed_at_once(image: &[u8]) -> Vec<u32> {
+    let image = Image::open(image).unwrap();
     let claim: extern "C" fn() -> u32 =
         unsafe { std::mem::transmute(image.required("limit_claim_free").unwrap()) };
     unsafe { *image.required("parked_dsqs").unwrap().cast::<u32>() = PLACES };
@@ -289,9 +321,22 @@ fn no_place_is_claimed_twice_and_all_of_them_can_be() {
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     claimed.sort_unstable();
-    assert!(claimed.into_iter().eq(1..=PLACES));
-    assert_eq!(unsafe { *image.required("limits_used").unwrap().cast::<u32>() }, PLACES);
-    assert_eq!(claim(), 0, "there is none left");
+    let used = unsafe { *image.required("limits_used").unwrap().cast::<u32>() };
+    assert_eq!(Some(&used), claimed.last());
+    claimed.push(claim());
+    claimed
+}
+
+/// Each has one of them, and for one more there is none left.
+pub(crate) fn is_every_place_once(claimed: &[u32]) -> bool {
+    claimed.iter().copied().eq((1..=PLACES).chain([0]))
+}
+
+/// cpu.max is written on several CPUs at once, which no run shows: a callback is one instant. Here
+/// threads call the function itself, which calls nothing.
+#[test]
+fn no_place_is_claimed_twice_and_all_of_them_can_be() {
+    assert!(is_every_place_once(&places_claimed_at_once(image::metasched())));
 }
 
 #[test]

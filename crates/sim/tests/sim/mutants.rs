@@ -1,19 +1,21 @@
 //! Faults planted in level 1 itself: each is caught, by the name of what it breaks, and the same
 //! scenario passes without it.
 
-use crate::accounts::{asks_and_answers, crowd_on_a_cpu};
+use crate::accounts::{an_arrival_is_lost, asks_and_answers, crowd_on_a_cpu, long_rotation};
 use crate::hotplug::woken_by_dying_cpus;
 use crate::lanes::{hogs, rescued_long_ago, share_from_elsewhere};
 use crate::level1::kicked_in_vain;
+use crate::limits::{is_every_place_once, places_claimed_at_once};
 use crate::marks::{inserts_meet_sweeps, marks_are_lost};
 use crate::planted::{Plant, planted};
 use crate::services::changed_from_elsewhere;
 use crate::shares::{idle_sibling, long_queue};
 use crate::user_half::{drains, nobody_decides, undecided_beside_hogs};
 use metasched_sim::metasched::{
-    LAZY, assign, drop_app, reap, replace_root, scenario_of, set_app, unassign,
+    LATE, LAZY, assign, drop_app, reap, replace_root, scenario_of, set_app, unassign,
 };
 use metasched_sim::{Scenario, TaskSpec, between, exactly, image, ms, us};
+use std::time::Duration;
 
 /// The scenario passes, and with the plant fails by that checker.
 fn caught(check: &str, run: impl Fn(&'static [u8]) -> Scenario, plant: Plant) {
@@ -132,6 +134,16 @@ fn it_comes_and_goes(image: &'static [u8]) -> Scenario {
     three_lanes(image)
         .at(0, |kernel| kernel.set_cgroup_max("a", 100_000, 20_000, 0))
         .at(ms(100), |kernel| kernel.unload())
+}
+
+/// A policy gives a CPU that goes idle a task when it is asked once more, and not before.
+fn served_at_the_second_look(image: &'static [u8]) -> Scenario {
+    scenario_of(image, "served at the second look", LATE)
+        .tasks(3, |i| {
+            let spec = TaskSpec::named(format!("{i}")).run(exactly(ms(5)));
+            spec.sleep(between(ms(20), ms(40))).for_ever()
+        })
+        .run_for(ms(2_000))
 }
 
 /// A policy that does not dispatch has a lane beside others.
@@ -283,6 +295,9 @@ plants! {
     a_rotation_that_never_comes_is_caught: "waiting_bounded", share_from_elsewhere,
         "meta/dispatch.bpf.h",
         "	if (since < every ||" => "	if (1 ||";
+    a_rotation_that_is_as_slow_with_many_accounts_is_caught: "waiting_bounded", long_rotation,
+        "meta/dispatch.bpf.h",
+        "	every = ROTATION_ALL_NS / __builtin_popcountll(set);" => "	every = ROTATION_NS;";
     a_crowd_that_rotations_alone_serve_is_caught: "waiting_bounded", crowd_on_a_cpu,
         "meta/waits.bpf.h",
         "	if (unlikely(cpu->out_of_turn))" => "	if (0)";
@@ -299,6 +314,9 @@ plants! {
     a_kick_from_a_dying_cpu_is_caught: "lost", woken_by_dying_cpus,
         "meta/dying_cpu.bpf.h",
         "	return unlikely(READ_ONCE(cpus_gone)) &&" => "	return 0 &&";
+    a_cpu_that_goes_idle_and_looks_once_is_caught: "work_conserved", served_at_the_second_look,
+        "meta/metasched.bpf.c",
+        "	if (goes_idle(cpu, root))\n		choose(cpu, NULL, root);" => "	goes_idle(cpu, root);";
     a_forgotten_kick_is_caught: "work_conserved", slices_that_end_beside_an_idle_cpu,
         "meta/kcalls.bpf.h",
         "	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);\n	return true;" => "	return true;";
@@ -323,4 +341,56 @@ plants! {
     marks_that_are_lost_for_ever_are_caught: "waiting_bounded", marks_are_lost,
         "meta/marks.bpf.h",
         "% MARK_ROUNDS == 0);" => "% MARK_ROUNDS == MARK_ROUNDS);";
+}
+
+/// By a plain write some time after the look, so long that on one CPU too another thread comes
+/// between.
+#[test]
+fn a_place_that_two_claim_is_caught() {
+    let image = planted(&Plant {
+        file: "meta/limits.bpf.h",
+        find: "	return __sync_val_compare_and_swap(&l->state, from, LIMIT_CLAIMED) == from;",
+        replace: "	bool was = READ_ONCE(l->state) == from;
+	for (volatile u32 i = 0; i < 20000; i++)
+		;
+	WRITE_ONCE(l->state, LIMIT_CLAIMED);
+	return was;",
+    });
+    assert!(!is_every_place_once(&places_claimed_at_once(image)));
+}
+
+/// With these the pause is longer than a slice of any machine's, so that it is found in the first
+/// rounds, wherever the two threads run; unless others keep them from that.
+const TO_BE_LOST: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_sweep_that_does_not_look_again_is_caught() {
+    let image = planted(&Plant {
+        file: "meta/sweep.bpf.h",
+        find: "	__sync_fetch_and_and(&busy.accounts, ~bit);
+	/* See account_arrival(). */
+	if (READ_ONCE(a->arrived))
+		__sync_fetch_and_or(&busy.accounts, bit);",
+        replace: "	for (volatile u32 i = 0; i < 10000000; i++)
+		;
+	__sync_fetch_and_and(&busy.accounts, ~bit);",
+    });
+    assert!(an_arrival_is_lost(image, TO_BE_LOST));
+}
+
+#[test]
+fn an_arrival_that_looks_before_it_says_so_is_caught() {
+    let image = planted(&Plant {
+        file: "meta/accounts.bpf.h",
+        find: "	if (unlikely(READ_ONCE(a->arrived) != ARRIVED_SWEEPS))
+		__sync_lock_test_and_set(&a->arrived, ARRIVED_SWEEPS);
+	if (unlikely(!(READ_ONCE(busy.accounts) & account_bit(number))))
+		__sync_fetch_and_or(&busy.accounts, account_bit(number));",
+        replace: "	if (!(READ_ONCE(busy.accounts) & account_bit(number)))
+		__sync_fetch_and_or(&busy.accounts, account_bit(number));
+	for (volatile u32 i = 0; i < 10000000; i++)
+		;
+	__sync_lock_test_and_set(&a->arrived, ARRIVED_SWEEPS);",
+    });
+    assert!(an_arrival_is_lost(image, TO_BE_LOST));
 }

@@ -1,9 +1,9 @@
 //! Faults planted in the policies, and in what they stand on: each takes away what a policy is
 //! for, and a test of that policy fails by it, with the words for what is broken. Without the
-//! plant it passes, as a test of its own.
+//! plant it passes, as a test of its own. The last ones are of level 1, found by tests of that.
 
 use crate::planted::{Plant, planted};
-use crate::{every_policy, policies, user_half};
+use crate::{accounts, every_policy, limits, policies, shares, user_half};
 use metasched_sim::metasched::under_image;
 
 /// With the plant the test fails, and says so.
@@ -230,4 +230,40 @@ plants! {
         "policies/rustland/rustland.bpf.c",
         "	u32 first = STATE_OF(lane, struct rustland_lane)->choices++ % RUSTLAND_QUEUES;"
             => "	u32 first = RUSTLAND_ALONE;";
+    a_kept_slice_that_is_not_cut_is_caught: accounts::who_is_kept_beside_others_makes_way_after_2_ms_and_a_tick, "the kernel thread waited",
+        "meta/dispatch.bpf.h",
+        "			if (number == own && prev && prev->scx.slice > SHARED_SLICE_NS)"
+            => "			if (0)";
+    credit_that_who_never_idles_keeps_is_caught: accounts::who_wakes_all_the_time_saves_no_more_than_20_ms, "lane_shares",
+        "meta/sweep.bpf.h",
+        "	account_limit_credit(a);"
+            => "	if (!(READ_ONCE(busy.accounts) & bit))\n		account_limit_credit(a);";
+    kernel_threads_that_somebody_pays_for_are_caught: accounts::nobody_pays_for_kernel_threads, "lane_shares",
+        "meta/level1.bpf.h",
+        "	if (!l || is_level1s(p, root))"
+            => "	if (!l)";
+    a_number_of_no_cpu_as_lanes_change_is_caught: accounts::numbers_that_stand_for_no_cpu_are_left_alone, "CPU 2, which there is not",
+        "meta/lifecycle.bpf.h",
+        "		if (!cpu_possible(cpu))"
+            => "		if (0)";
+    a_kick_of_no_cpu_by_the_sweep_is_caught: accounts::numbers_that_stand_for_no_cpu_are_left_alone, "invalid CPU",
+        "meta/kcalls.bpf.h",
+        "		if (cpu_possible(cpu))"
+            => "		if (1)";
+    who_is_parked_and_never_let_through_is_caught: limits::nobody_is_parked_for_long_in_a_crowd, "waiting_bounded",
+        "meta/parking.bpf.h",
+        "	if (number && t->parked_from_ns && bpf_ktime_get_ns() - t->parked_from_ns >= PARKED_LOOK_NS)"
+            => "	if (0)";
+    a_refill_that_wakes_everybody_is_caught: limits::a_refill_leaves_the_tasks_of_other_cgroups_parked, "200 tasks were queued",
+        "meta/limits.bpf.h",
+        "	if (waits)\n		return;"
+            => "";
+    a_debt_that_is_never_forgiven_is_caught: limits::a_debt_that_would_take_too_long_is_forgiven_and_counted, "were forgiven",
+        "meta/limits.bpf.h",
+        "	if (vtime_before(l->granted_ns + most, l->used_ns)) {"
+            => "	if (0) {";
+    a_cgroup_that_stays_assigned_is_caught: shares::a_cgroups_own_weight_is_not_that_of_an_application_it_has_left, "it weighs",
+        "meta/cgroups.bpf.h",
+        "	n->assigned = account;\n	cgroups_assigned"
+            => "	if (account)\n		n->assigned = account;\n	cgroups_assigned";
 }

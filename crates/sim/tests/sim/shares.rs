@@ -4,7 +4,7 @@ use crate::lanes::{app_lane, hogs, near};
 use crate::level1::expect;
 use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{
-    assign, scenario_of, set_app_with, set_weight, unassign, weight_left,
+    assign, drop_app, lanes, reap, scenario_of, set_app_with, set_weight, unassign, weight_left,
 };
 use metasched_sim::{Scenario, TaskSpec, exactly, image, ms};
 
@@ -219,4 +219,29 @@ fn a_cgroup_that_is_made_later_counts() {
         .pass();
     // A half for a second, a quarter for four.
     near(&outcome, "P/c2", 0.3, NEAR);
+}
+
+/// The number of an application is used again while a cgroup that was its once goes on.
+#[test]
+pub(crate) fn a_cgroups_own_weight_is_not_that_of_an_application_it_has_left() {
+    let run = hogs(hogs(machine("a number again"), 3, "a"), 3, "b");
+    let run = run.at(0, |kernel| assign_by_weight(kernel, "a", 1)).at(ms(100), |kernel| {
+        unassign(kernel, "a");
+        drop_app(kernel, 1);
+    });
+    let run = (1..40).fold(run, |run, i| {
+        run.at(ms(100 + 10 * i), |kernel| {
+            reap(kernel);
+        })
+    });
+    run.at(ms(600), |kernel| {
+        let left = lanes(kernel).len();
+        expect(kernel, left == 1, "its lane is not gone");
+        assign_by_weight(kernel, "b", 1);
+        kernel.set_cgroup_weight("a", 700);
+        let weight = app_lane(kernel, 1).map(|l| l.weight);
+        expect(kernel, weight == Some(100), &format!("it weighs {weight:?}"));
+    })
+    .run_for(ms(4_600))
+    .pass();
 }
