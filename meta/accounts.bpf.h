@@ -197,16 +197,11 @@ static __always_inline u64 account_vtime_ns(struct account *a, u64 ran_ns)
 	return ran_ns * WEIGHT_NOW_DFL / (weight ? weight : 1);
 }
 
-/*
- * Charges a lane, and its account, for what one of its tasks ran. A run that began when nobody else had
- * work may have been long, and was at nobody's expense: at once an account pays for no more of
- * it than it may have saved up.
- */
+/* Charges a lane, and its account, for what one of its tasks ran. */
 static __always_inline void lane_charge(struct meta_lane *l, u64 ran_ns)
 {
 	struct account *a = account_at(l->account);
-	u64 pays_ns = ran_ns < ACCOUNT_CREDIT_NS ? ran_ns : ACCOUNT_CREDIT_NS;
-	u64 vtime_ns = account_vtime_ns(a, pays_ns);
+	u64 vtime_ns = account_vtime_ns(a, ran_ns);
 
 	__sync_fetch_and_add(&a->vtime, vtime_ns);
 	__sync_fetch_and_add(&l->runtime_ns, ran_ns);

@@ -169,7 +169,7 @@ pub(crate) fn program_of_image(image: &'static [u8], policy: &str) -> Program {
 /// # Panics
 /// When there is no such policy.
 pub fn program(policy: &str) -> Program {
-    program_of_image(image::metasched(), policy)
+    program_of_image(INSTEAD.get().unwrap_or(image::metasched()), policy)
 }
 
 /// The policy of [`faulty_scenario`] that never gives a CPU a task.

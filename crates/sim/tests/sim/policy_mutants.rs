@@ -3,7 +3,7 @@
 //! plant it passes, as a test of its own. The last ones are of level 1, found by tests of that.
 
 use crate::planted::{Plant, planted};
-use crate::{accounts, every_policy, limits, policies, shares, user_half};
+use crate::{accounts, every_policy, limits, policies, reuse, shares, user_half};
 use metasched_sim::metasched::under_image;
 
 /// With the plant the test fails, and says so.
@@ -264,6 +264,30 @@ plants! {
             => "	if (0) {";
     a_cgroup_that_stays_assigned_is_caught: shares::a_cgroups_own_weight_is_not_that_of_an_application_it_has_left, "it weighs",
         "meta/cgroups.bpf.h",
-        "	n->assigned = account;\n	cgroups_assigned"
-            => "	if (account)\n		n->assigned = account;\n	cgroups_assigned";
+        "	n->assigned = account;\n	/* The"
+            => "	if (account)\n		n->assigned = account;\n	/* The";
+    a_timer_that_goes_with_its_lane_is_caught: reuse::a_lane_in_the_place_of_another_hears_of_its_timer, "bpf_timer_start",
+        "meta/lifecycle.bpf.h",
+        "	l->lane.generation = 0;\n	l->state = LANE_FREE;"
+            => "	timer_stop(TIMER_LANES + l->lane.slot);\n	l->lane.generation = 0;\n	l->state = LANE_FREE;";
+    a_queue_that_a_new_limit_keeps_is_caught: reuse::who_was_parked_goes_on_though_another_cgroup_has_the_place_of_the_limit, "they ran",
+        "meta/limits.bpf.h",
+        "	l->look_at_ns = 0;"
+            => "	;";
+    an_account_that_has_work_for_ever_is_caught: reuse::who_is_alone_when_an_application_has_gone_has_whole_slices, "it was stopped",
+        "meta/sweep.bpf.h",
+        "		if (!account_at(number)->first && !(with_work & account_bit(number)))"
+            => "		if (!account_at(number)->first)";
+    a_light_crowd_that_waits_by_its_weight_is_caught: reuse::the_lightest_application_with_many_tasks_does_not_end_the_program, "waiting_bounded",
+        "meta/dispatch.bpf.h",
+        "		if (every > BEHIND_MOST_NS)"
+            => "		if (0)";
+    cpus_that_are_not_there_and_count_are_caught: reuse::a_light_application_is_light_where_most_cpus_are_off_line, "it ran for",
+        "meta/sweep.bpf.h",
+        "	WRITE_ONCE(cpus_working, cpus);"
+            => "	WRITE_ONCE(cpus_working, nr_cpus());";
+    a_cgroup_that_is_idle_already_is_caught: reuse::a_cgroup_that_was_idle_when_the_program_came_has_next_to_nothing, "it ran for",
+        "meta/metasched.bpf.c",
+        "cgroup_is_idle(cgrp) ? WEIGHT_IDLE : args->weight"
+            => "args->weight";
 }

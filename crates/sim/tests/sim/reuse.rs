@@ -1,13 +1,13 @@
 //! What comes after what has gone: lanes in the places of earlier ones, limits too, applications that
-//! are no more, and what is left of a time when somebody was alone.
+//! are no more; and machines that have less than they may have.
 
-use crate::lanes::{hogs, near};
+use crate::lanes::hogs;
 use crate::level1::expect;
 use metasched_sim::abi::NO_QUOTA;
 use metasched_sim::metasched::{
     assign, drop_app, lanes, program, reap, replace_root, scenario, set_app, set_app_with, unassign,
 };
-use metasched_sim::{Scenario, TaskSpec, exactly, ms, us};
+use metasched_sim::{Scenario, TaskSpec, ms};
 
 /// User space looks after lanes, ten times in 100 ms.
 fn reaped(run: Scenario, from_ns: u64) -> Scenario {
@@ -83,26 +83,6 @@ pub(crate) fn who_is_alone_when_an_application_has_gone_has_whole_slices() {
     assert!(stops < 180, "it was stopped {stops} times");
 }
 
-/// The root's tasks are alone for long, in a lane whose policy keeps something of them; then comes
-/// another application with as much work.
-fn alone_for_long() -> Scenario {
-    let run = hogs(scenario("alone for long", "vtime").cpus(2), 2, "root");
-    run.tasks(2, |i| TaskSpec::hog(format!("late {i}")).in_cgroup("late").arrives(ms(5_000)))
-        .at(ms(4_999), |kernel| {
-            set_app(kernel, 1, "vtime", 100);
-            assign(kernel, "late", 1);
-        })
-        .run_for(ms(6_000))
-}
-
-/// It paid at once for five seconds on each CPU, and so had nothing for as long.
-#[test]
-pub(crate) fn what_was_run_alone_is_not_paid_for_later() {
-    let outcome = alone_for_long().pass();
-    let late = outcome.task("late 0").ran_ns + outcome.task("late 1").ran_ns;
-    assert!((ms(900)..ms(1_100)).contains(&late), "it ran for {} ms of 2,000", late / ms(1));
-}
-
 /// 63 heavy applications on a CPU, and the lightest with as many tasks as wait for half a minute if
 /// each has a turn of half a second.
 fn a_light_crowd() -> Scenario {
@@ -125,33 +105,35 @@ pub(crate) fn the_lightest_application_with_many_tasks_does_not_end_the_program(
     a_light_crowd().pass();
 }
 
-/// A machine that is made for 64 CPUs and has four: twenty applications, one ten times as heavy.
+/// A machine that is made for 64 CPUs and has four: ten applications, one a twentieth of the others.
 fn few_of_many_cpus() -> Scenario {
     let mut run = scenario("few of many CPUs", "fifo").cpus(64);
-    for app in 1..=20 {
+    for app in 1..=10 {
         run = run.tasks(4, move |i| {
-            TaskSpec::hog(format!("app{app}. {i}"))
-                .in_cgroup(format!("app{app}"))
-                .only_on([0, 1, 2, 3])
+            let spec = TaskSpec::hog(format!("app{app}. {i}")).in_cgroup(format!("app{app}"));
+            spec.only_on([0, 1, 2, 3])
         });
     }
     run.at(0, |kernel| {
         for cpu in 4..64 {
             kernel.cpu_off(cpu);
         }
-        for app in 1..=20 {
-            set_app(kernel, app, "fifo", if app == 20 { 1_000 } else { 100 });
+        for app in 1..=10 {
+            set_app(kernel, app, "fifo", if app == 10 { 5 } else { 100 });
             assign(kernel, &format!("app{app}"), app);
         }
     })
+    .waits_at_most(ms(8_000))
     .run_for(ms(8_000))
 }
 
-/// By the 64 it was taken for sure that all are served soon: all were urgent, and had the same.
+/// By the 64 its share made a slice often: it came first every 32 ms, by no right.
 #[test]
-pub(crate) fn weights_count_where_most_cpus_are_off_line() {
+pub(crate) fn a_light_application_is_light_where_most_cpus_are_off_line() {
     let outcome = few_of_many_cpus().pass();
-    near(&outcome, "app20.", 1_000.0 / 2_900.0, 0.03);
+    let ran: u64 = (0..4).map(|i| outcome.task(&format!("app10. {i}")).ran_ns).sum();
+    // 177 ms are due of 32 s, and rotations give it something.
+    assert!(ran < ms(300), "it ran for {} ms", ran / ms(1));
 }
 
 /// A cgroup with `cpu.idle` beside another, each on a lane, found so by a program that comes later.
@@ -179,37 +161,4 @@ pub(crate) fn a_cgroup_that_was_idle_when_the_program_came_has_next_to_nothing()
     let idle: u64 = (0..3).map(|i| outcome.task(&format!("a {i}")).ran_ns).sum();
     // A hundredth, but for 0.4 s; by the default weight a half of two CPUs.
     assert!(idle < ms(700), "it ran for {} ms", idle / ms(1));
-}
-
-/// The lightest below the lightest, beside four of the heaviest each: less than the books' least.
-fn next_to_nothing() -> Scenario {
-    let mut run = scenario("next to nothing", "fifo").cpus(2).run_for(ms(2_000));
-    for i in 0..4 {
-        run = run
-            .task(TaskSpec::hog(format!("high {i}")).in_cgroup(format!("b{i}")).arrives(ms(300)))
-            .task(TaskSpec::hog(format!("low {i}")).in_cgroup(format!("a/y{i}")).arrives(ms(300)));
-    }
-    run.tasks(2, |i| TaskSpec::hog(format!("x {i}")).in_cgroup("a/x"))
-        .tasks(1, |i| {
-            TaskSpec::named(format!("other {i}")).in_cgroup("c").run(exactly(us(500))).for_ever()
-        })
-        .at(0, |kernel| {
-            for i in 0..4 {
-                kernel.set_cgroup_weight(&format!("b{i}"), 10_000);
-                kernel.set_cgroup_weight(&format!("a/y{i}"), 10_000);
-            }
-            kernel.set_cgroup_weight("a", 1);
-            kernel.set_cgroup_weight("a/x", 1);
-            set_app_with(kernel, 1, "fifo", (1, false), &[]);
-            assign(kernel, "a/x", 1);
-        })
-}
-
-/// Its share was nothing, so that it counted as one without work, and kept the weight that it had
-/// when the others slept.
-#[test]
-pub(crate) fn the_least_share_is_one_too() {
-    let outcome = next_to_nothing().pass();
-    let ran: u64 = (0..2).map(|i| outcome.task(&format!("x {i}")).ran_ns).sum();
-    assert!(ran < ms(800), "the lightest ran for {} ms of 3,400 beside others", ran / ms(1));
 }
