@@ -1,6 +1,7 @@
 use super::hierarchy::Weights;
 use super::picture::{ByLane, Picture, generation_of};
 use super::{Checker, ms};
+use crate::abi::CpuMask;
 use crate::dense::Dense;
 use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
@@ -36,6 +37,7 @@ const CGROUPS_TRIED: usize = 8;
 /// which depends on the number of accounts and of new lanes, and on its share where that is small.
 pub struct AccountsServed {
     cpus: usize,
+    offline: CpuMask,
     tick_ns: u64,
     picture: Picture,
     weights: Weights,
@@ -65,13 +67,15 @@ struct Unserved {
 }
 
 impl AccountsServed {
-    /// What changes shares.
-    const OF_SHARES: Kinds = Picture::OF_CGROUPS.and(Kinds::CGROUP_WEIGHT);
+    /// What changes shares, and how many CPUs make them.
+    const OF_SHARES: Kinds =
+        Picture::OF_CGROUPS.and(Kinds::CGROUP_WEIGHT).and(Kinds::OFFLINE).and(Kinds::ONLINE);
 
     /// For a machine of so many CPUs with so long between ticks.
     pub fn new(cpus: usize, tick_ns: u64) -> Self {
         AccountsServed {
             cpus,
+            offline: CpuMask::EMPTY,
             tick_ns,
             picture: Picture::default(),
             weights: Weights::default(),
@@ -120,7 +124,8 @@ impl AccountsServed {
     /// has work is known to it some sweeps later, and with the least share that it could have.
     fn urgent_ns(&self, account: u32) -> u64 {
         *self.urgent.borrow_mut().entry(account).or_insert_with(|| {
-            let slice_ns = SHARED_SLICE_NS as f64 / (self.least_share(account) * self.cpus as f64);
+            let online = (self.cpus - self.offline.count()).max(1);
+            let slice_ns = SHARED_SLICE_NS as f64 / (self.least_share(account) * online as f64);
             ((4.0 * slice_ns) as u64).clamp(URGENT_NS, URGENT_MOST_NS)
         })
     }
@@ -230,6 +235,8 @@ impl Checker for AccountsServed {
                     self.unserved.remove(&account);
                 }
             }
+            (What::Offline, _) => self.offline.set(event.cpu),
+            (What::Online, _) => self.offline.clear(event.cpu),
             (What::Start, Some(task)) => *self.running.at(event.cpu) = Some(task),
             (What::Stop { .. }, Some(task)) => {
                 *self.running.at(event.cpu) = None;
