@@ -328,8 +328,12 @@ static __always_inline bool pair_take(struct lane *lane, s32 cpu, u64 number, u6
 __weak __noinline u64 pair_first(struct lane *lane __arg_nonnull, s32 cpu, u32 partner, u64 now)
 {
 	struct task_struct *p = scx_bpf_dsq_peek(lane_cpu_dsq(lane, cpu, 0));
-	struct pair_cpu *there = pair_cpu(lane, partner);
+	struct pair_cpu *there;
 
+	/* One that is off line takes nobody: this CPU would wait for it for ever. */
+	if (!cpu_takes_tasks(partner))
+		partner = cpu;
+	there = pair_cpu(lane, partner);
 	if (!p && there && there->handed_ns && (s64)(now - there->handed_ns) < (s64)PAIR_HELD_NS)
 		p = scx_bpf_dsq_peek(lane_cpu_dsq(lane, partner, 0));
 	return p ? p->scx.dsq_vtime : lane_first(lane, lane_dsq(lane, 0), cpu, partner);
