@@ -40,6 +40,12 @@ enum { pair_counters(COUNTER_INDEX) };
 /* A run is no shorter than this: who waits for a tick to notice would wait for a whole one more. */
 #define PAIR_RUN_LEAST_NS (500ULL * 1000)
 /*
+ * The time of a cgroup is no shorter than this, whatever the option says: less would be over before
+ * it began, and the two CPUs would stop each other for ever. A value for a lane's last policy may come
+ * to the next one, which has another option in that place.
+ */
+#define PAIR_BATCH_LEAST_NS (1000ULL * 1000)
+/*
  * What was handed to the partner is waited for so long: another lane or class may have that CPU. So
  * long, too, a CPU waits for its partner to make way before it takes the pair, see pair_take_over().
  */
@@ -193,16 +199,30 @@ static __always_inline void pair_release(struct pair *pair)
 		__sync_fetch_and_and(&pair->both->runs, ~(u64)pair->me);
 }
 
-/* What is left of the time of its cgroup; a rest that is not worth a run is nothing. */
-static __always_inline u64 pair_left_ns(struct lane *lane, struct pair *pair, u64 now)
+/* For how long a cgroup has a pair. */
+static __always_inline u64 pair_batch_ns(struct lane *lane)
 {
 	u64 batch_ns = lane->options[pair_option_pair_batch_dur_ns];
-	s64 ran_ns = now - READ_ONCE(pair->both->since_ns);
+
+	return batch_ns < PAIR_BATCH_LEAST_NS ? PAIR_BATCH_LEAST_NS : batch_ns;
+}
+
+/* What is left of a time that began at @since_ns; a rest that is not worth a run is nothing. */
+__weak __noinline u64 pair_rest_ns(struct lane *lane __arg_nonnull, u64 since_ns, u64 now)
+{
+	u64 batch_ns = pair_batch_ns(lane);
+	s64 ran_ns = now - since_ns;
 
 	/* Clocks of two CPUs may differ a little. */
 	if (ran_ns < 0)
 		ran_ns = 0;
 	return (u64)ran_ns + PAIR_RUN_LEAST_NS <= batch_ns ? batch_ns - ran_ns : 0;
+}
+
+/* What is left of the time of its cgroup. */
+static __always_inline u64 pair_left_ns(struct lane *lane, struct pair *pair, u64 now)
+{
+	return pair_rest_ns(lane, READ_ONCE(pair->both->since_ns), now);
 }
 
 /* Whether a CPU is idle and may run a task of that cgroup; it is claimed. */
@@ -248,7 +268,7 @@ static s32 pair_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cp
 static u64 pair_turn(struct lane *lane, struct pair_group *g)
 {
 	u64 now_ns = STATE_OF(lane, struct pair_lane)->turn << PAIR_TURN_SHIFT, turn;
-	u64 batch_ns = lane->options[pair_option_pair_batch_dur_ns];
+	u64 batch_ns = pair_batch_ns(lane);
 	s64 waiting = READ_ONCE(g->queued) - READ_ONCE(g->started);
 
 	/* A task that was queued may have left its cgroup, and nobody waits at all. */
@@ -283,7 +303,7 @@ static void pair_enqueue(struct lane *lane, struct task_struct *p, struct lane_t
 	task->queued = 1;
 	task->number = number;
 	lane_count(lane, pair_counter_queued);
-	lane_insert_vtime(lane, p, lane_dsq(lane, 0), lane->options[pair_option_pair_batch_dur_ns],
+	lane_insert_vtime(lane, p, lane_dsq(lane, 0), pair_batch_ns(lane),
 			  turn << LANE_MARK_BITS | number, enq_flags);
 	if (enq_flags & SCX_ENQ_CPU_SELECTED)
 		lane_kick(lane, scx_bpf_task_cpu(p), false);
