@@ -40,6 +40,11 @@ enum { pair_counters(COUNTER_INDEX) };
 /* A run is no shorter than this: who waits for a tick to notice would wait for a whole one more. */
 #define PAIR_RUN_LEAST_NS (500ULL * 1000)
 /*
+ * And no longer than this, within a time that is: its CPU chooses again, so that level 1 sees that the
+ * lane is served. A lane that is not for 32 ms has a task of it run past us, maybe beside another cgroup.
+ */
+#define PAIR_RUN_MOST_NS (20ULL * 1000 * 1000)
+/*
  * The time of a cgroup is no shorter than this, whatever the option says: less would be over before
  * it began, and the two CPUs would stop each other for ever. A value for a lane's last policy may come
  * to the next one, which has another option in that place.
@@ -510,6 +515,8 @@ static __always_inline u64 pair_slice_ns(struct lane *lane, struct pair *pair)
 {
 	u64 left_ns = pair_left_ns(lane, pair, scx_bpf_now());
 
+	if (left_ns > PAIR_RUN_MOST_NS)
+		return PAIR_RUN_MOST_NS;
 	return left_ns < PAIR_RUN_LEAST_NS ? PAIR_RUN_LEAST_NS : left_ns;
 }
 
