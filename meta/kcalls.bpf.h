@@ -30,6 +30,11 @@ struct cpus cpus_off;
 /* How many of the others there are, as the sweep last counted them; 0: not yet. */
 u32 cpus_working;
 
+static __always_inline bool cpu_takes_tasks(s32 cpu)
+{
+	return !cpus_has(&cpus_off, cpu);
+}
+
 /* So many CPUs that have gone are passed over in the search for an idle one. */
 #define IDLE_LOOKS 8
 

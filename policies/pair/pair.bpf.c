@@ -40,6 +40,17 @@ enum { pair_counters(COUNTER_INDEX) };
 /* A run is no shorter than this: who waits for a tick to notice would wait for a whole one more. */
 #define PAIR_RUN_LEAST_NS (500ULL * 1000)
 /*
+ * And no longer than this, within a time that is: its CPU chooses again, so that level 1 sees that the
+ * lane is served. A lane that is not for 32 ms has a task of it run past us, maybe beside another cgroup.
+ */
+#define PAIR_RUN_MOST_NS (20ULL * 1000 * 1000)
+/*
+ * The time of a cgroup is no shorter than this, whatever the option says: less would be over before
+ * it began, and the two CPUs would stop each other for ever. A value for a lane's last policy may come
+ * to the next one, which has another option in that place.
+ */
+#define PAIR_BATCH_LEAST_NS (1000ULL * 1000)
+/*
  * What was handed to the partner is waited for so long: another lane or class may have that CPU. So
  * long, too, a CPU waits for its partner to make way before it takes the pair, see pair_take_over().
  */
@@ -193,16 +204,30 @@ static __always_inline void pair_release(struct pair *pair)
 		__sync_fetch_and_and(&pair->both->runs, ~(u64)pair->me);
 }
 
-/* What is left of the time of its cgroup; a rest that is not worth a run is nothing. */
-static __always_inline u64 pair_left_ns(struct lane *lane, struct pair *pair, u64 now)
+/* For how long a cgroup has a pair. */
+static __always_inline u64 pair_batch_ns(struct lane *lane)
 {
 	u64 batch_ns = lane->options[pair_option_pair_batch_dur_ns];
-	s64 ran_ns = now - READ_ONCE(pair->both->since_ns);
+
+	return batch_ns < PAIR_BATCH_LEAST_NS ? PAIR_BATCH_LEAST_NS : batch_ns;
+}
+
+/* What is left of a time that began at @since_ns; a rest that is not worth a run is nothing. */
+__weak __noinline u64 pair_rest_ns(struct lane *lane __arg_nonnull, u64 since_ns, u64 now)
+{
+	u64 batch_ns = pair_batch_ns(lane);
+	s64 ran_ns = now - since_ns;
 
 	/* Clocks of two CPUs may differ a little. */
 	if (ran_ns < 0)
 		ran_ns = 0;
 	return (u64)ran_ns + PAIR_RUN_LEAST_NS <= batch_ns ? batch_ns - ran_ns : 0;
+}
+
+/* What is left of the time of its cgroup. */
+static __always_inline u64 pair_left_ns(struct lane *lane, struct pair *pair, u64 now)
+{
+	return pair_rest_ns(lane, READ_ONCE(pair->both->since_ns), now);
 }
 
 /* Whether a CPU is idle and may run a task of that cgroup; it is claimed. */
@@ -248,7 +273,7 @@ static s32 pair_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cp
 static u64 pair_turn(struct lane *lane, struct pair_group *g)
 {
 	u64 now_ns = STATE_OF(lane, struct pair_lane)->turn << PAIR_TURN_SHIFT, turn;
-	u64 batch_ns = lane->options[pair_option_pair_batch_dur_ns];
+	u64 batch_ns = pair_batch_ns(lane);
 	s64 waiting = READ_ONCE(g->queued) - READ_ONCE(g->started);
 
 	/* A task that was queued may have left its cgroup, and nobody waits at all. */
@@ -283,7 +308,7 @@ static void pair_enqueue(struct lane *lane, struct task_struct *p, struct lane_t
 	task->queued = 1;
 	task->number = number;
 	lane_count(lane, pair_counter_queued);
-	lane_insert_vtime(lane, p, lane_dsq(lane, 0), lane->options[pair_option_pair_batch_dur_ns],
+	lane_insert_vtime(lane, p, lane_dsq(lane, 0), pair_batch_ns(lane),
 			  turn << LANE_MARK_BITS | number, enq_flags);
 	if (enq_flags & SCX_ENQ_CPU_SELECTED)
 		lane_kick(lane, scx_bpf_task_cpu(p), false);
@@ -328,8 +353,12 @@ static __always_inline bool pair_take(struct lane *lane, s32 cpu, u64 number, u6
 __weak __noinline u64 pair_first(struct lane *lane __arg_nonnull, s32 cpu, u32 partner, u64 now)
 {
 	struct task_struct *p = scx_bpf_dsq_peek(lane_cpu_dsq(lane, cpu, 0));
-	struct pair_cpu *there = pair_cpu(lane, partner);
+	struct pair_cpu *there;
 
+	/* One that is off line takes nobody: this CPU would wait for it for ever. */
+	if (!cpu_takes_tasks(partner))
+		partner = cpu;
+	there = pair_cpu(lane, partner);
 	if (!p && there && there->handed_ns && (s64)(now - there->handed_ns) < (s64)PAIR_HELD_NS)
 		p = scx_bpf_dsq_peek(lane_cpu_dsq(lane, partner, 0));
 	return p ? p->scx.dsq_vtime : lane_first(lane, lane_dsq(lane, 0), cpu, partner);
@@ -486,6 +515,8 @@ static __always_inline u64 pair_slice_ns(struct lane *lane, struct pair *pair)
 {
 	u64 left_ns = pair_left_ns(lane, pair, scx_bpf_now());
 
+	if (left_ns > PAIR_RUN_MOST_NS)
+		return PAIR_RUN_MOST_NS;
 	return left_ns < PAIR_RUN_LEAST_NS ? PAIR_RUN_LEAST_NS : left_ns;
 }
 
