@@ -7,7 +7,7 @@ use metasched_loader::{LaneSpec, Program};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-use crate::support::{assert_alive, load};
+use crate::support::{assert_alive, load, wait_until};
 
 /// How long the task of CPU 1 sleeps each time, and how often.
 const SLEEP: Duration = Duration::from_millis(20);
@@ -46,12 +46,16 @@ fn an_idle_cpu_of_the_nest_spins_for_so_long_and_sleeps_then() {
     cpus.set(1).unwrap();
     sched_setaffinity(Pid::from_raw(0), &cpus).unwrap();
     let mut program = load("nest");
-    let (off, on) = (while_asleep(&mut program, 0), while_asleep(&mut program, SPIN_NS));
-    println!("{off} interrupts in a sleep, {on} with spin_ns");
+    // Half of them: an emulated timer that is late takes the next one's time. Where the host is
+    // busy that is so for longer, so some sleeps more are looked at.
+    let all = SPIN_NS / EACH_NS;
+    wait_until("half of the interrupts that are due", || {
+        let (off, on) = (while_asleep(&mut program, 0), while_asleep(&mut program, SPIN_NS));
+        println!("{off} interrupts in a sleep, {on} with spin_ns");
+        assert!(off <= OTHERS, "{off} interrupts without spin_ns");
+        assert!(on <= all + OTHERS, "{on} interrupts, {off} without");
+        on >= off + all / 2
+    });
     assert_alive(&program);
     program.unload().unwrap();
-    assert!(off <= OTHERS, "{off} interrupts without spin_ns");
-    // Half of them: an emulated timer that is late takes the next one's time.
-    let all = SPIN_NS / EACH_NS;
-    assert!((off + all / 2..=all + OTHERS).contains(&on), "{on} interrupts, {off} without");
 }
