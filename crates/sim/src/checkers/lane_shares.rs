@@ -115,9 +115,12 @@ impl LaneShares {
     }
 
     fn compare(&self) -> Result<(), String> {
-        // What level 1 itself serves of a lane has no share.
-        let in_force =
-            |lane: &&LaneSeen| lane.state == LaneState::InForce && lane.has_a_real_policy();
+        // What level 1 itself serves of a lane has no share. A lane that leaves CPUs idle beside its
+        // tasks, as pair does for one of another cgroup, has what it takes.
+        let takes_all = |lane: &&LaneSeen| lane.conserves || self.cpus == 1;
+        let in_force = |lane: &&LaneSeen| {
+            lane.state == LaneState::InForce && lane.has_a_real_policy() && takes_all(lane)
+        };
         let all = self.picture.lanes.iter();
         let busy: Vec<(&LaneSeen, u64)> = all
             .filter(in_force)

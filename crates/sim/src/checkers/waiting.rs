@@ -99,8 +99,11 @@ impl Checker for WaitingBounded {
 /// No CPU stays idle, beyond a window, while a task that may run there waits.
 pub struct WorkConserved {
     window_ns: u64,
-    /// The window some time into the calm, and how long; then the moment from which it counts.
+    /// What it is while there are faults; in the calm, and how long after it began, or after a CPU came
+    /// back in it; then the moment from which that counts.
+    wide_ns: u64,
     calm: Option<(u64, u64)>,
+    is_calm: bool,
     narrows_at: Option<u64>,
     /// Since when each CPU is idle, and each task waits.
     idle: Dense<Option<u64>>,
@@ -120,7 +123,9 @@ impl WorkConserved {
     pub fn new(window_ns: u64) -> Self {
         WorkConserved {
             window_ns,
+            wide_ns: window_ns,
             calm: None,
+            is_calm: false,
             narrows_at: None,
             idle: Dense::default(),
             waiting: Dense::default(),
@@ -133,10 +138,17 @@ impl WorkConserved {
         }
     }
 
-    /// Another window from some time after the moment when faults stop.
+    /// Another window from some time after the moment when faults stop, and the last CPU is back: one
+    /// that was on its way off line is so only after that.
     pub fn in_the_calm(mut self, window_ns: u64, after_ns: u64) -> Self {
         self.calm = Some((window_ns, after_ns));
         self
+    }
+
+    fn narrows_later(&mut self, now: u64) {
+        if let Some((_, after_ns)) = self.calm.filter(|_| self.is_calm) {
+            (self.window_ns, self.narrows_at) = (self.wide_ns, Some(now + after_ns));
+        }
     }
 
     fn narrow(&mut self, now: u64) {
@@ -221,7 +233,10 @@ impl Checker for WorkConserved {
                 *self.idle.at(event.cpu) = None;
                 self.offline.set(event.cpu);
             }
-            (What::Online, _) => self.offline.clear(event.cpu),
+            (What::Online, _) => {
+                self.offline.clear(event.cpu);
+                self.narrows_later(event.at);
+            }
             (What::Arrive { allowed, .. }, Some(task)) => {
                 *self.allowed.at(task) = allowed.clone();
             }
@@ -250,7 +265,8 @@ impl Checker for WorkConserved {
                 self.waiting.values_mut().flatten().for_each(|since| *since = event.at);
             }
             (What::Calm, _) => {
-                self.narrows_at = self.calm.map(|(_, after_ns)| event.at + after_ns);
+                self.is_calm = true;
+                self.narrows_later(event.at);
             }
             (What::Lanes(lanes), _) => {
                 self.level1 = !lanes.is_empty();
@@ -338,6 +354,9 @@ mod tests {
         feed(&mut checker, [(300, 0, 0, What::Calm), (700, 0, 0, nothing())]).unwrap();
         feed(&mut checker, [(800, 0, 0, nothing()), (900, 0, 0, nothing())]).unwrap();
         assert!(checker.finish(901).unwrap_err().contains("CPU 3 is idle"));
+        // A CPU that is back only now may have taken whom it was to be taken from.
+        feed(&mut checker, [(901, 1, 0, What::Online)]).unwrap();
+        checker.finish(905).unwrap();
     }
 
     #[test]
