@@ -145,7 +145,12 @@ impl Kernel {
         let cpu = self.tasks[id.0].cpu;
         let place = self.tasks[id.0].fair.place;
         if self.fair_throttled(id) {
-            self.fair_leave(id, false);
+            // One that sleeps in debt is no more among those that want to run.
+            if self.tasks[id.0].fair.is_delayed() {
+                self.fair_settle(id);
+            } else {
+                self.fair_leave(id, false);
+            }
             return self.fair_park(id);
         }
         if place == Place::Running {

@@ -165,6 +165,27 @@ fn who_moves_out_of_a_throttled_cgroup_runs_and_who_moves_in_does_not() {
     assert_shares(&outcome, 1, &[("a", after), ("b", 1.0 - after)], 0.03);
 }
 
+/// A task sleeps, competes until it has paid its debt, and wakes when its cgroup has used its quota
+/// up: it was counted as one less that wants to run, twice.
+#[test]
+fn who_pays_a_debt_asleep_may_wake_in_a_throttled_cgroup() {
+    for seed in seeds(20) {
+        let run = Scenario::eevdf("debts and a quota").cpus(1).seed(seed);
+        let outcome = run
+            .tasks(3, |i| {
+                let spec = TaskSpec::named(format!("a {i}")).in_cgroup("a");
+                spec.run(between(us(100), ms(6))).sleep(between(us(50), ms(3))).for_ever()
+            })
+            .tasks(2, |i| TaskSpec::hog(format!("b {i}")).in_cgroup("b"))
+            .at(0, |kernel| kernel.set_cgroup_max("a", 20_000, 4_000, 0))
+            .waits_at_most(ms(1_000))
+            .run_for(ms(2_000))
+            .pass();
+        let ran: u64 = (0..3).map(|i| outcome.task(&format!("a {i}")).ran_ns).sum();
+        assert!(ran > ms(200), "they ran for {} ms of 400", ran / ms(1));
+    }
+}
+
 #[test]
 fn programs_come_and_go_while_cgroups_are_throttled() {
     for seed in seeds(10) {
