@@ -61,8 +61,8 @@ static __always_inline void cgroup_marks(struct cgroup_node *n)
 }
 
 /*
- * A task runs in that cgroup at a tick, or it came there, below. Only who comes while several
- * accounts have work is seen: before that nothing depends on it.
+ * A task of that cgroup runs, at a tick. As with one that comes, it is seen only while several
+ * accounts have work: before that nothing depends on it.
  */
 static __always_inline void cgroup_runs(u32 number)
 {
