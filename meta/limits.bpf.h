@@ -25,6 +25,8 @@
 
 /* Limited cgroups above one another that are charged; deeper ones are not. */
 #define LIMIT_DEPTH_MAX 16
+/* Any odd number that is large: chains of a few small ones give others with it. */
+#define LIMIT_CHAIN_FACTOR 0x9E3779B97F4A7C15ULL
 /* What cgroup callbacks call a quota of "max". */
 #define NO_QUOTA ~0ULL
 
@@ -81,8 +83,9 @@
 struct limit limits[LIMITS_MAX];
 /* One more than the highest place that was ever used. */
 u32 limits_used;
-/* How many there are, and when the last one went. */
+/* How many there are and were made, and when the last one went. */
 u32 limits_live;
+u32 limits_made;
 u64 limits_ended_ns;
 /* Where the next sweep goes on, and how often all were looked at. */
 u32 limits_at;
@@ -130,6 +133,26 @@ __noinline u32 limit_exhausted(u32 number)
 		number = l->parent;
 	}
 	return 0;
+}
+
+/*
+ * Another number if a limit, or one above it, has another place above it now, or has gone and another
+ * cgroup's has its place: what a run took before is not to be given back then.
+ */
+__noinline u64 limit_chain(u32 number)
+{
+	struct limit *l;
+	u64 chain = 0;
+	u32 i;
+
+	bpf_for(i, 0, LIMIT_DEPTH_MAX) {
+		if (!number)
+			break;
+		l = limit_at(number);
+		chain = chain * LIMIT_CHAIN_FACTOR + READ_ONCE(l->made);
+		number = l->parent;
+	}
+	return chain;
 }
 
 /* Nothing is left of a limit. */
@@ -422,6 +445,7 @@ static __always_inline u32 limit_add(struct cgroup_node *n)
 		return 0;
 	}
 	/* Another cgroup may have had the place, and a run of its tasks may have outlived it. */
+	WRITE_ONCE(l->made, __sync_fetch_and_add(&limits_made, 1) + 1);
 	l->cgroup = n->id;
 	l->parent = 0;
 	l->throttled = 0;

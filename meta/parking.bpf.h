@@ -24,6 +24,11 @@ static void slice_over(s32 cpu)
 
 	if (!here || !here->limited_task)
 		return;
+	/* It is under other limits now, and takes of those when it starts again. */
+	if (unlikely(here->limit_chain != limit_chain((u32)here->limit))) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		return;
+	}
 	least = PIECES_GROW * here->taken_ns;
 	if (least < PIECE_LEAST_NS)
 		least = PIECE_LEAST_NS;
@@ -36,13 +41,20 @@ static void slice_over(s32 cpu)
 	slice_timer_set(cpu, here->limited_since_ns + here->taken_ns);
 }
 
-/* Charges what the task on this CPU ran otherwise than it has taken, if it has a limit. */
+/*
+ * Charges what the task on this CPU ran otherwise than it has taken, if it has a limit. What it has not
+ * used is lost where limits were put in others' places meanwhile: these did not pay for it.
+ */
 static __always_inline void limited_ends(struct cpu_ctx *cpu, struct task_struct *p)
 {
+	s64 ns = p->se.sum_exec_runtime - cpu->limited_from_ns - cpu->taken_ns;
+
 	if (cpu->limited_task != (u64)(unsigned long)p)
 		return;
 	cpu->limited_task = 0;
-	limit_charge((u32)cpu->limit, p->se.sum_exec_runtime - cpu->limited_from_ns - cpu->taken_ns);
+	if (ns < 0 && cpu->limit_chain != limit_chain((u32)cpu->limit))
+		return;
+	limit_charge((u32)cpu->limit, ns);
 }
 
 /*
@@ -85,6 +97,7 @@ static __noinline void limited_begins(struct task_struct *p, bool starts)
 	if (!t->limit)
 		return;
 	cpu->limit = t->limit;
+	cpu->limit_chain = limit_chain(t->limit);
 	cpu->limited_from_ns = p->se.sum_exec_runtime;
 	cpu->limited_since_ns = bpf_ktime_get_ns();
 	cpu->taken_ns = reserved + limit_take(t->limit, PIECE_LEAST_NS, PIECE_MOST_NS, false);
@@ -116,7 +129,8 @@ static __noinline void limited_goes_on(struct task_struct *p)
 	u64 piece;
 
 	if (!cpu || cpu->limited_task != (u64)(unsigned long)p ||
-	    p->se.sum_exec_runtime - cpu->limited_from_ns < cpu->taken_ns)
+	    p->se.sum_exec_runtime - cpu->limited_from_ns < cpu->taken_ns ||
+	    cpu->limit_chain != limit_chain((u32)cpu->limit))
 		return;
 	piece = limit_take((u32)cpu->limit, PIECE_LEAST_NS, PIECE_MOST_NS, false);
 	if (!piece)

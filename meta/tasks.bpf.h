@@ -69,6 +69,7 @@ struct cpu_ctx {
 	/* The task whose cgroup has a limit, which may be known when its lane is not. */
 	u64 limited_task;
 	u64 limit;
+	u64 limit_chain; /* which limits had its place and those above it, see limit_chain() */
 	u64 limited_from_ns; /* sum_exec_runtime when it started to run under the limit */
 	u64 limited_since_ns; /* and by the clock */
 	u64 taken_ns; /* what its run has taken of the limit so far */

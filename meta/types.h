@@ -156,7 +156,7 @@ struct limit {
 	u32 state; /* enum limit_state */
 	u32 parent; /* the nearest limit above it, its place plus one; 0: none */
 	u32 throttled;
-	u32 pad;
+	u32 made; /* how many limits had been made when it was */
 	u64 nr_periods;
 	u64 nr_throttled;
 	u64 throttled_ns;

@@ -9,7 +9,7 @@ use metasched_sim::metasched::{POLICIES, assign, scenario, set_app};
 use metasched_sim::observer::Observer;
 use metasched_sim::task::TaskId;
 use metasched_sim::trace::{Observed, What};
-use metasched_sim::{Outcome, Scenario, TaskSpec, between, ms, us};
+use metasched_sim::{Outcome, Scenario, TaskSpec, between, exactly, ms, us};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -83,6 +83,29 @@ fn on_lanes_a_quota_holds_as_without() {
     near(&outcome, "a", 300.0);
     near(&outcome, "b", 1_592.0);
     near(&outcome, "c", 100.0);
+}
+
+/// While a task runs under a limit that goes, and has taken more of it than it will use, another
+/// cgroup has the place of that.
+pub fn a_limit_in_the_place_of_another(run: Scenario) -> Scenario {
+    let short = TaskSpec::named("a").in_cgroup("a").run(exactly(us(500))).sleep(exactly(us(50)));
+    run.cpus(2)
+        .task(short.for_ever())
+        .tasks(2, |i| TaskSpec::hog(format!("b {i}")).in_cgroup("b").arrives(ms(20)))
+        .at(0, |kernel| kernel.set_cgroup_max("a", PERIOD_US, 90_000, 0))
+        .at(ms(10), |kernel| {
+            kernel.set_cgroup_max("a", PERIOD_US, NO_QUOTA, 0);
+            kernel.set_cgroup_max("b", PERIOD_US, 1_000, 0);
+        })
+        .run_for(ms(TEN_PERIODS))
+}
+
+#[test]
+fn what_a_run_took_of_a_limit_that_has_gone_is_not_given_to_the_next_one() {
+    for policy in POLICIES {
+        let run = scenario("a limit in the place of another", policy).idle_at_most(ms(3_000));
+        a_limit_in_the_place_of_another(run).pass();
+    }
 }
 
 #[test]

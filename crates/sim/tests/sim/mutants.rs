@@ -5,7 +5,7 @@ use crate::accounts::{an_arrival_is_lost, asks_and_answers, crowd_on_a_cpu, long
 use crate::hotplug::woken_by_dying_cpus;
 use crate::lanes::{hogs, rescued_long_ago, share_from_elsewhere};
 use crate::level1::kicked_in_vain;
-use crate::limits::{is_every_place_once, places_claimed_at_once};
+use crate::limits::{a_limit_in_the_place_of_another, is_every_place_once, places_claimed_at_once};
 use crate::marks::{inserts_meet_sweeps, marks_are_lost};
 use crate::planted::{Plant, planted};
 use crate::services::changed_from_elsewhere;
@@ -97,6 +97,11 @@ fn limited(image: &'static [u8]) -> Scenario {
             kernel.set_cgroup_max("c", 100_000, 20_000, 0);
         })
         .run_for(ms(3_000))
+}
+
+fn limits_in_turn(image: &'static [u8]) -> Scenario {
+    a_limit_in_the_place_of_another(scenario_of(image, "limits in turn", "fifo"))
+        .idle_at_most(ms(3_000))
 }
 
 /// Many hogs on many CPUs, with the least quotas that cpu.max takes, above one another.
@@ -265,6 +270,9 @@ plants! {
     a_limit_that_is_not_charged_from_below_is_caught: "quota_kept", limited,
         "meta/limits.bpf.h",
         "			limit_throttle(l);\n		number = l->parent;" => "			limit_throttle(l);\n		number = 0;";
+    what_was_taken_of_another_limit_is_caught: "quota_kept", limits_in_turn,
+        "meta/parking.bpf.h",
+        "	if (ns < 0 && cpu->limit_chain != limit_chain((u32)cpu->limit))\n		return;" => "";
     a_task_alone_that_is_never_stopped_is_caught: "quota_kept", limited,
         "meta/metasched.bpf.c",
         "		prev = NULL;" => "		;";
