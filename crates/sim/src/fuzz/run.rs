@@ -124,17 +124,33 @@ impl Case {
         ((self.longest_slice_ns() as f64 / part) as u64).min(WATCHED_NS)
     }
 
+    /// How much more the heaviest application weighs than the lightest, where a task may not use
+    /// every CPU: who stands behind others of a light one waits for as much longer on its only CPU.
+    fn application_ratio(&self) -> u64 {
+        fn bound(task: &Task) -> bool {
+            let child = |does: &Does| matches!(does, Does::Fork(child) if bound(child));
+            !task.cpus.is_empty() || task.does.iter().any(child)
+        }
+        if !self.tasks.iter().any(bound) {
+            return 1;
+        }
+        let weights = self.acts.iter().filter_map(|timed| match &timed.act {
+            Act::SetApp { weight, .. } | Act::LaneWeight { weight, .. } => Some(*weight),
+            _ => None,
+        });
+        let (low, high) = weights.fold((100, 100), |(low, high), w| (w.min(low), w.max(high)));
+        u64::from(high).div_ceil(u64::from(low.max(1)))
+    }
+
     /// In the calm no task may wait longer: on the only CPU that it may use it may stand
     /// behind all others, each of which has a whole slice, or several by their weights.
     pub fn longest_wait_ns(&self) -> u64 {
         if let Some(bound_ns) = self.bound_ns {
             return bound_ns;
         }
-        LEAST_BOUND_NS
-            + self.parked_ns()
-            + self
-                .longest_turn_ns()
-                .max(self.nr_tasks() * self.longest_slice_ns() * self.weight_ratio())
+        let behind_ns = self.nr_tasks() * self.longest_slice_ns() * self.weight_ratio();
+        let of_light_ns = behind_ns.saturating_mul(self.application_ratio()).min(WATCHED_NS);
+        LEAST_BOUND_NS + self.parked_ns() + self.longest_turn_ns().max(behind_ns).max(of_light_ns)
     }
 
     /// When the run is over.
