@@ -145,12 +145,7 @@ impl Kernel {
         let cpu = self.tasks[id.0].cpu;
         let place = self.tasks[id.0].fair.place;
         if self.fair_throttled(id) {
-            // One that sleeps in debt is no more among those that want to run.
-            if self.tasks[id.0].fair.is_delayed() {
-                self.fair_settle(id);
-            } else {
-                self.fair_leave(id, false);
-            }
+            self.fair_leave(id, false);
             return self.fair_park(id);
         }
         if place == Place::Running {
@@ -207,6 +202,10 @@ impl Kernel {
     /// A task wants to run no more, or not here. Who goes to sleep and owes something competes on
     /// until it owes nothing: so it cannot sleep that away.
     pub(crate) fn fair_leave(&mut self, id: TaskId, sleeps: bool) {
+        // Such a one is no more among those that want to run.
+        if self.tasks[id.0].fair.is_delayed() {
+            return self.fair_settle(id);
+        }
         let cpu = self.tasks[id.0].cpu;
         let (slice_ns, tick_ns) = (self.fair_slice_ns(), self.machine.tick_ns());
         if self.tasks[id.0].fair.place == Place::Waiting {
