@@ -40,7 +40,7 @@ static __always_inline bool move_decided(struct meta_lane *l, struct bpf_iter_sc
 static __always_inline bool tell_cpu(s32 cpu, struct task_struct *p)
 {
 	if (cpu < 0 || !cpu_possible(cpu) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
-	    cpus_has(&cpus_off, cpu) || !scx_bpf_test_and_clear_cpu_idle(cpu))
+	    !cpu_takes_tasks(cpu) || !scx_bpf_test_and_clear_cpu_idle(cpu))
 		return false;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	return true;

@@ -48,7 +48,7 @@ static __always_inline bool runs_here(s32 cpu)
 /* Claims the CPU on which @p ran last, if it is idle: what the task left in its caches is there. */
 static __always_inline bool claim_last_cpu(struct task_struct *p, s32 cpu)
 {
-	return !runs_here(cpu) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !cpus_has(&cpus_off, cpu) &&
+	return !runs_here(cpu) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && cpu_takes_tasks(cpu) &&
 	       scx_bpf_test_and_clear_cpu_idle(cpu);
 }
 
@@ -62,11 +62,11 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p)
 		return cpu;
 	/* Most often there is none, and no need for a loop's calls. */
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	if (likely(cpu < 0 || !cpus_has(&cpus_off, cpu)))
+	if (likely(cpu < 0 || cpu_takes_tasks(cpu)))
 		return cpu;
 	bpf_for(i, 1, IDLE_LOOKS) {
 		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-		if (cpu < 0 || !cpus_has(&cpus_off, cpu))
+		if (cpu < 0 || cpu_takes_tasks(cpu))
 			return cpu;
 	}
 	return -1;

@@ -35,7 +35,7 @@ static __noinline bool llc_is_off(u32 llc)
 	u32 cpu;
 
 	bpf_for(cpu, 0, nr_cpus()) {
-		if (cpu_possible(cpu) && cpu_llc(cpu) == llc && !cpus_has(&cpus_off, cpu))
+		if (cpu_possible(cpu) && cpu_llc(cpu) == llc && cpu_takes_tasks(cpu))
 			return false;
 	}
 	return true;

@@ -83,7 +83,7 @@ __weak __noinline int lane_kick(struct lane *lane __arg_nonnull, s32 cpu, bool p
  */
 static __always_inline void after_hand(s32 cpu, u64 dsq_id)
 {
-	if (unlikely(cpus_has(&cpus_off, cpu)))
+	if (unlikely(!cpu_takes_tasks(cpu)))
 		requeue_all(dsq_id);
 }
 
@@ -98,7 +98,7 @@ static __always_inline bool hand_first(struct lane *lane, u64 dsq_id, s32 cpu, u
 	bool handed = false;
 	u32 looks = 0;
 
-	if (!cpu_possible(cpu) || cpus_has(&cpus_off, cpu))
+	if (!cpu_possible(cpu) || !cpu_takes_tasks(cpu))
 		return false;
 	lane_mark(lane, to);
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
@@ -225,7 +225,7 @@ __weak __noinline bool lane_ask(struct lane *lane __arg_nonnull, s32 cpu)
 	bool has_asked;
 	s64 early_ns;
 
-	if (!cpu_possible(cpu) || cpus_has(&cpus_off, cpu))
+	if (!cpu_possible(cpu) || !cpu_takes_tasks(cpu))
 		return false;
 	asked = bpf_map_lookup_elem(&asks, &key);
 	if (!asked)
