@@ -97,6 +97,9 @@ int lane_grant(struct lane *lane, struct task_struct *p, u64 slice_ns);
 /* Whether @cpu is on line, or may be: level 1 knows a little late of one that goes. */
 static __always_inline bool cpu_takes_tasks(s32 cpu);
 
+/* Whether a CPU under that last-level cache does. */
+bool llc_takes_tasks(u32 llc);
+
 /*
  * Has @cpu choose anew if it is idle; with @preempt, also if it runs a task of this lane. What
  * runs for another lane is level 1's to preempt.

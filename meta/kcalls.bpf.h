@@ -35,6 +35,17 @@ static __always_inline bool cpu_takes_tasks(s32 cpu)
 	return !cpus_has(&cpus_off, cpu);
 }
 
+__weak __noinline bool llc_takes_tasks(u32 llc)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus()) {
+		if (cpu_possible(cpu) && cpu_llc(cpu) == llc && cpu_takes_tasks(cpu))
+			return true;
+	}
+	return false;
+}
+
 /* So many CPUs that have gone are passed over in the search for an idle one. */
 #define IDLE_LOOKS 8
 

@@ -29,25 +29,13 @@
 /* Of cpus_off those of which the kernel has told us. */
 struct cpus cpus_told;
 
-/* Whether no CPU under a cache takes tasks. */
-static __noinline bool llc_is_off(u32 llc)
-{
-	u32 cpu;
-
-	bpf_for(cpu, 0, nr_cpus()) {
-		if (cpu_possible(cpu) && cpu_llc(cpu) == llc && cpu_takes_tasks(cpu))
-			return false;
-	}
-	return true;
-}
-
 /*
  * What waits in queues of a CPU that takes no tasks is enqueued anew, and so is what waits for its cache
  * if that has no other.
  */
 static __noinline void leave_places(u32 cpu)
 {
-	bool of_llc = llc_is_off(cpu_llc(cpu));
+	bool of_llc = !llc_takes_tasks(cpu_llc(cpu));
 	struct meta_lane *l;
 	u32 i, queue;
 

@@ -31,7 +31,7 @@ struct rusty_lane {
 	u64 tuned_ns;
 	u64 mean; /* load for each CPU, in RAVG_ONE */
 	u32 weight_most; /* what a task can use of its weight: no task runs on more than one CPU */
-	u32 cpus;
+	u32 cpus; /* that take tasks */
 };
 
 struct rusty_task {
@@ -52,10 +52,11 @@ struct rusty_llc {
 	u64 push; /* so much of it is to go to another domain */
 	u64 wanted_then; /* as of the last look */
 	u32 ran_then_us; /* the same, of ran_ns */
-	u32 first; /* one of its CPUs */
+	u32 first; /* one of its CPUs, which takes tasks if any does */
 	u16 to; /* the other domain */
-	u16 cpus;
-	u32 busy; /* per cent */
+	u16 members; /* all of its CPUs */
+	u16 cpus; /* those that take tasks */
+	u16 busy; /* per cent */
 };
 
 struct rusty_cpu {
@@ -93,6 +94,30 @@ static __always_inline u64 rusty_weight(struct lane *lane, struct task_struct *p
 	return rusty_min(task_weight(p), rusty_state(lane)->weight_most);
 }
 
+/* Counts the CPUs that take tasks: what others may do is nobody's part. */
+__weak __noinline int rusty_count_cpus(struct lane *lane __arg_nonnull)
+{
+	struct rusty_llc *l;
+	u32 i, all = 0;
+
+	bpf_for(i, 0, nr_llcs()) {
+		l = rusty_llc_at(lane, i);
+		if (l)
+			l->cpus = 0;
+	}
+	bpf_for(i, 0, nr_cpus()) {
+		l = cpu_possible(i) && cpu_takes_tasks(i) ? rusty_llc_at(lane, cpu_llc(i)) : NULL;
+		if (!l)
+			continue;
+		if (!l->cpus)
+			l->first = i;
+		l->cpus++;
+		all++;
+	}
+	rusty_state(lane)->cpus = all;
+	return 0;
+}
+
 static void rusty_start(struct lane *lane)
 {
 	struct rusty_lane *state = rusty_state(lane);
@@ -105,15 +130,15 @@ static void rusty_start(struct lane *lane)
 		c = rusty_cpu_at(lane, cpu);
 		if (!l || !c)
 			continue;
-		if (!l->cpus)
+		if (!l->members)
 			l->first = cpu;
 		first = rusty_cpu_at(lane, l->first);
-		c->next = l->cpus && first ? first->next : cpu;
+		c->next = l->members && first ? first->next : cpu;
 		if (first)
 			first->next = cpu;
-		l->cpus++;
-		state->cpus++;
+		l->members++;
 	}
+	rusty_count_cpus(lane);
 	state->weight_most = ~0U;
 	state->tuned_ns = scx_bpf_now();
 	state->balanced_ns = state->tuned_ns;
@@ -204,7 +229,7 @@ __weak __noinline int rusty_claim_any(struct lane *lane __arg_nonnull,
 
 	if (!l)
 		return -1;
-	bpf_for(i, 0, l->cpus) {
+	bpf_for(i, 0, l->members) {
 		c = rusty_cpu_at(lane, cpu);
 		if (!c)
 			break;
@@ -224,7 +249,7 @@ static __always_inline s32 rusty_claim_own(struct lane *lane, struct task_struct
 	u32 from;
 	s32 cpu;
 
-	if (!l || !l->cpus)
+	if (!l || !l->members)
 		return -1;
 	from = here ? prev_cpu : l->first;
 	cpu = rusty_claim_any(lane, p, task->domain, from, true);
@@ -283,14 +308,31 @@ static __always_inline void rusty_move(struct lane *lane, struct task_struct *p,
 	task->domain = domain;
 }
 
-/*
- * A task that may not run everywhere is of the domain of its CPU: in its own there may be no CPU for
- * it.
- */
-static __always_inline void rusty_come_home(struct lane *lane, struct task_struct *p,
-					    struct rusty_task *task, u64 now)
+/* Whether a CPU of the domain takes tasks. Most often its first one does. */
+static __always_inline bool rusty_takes_tasks(const struct rusty_llc *l, u32 domain)
 {
-	u32 domain = cpu_llc(scx_bpf_task_cpu(p));
+	return likely(cpu_takes_tasks(l->first)) || llc_takes_tasks(domain);
+}
+
+/* A domain that takes tasks: that of the CPU, or the next one, round and round. */
+__weak __noinline u32 rusty_refuge(struct lane *lane __arg_nonnull, u32 cpu)
+{
+	u32 i, domain = cpu_llc(cpu);
+	struct rusty_llc *l;
+
+	bpf_for(i, 0, nr_llcs()) {
+		l = rusty_llc_at(lane, domain);
+		if (l && rusty_takes_tasks(l, domain))
+			return domain;
+		domain = domain + 1 < nr_llcs() ? domain + 1 : 0;
+	}
+	return cpu_llc(cpu);
+}
+
+/* The task changes over to that domain, whatever the loads are. */
+static __always_inline void rusty_change(struct lane *lane, struct task_struct *p,
+					 struct rusty_task *task, u32 domain, u64 now)
+{
 	struct rusty_llc *from = rusty_llc_at(lane, task->domain), *to = rusty_llc_at(lane, domain);
 
 	if (from && to && task->domain != domain)
@@ -307,7 +349,7 @@ static __always_inline void rusty_push(struct lane *lane, struct task_struct *p,
 	struct rusty_llc *to = rusty_llc_at(lane, from->to);
 
 	/* One of twice the difference would turn it round. */
-	if (!to || to == from || !load || load > 3 * push)
+	if (!to || to == from || !load || load > 3 * push || !rusty_takes_tasks(to, from->to))
 		return;
 	WRITE_ONCE(from->push, load < push ? push - load : 0);
 	__sync_fetch_and_add(&from->load, -rusty_min(load, from->load));
@@ -331,8 +373,11 @@ static void rusty_enqueue(struct lane *lane, struct task_struct *p, struct lane_
 	struct rusty_llc *l = rusty_llc_at(lane, task->domain);
 	u64 now = scx_bpf_now();
 
+	/* In the domain of a task that may not run everywhere there may be no CPU for it. */
 	if (p->nr_cpus_allowed < (s32)rusty_state(lane)->cpus) {
-		rusty_come_home(lane, p, task, now);
+		rusty_change(lane, p, task, cpu_llc(scx_bpf_task_cpu(p)), now);
+	} else if (l && unlikely(!rusty_takes_tasks(l, task->domain))) {
+		rusty_change(lane, p, task, rusty_refuge(lane, scx_bpf_task_cpu(p)), now);
 	} else if (l && unlikely(READ_ONCE(l->push))) {
 		rusty_duty(lane, task, now);
 		rusty_push(lane, p, task, l, now);
@@ -427,7 +472,7 @@ static void rusty_stopping(struct lane *lane, struct task_struct *p, struct lane
 		here->runs = 0;
 }
 
-/* Brings the averages of all domains up to date, and what a task can use of its weight. */
+/* Brings the sizes and averages of all domains up to date, and what a task can use of its weight. */
 __weak __noinline int rusty_tune(struct lane *lane __arg_nonnull, u64 for_ns)
 {
 	struct rusty_lane *state = rusty_state(lane);
@@ -435,9 +480,10 @@ __weak __noinline int rusty_tune(struct lane *lane __arg_nonnull, u64 for_ns)
 	u32 domain, ran_us;
 	struct rusty_llc *l;
 
+	rusty_count_cpus(lane);
 	bpf_for(domain, 0, nr_llcs()) {
 		l = rusty_llc_at(lane, domain);
-		if (!l || !l->cpus)
+		if (!l || !l->members)
 			continue;
 		wanted = READ_ONCE(l->wanted);
 		mean = (wanted - l->wanted_then) / (for_ns >> RAVG_BITS);
@@ -445,7 +491,7 @@ __weak __noinline int rusty_tune(struct lane *lane __arg_nonnull, u64 for_ns)
 		l->load = ravg_after(l->load, mean, for_ns,
 				     lane->options[rusty_option_load_half_life_ns]);
 		ran_us = READ_ONCE(l->ran_ns) / 1000;
-		l->busy = (u64)(ran_us - l->ran_then_us) * 1000 * 100 / (for_ns * l->cpus);
+		l->busy = l->cpus ? (u64)(ran_us - l->ran_then_us) * 1000 * 100 / (for_ns * l->cpus) : 0;
 		l->ran_then_us = ran_us;
 		all += l->load;
 	}

@@ -222,6 +222,40 @@ fn a_task_bound_to_one_domain_stays_there() {
     assert!(bound > 2 * ms(10_000) * 90 / 100, "{bound}");
 }
 
+/// They are in the queue of a domain that nobody serves any more.
+#[test]
+pub(crate) fn who_is_of_a_domain_that_is_off_line_comes_to_another_one() {
+    let outcome = rusty("a domain goes", machine(8, 2, 1), &[])
+        .tasks(8, |i| TaskSpec::hog(format!("hog {i}")))
+        .at(ms(500), |kernel| {
+            for cpu in 0..4 {
+                assert!(kernel.cpu_off(cpu));
+            }
+        })
+        // Two on a CPU, of which a task that changes over is counted anew.
+        .waits_at_most(6 * (SLICE + TICK))
+        .run_for(ms(40_000))
+        .pass();
+    let all = ran(&outcome, "hog");
+    assert!(all > 4 * ms(40_000) * 98 / 100, "{all}");
+}
+
+/// Of two domains one has a CPU that is on line, and the other has four: five for ten tasks.
+#[test]
+pub(crate) fn a_cpu_that_is_off_line_is_nobodys_part() {
+    let alone = [("greedy_threshold", 0), ("direct_greedy_under", 0)];
+    let run = rusty("a domain of one CPU", machine(8, 2, 1), &alone)
+        .tasks(10, |i| TaskSpec::hog(format!("hog {i}")));
+    let run = run.at(ms(1), |kernel| {
+        for cpu in 1..4 {
+            assert!(kernel.cpu_off(cpu));
+        }
+    });
+    let outcome = run.idle_at_most(ms(30_000)).run_for(ms(30_000)).pass();
+    let least = outcome.all().map(|(_, figures)| figures.ran_ns).min().unwrap();
+    assert!(least > ms(30_000) / 2 * 3 / 4, "the least is {least}");
+}
+
 #[test]
 fn cpus_of_a_domain_may_go_and_come_back() {
     let outcome = rusty("CPUs go", machine(8, 2, 1), &[])

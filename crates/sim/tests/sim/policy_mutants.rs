@@ -110,6 +110,14 @@ plants! {
         "policies/rusty/rusty.bpf.c",
         "	return l && l->busy < lane->options[rusty_option_direct_greedy_under];"
             => "	return true;";
+    a_domain_off_line_that_keeps_its_tasks_is_caught: policies::rusty::who_is_of_a_domain_that_is_off_line_comes_to_another_one, "waiting_bounded",
+        "policies/rusty/rusty.bpf.c",
+        "	} else if (l && unlikely(!rusty_takes_tasks(l, task->domain))) {"
+            => "	} else if (0) {";
+    a_cpu_off_line_that_counts_is_caught: policies::rusty::a_cpu_that_is_off_line_is_nobodys_part, "the least is",
+        "policies/rusty/rusty.bpf.c",
+        "		l = cpu_possible(i) && cpu_takes_tasks(i) ? rusty_llc_at(lane, cpu_llc(i)) : NULL;"
+            => "		l = cpu_possible(i) ? rusty_llc_at(lane, cpu_llc(i)) : NULL;";
     a_timer_that_ends_no_run_is_caught: policies::central::all_have_their_turns_of_a_slice, "waiting_bounded",
         "policies/central/central.bpf.c",
         "			lane_kick(lane, cpu, true);"
