@@ -100,6 +100,9 @@ static __always_inline bool cpu_takes_tasks(s32 cpu);
 /* Whether a CPU under that last-level cache does. */
 bool llc_takes_tasks(u32 llc);
 
+/* Whether there are CPUs on line that @p may not use, or must not before it may migrate again. */
+bool task_is_bound(struct task_struct *p);
+
 /*
  * Has @cpu choose anew if it is idle; with @preempt, also if it runs a task of this lane. What
  * runs for another lane is level 1's to preempt.

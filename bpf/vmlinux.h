@@ -226,6 +226,7 @@ struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
 	int nr_cpus_allowed;
+	unsigned short migration_disabled;
 	const struct cpumask *cpus_ptr;
 	int pid;
 	int tgid;

@@ -9,6 +9,7 @@
 
 #include <vmlinux.h>
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include <cpus.h>
 #include <sched.bpf.h>
 
@@ -25,6 +26,11 @@ extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __weak __ksym;
 extern const struct cpumask *scx_bpf_get_online_cpumask(void) __weak __ksym;
 extern void scx_bpf_put_cpumask(const struct cpumask *cpumask) __weak __ksym;
 
+/* Whether all CPUs of @set are in @of. */
+extern bool bpf_cpumask_subset(const struct cpumask *set, const struct cpumask *of) __weak __ksym;
+
+/* How many CPUs there may be, as counted when we came. */
+u32 cpus_possible;
 /* CPUs that take no tasks, see leaving_cpu.bpf.h; the kernel may still hold them for idle ones. */
 struct cpus cpus_off;
 /* How many of the others there are, as the sweep last counted them; 0: not yet. */
@@ -44,6 +50,32 @@ __weak __noinline bool llc_takes_tasks(u32 llc)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Whether the task may not leave its CPU for now; the kernel tells of its only CPU later than it has it
+ * enqueued. While we are called it keeps the task that runs from migrating, too: that counts once.
+ */
+static __always_inline bool may_not_migrate(struct task_struct *p)
+{
+	return bpf_core_field_exists(struct task_struct, migration_disabled) &&
+	       p->migration_disabled > (p == bpf_get_current_task_btf() ? 1 : 0);
+}
+
+/* A cpuset gives its tasks no CPU that is off line, so how many a task may use says nothing then. */
+__weak __noinline bool task_is_bound(struct task_struct *p __arg_trusted)
+{
+	const struct cpumask *online;
+	bool everywhere;
+
+	if (unlikely(may_not_migrate(p)))
+		return true;
+	if (likely(p->nr_cpus_allowed >= (s32)cpus_possible))
+		return false;
+	online = scx_bpf_get_online_cpumask();
+	everywhere = bpf_cpumask_subset(online, p->cpus_ptr);
+	scx_bpf_put_cpumask(online);
+	return !everywhere;
 }
 
 /* So many CPUs that have gone are passed over in the search for an idle one. */

@@ -77,14 +77,17 @@ static __noinline void sweep_leaving(void)
 	}
 }
 
-/* Those that are off line when we come. */
+/* Those that are off line when we come, and how many there are in all. */
 static void find_cpus_off(void)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	u32 cpu;
 
 	bpf_for(cpu, 0, nr_cpus()) {
-		if (cpu_possible(cpu) && !bpf_cpumask_test_cpu(cpu, online))
+		if (!cpu_possible(cpu))
+			continue;
+		cpus_possible++;
+		if (!bpf_cpumask_test_cpu(cpu, online))
 			cpus_add(&cpus_off, cpu);
 	}
 	scx_bpf_put_cpumask(online);

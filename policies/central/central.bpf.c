@@ -27,9 +27,7 @@ enum { CENTRAL_ALL, CENTRAL_BOUND, CENTRAL_QUEUES };
 
 struct central_lane {
 	u32 cpu; /* which decides */
-	u32 possible; /* how many CPUs there may be */
 	u32 unanswered; /* looks that found an idle CPU beside tasks to be handed out, since an answer */
-	u32 unused;
 	u64 armed; /* the timer is set */
 	u64 came; /* a task was queued since it looked last */
 };
@@ -63,10 +61,8 @@ static void central_start(struct lane *lane)
 
 	bpf_for(cpu, 0, nr_cpus()) {
 		c = cpu_possible(cpu) ? central_at(lane, cpu) : NULL;
-		if (!c)
-			continue;
-		c->wants = 1;
-		state->possible++;
+		if (c)
+			c->wants = 1;
 	}
 	state->cpu = central_option(lane);
 }
@@ -106,18 +102,12 @@ static __always_inline bool central_waits(struct lane *lane, u32 queue)
 	return scx_bpf_dsq_nr_queued(lane_dsq(lane, queue)) > 0;
 }
 
-/* Whether the central CPU may not give the task to any CPU. */
-static __always_inline bool central_is_bound(struct lane *lane, struct task_struct *p)
-{
-	return p->nr_cpus_allowed < (s32)STATE_OF(lane, struct central_lane)->possible;
-}
-
 static s32 central_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu,
 			      u64 wake_flags)
 {
 	bool claimed = false;
 
-	if (central_is_bound(lane, p))
+	if (task_is_bound(p))
 		return wake_on_idle_cpu(lane, p, prev_cpu, wake_flags, SCX_SLICE_INF, &claimed);
 	return READ_ONCE(STATE_OF(lane, struct central_lane)->cpu);
 }
@@ -130,7 +120,7 @@ static void central_enqueue(struct lane *lane, struct task_struct *p, struct lan
 			    u64 enq_flags)
 {
 	central_look(lane);
-	if (central_is_bound(lane, p)) {
+	if (task_is_bound(p)) {
 		lane_count(lane, central_counter_bound);
 		lane_insert(lane, p, lane_dsq(lane, CENTRAL_BOUND), SCX_SLICE_INF, enq_flags);
 		return;

@@ -374,7 +374,7 @@ static void rusty_enqueue(struct lane *lane, struct task_struct *p, struct lane_
 	u64 now = scx_bpf_now();
 
 	/* In the domain of a task that may not run everywhere there may be no CPU for it. */
-	if (p->nr_cpus_allowed < (s32)rusty_state(lane)->cpus) {
+	if (task_is_bound(p)) {
 		rusty_change(lane, p, task, cpu_llc(scx_bpf_task_cpu(p)), now);
 	} else if (l && unlikely(!rusty_takes_tasks(l, task->domain))) {
 		rusty_change(lane, p, task, rusty_refuge(lane, scx_bpf_task_cpu(p)), now);

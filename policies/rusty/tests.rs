@@ -256,6 +256,50 @@ pub(crate) fn a_cpu_that_is_off_line_is_nobodys_part() {
     assert!(least > ms(30_000) / 2 * 3 / 4, "the least is {least}");
 }
 
+/// A cpuset gives its tasks no CPU that is off line: they are balanced all the same.
+#[test]
+pub(crate) fn who_may_use_all_cpus_that_are_on_line_is_balanced() {
+    let alone = [("greedy_threshold", 0), ("direct_greedy_under", 0)];
+    let run = rusty("a cpuset", machine(6, 2, 1), &alone)
+        .tasks(8, |i| TaskSpec::hog(format!("bound {i}")).only_on(0..3))
+        .tasks(2, |i| TaskSpec::hog(format!("free {i}")).only_on([3, 4]));
+    let run = run.at(ms(1), |kernel| assert!(kernel.cpu_off(5))).at(ms(1_000), |kernel| {
+        for (name, n) in [("bound", 8), ("free", 2)] {
+            for i in 0..n {
+                let task = kernel.task_named(&format!("{name} {i}"));
+                kernel.set_affinity(task, (0..5).collect());
+            }
+        }
+    });
+    let outcome = run.idle_at_most(ms(21_000)).run_for(ms(21_000)).pass();
+    let (bound, free) = (ran(&outcome, "bound"), ran(&outcome, "free"));
+    // 8 of 10 parts of five CPUs; bound to their three it would be 60 of 100.
+    let share = (bound - ms(3_000)) as f64 / (bound + free - ms(5_000)) as f64;
+    assert!(share > 0.74, "{share} of the cpuset's");
+}
+
+/// The CPU that it may not leave was not of its domain, and always has others to run.
+#[test]
+pub(crate) fn who_may_not_migrate_is_of_the_domain_of_its_cpu() {
+    let late = |i| TaskSpec::hog(format!("there {i}")).only_on([1]).arrives(ms(300));
+    let outcome = rusty("no migration", machine(2, 2, 1), &[])
+        .tasks(2, |i| TaskSpec::hog(format!("here {i}")).only_on([0]))
+        .task(TaskSpec::hog("stays").only_on([0]))
+        .tasks(2, late)
+        .at(ms(100), |kernel| {
+            let stays = kernel.task_named("stays");
+            kernel.set_affinity(stays, [0, 1].into_iter().collect());
+        })
+        .at(ms(250), |kernel| {
+            let stays = kernel.task_named("stays");
+            kernel.disable_migration(stays);
+        })
+        .run_for(LENGTH)
+        .pass();
+    let beside = outcome.task("there 0").ran_ns;
+    assert!(outcome.task("stays").ran_ns > beside, "it ran {:?}", outcome.task("stays"));
+}
+
 #[test]
 fn cpus_of_a_domain_may_go_and_come_back() {
     let outcome = rusty("CPUs go", machine(8, 2, 1), &[])

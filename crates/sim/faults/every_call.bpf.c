@@ -61,6 +61,7 @@ static s32 every_call_select_cpu(struct task_struct *p, s32 prev_cpu, u64 wake_f
 			return scx_bpf_pick_any_cpu(p->cpus_ptr, 0);
 	}
 	TRY(bpf_cpumask_test_cpu(cpu, p->cpus_ptr));
+	TRY(bpf_cpumask_subset(p->cpus_ptr, p->cpus_ptr));
 	TRY(scx_bpf_cpu_curr(cpu)->flags & PF_IDLE && !scx_bpf_cpu_curr(cpu)->pid);
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, SLICE_NS, 0);
 	return cpu;

@@ -354,6 +354,15 @@ bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask)
 	return cpu < SEAM_MAX_CPUS && (mask->bits[cpu / 64] >> (cpu % 64)) & 1;
 }
 
+bool bpf_cpumask_subset(const struct cpumask *set, const struct cpumask *of)
+{
+	for (u32 word = 0; word < SEAM_MAX_CPUS / 64; word++) {
+		if (set->bits[word] & ~of->bits[word])
+			return false;
+	}
+	return true;
+}
+
 long seam_timer_init(struct bpf_timer *timer, void *map, u64 clock)
 {
 	return HOST(timer_init, timer, map, clock);

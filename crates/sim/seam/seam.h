@@ -48,6 +48,7 @@ void scx_bpf_kick_cpu(s32 cpu, u64 flags);
 u32 scx_bpf_nr_cpu_ids(void);
 struct task_struct *scx_bpf_cpu_curr(s32 cpu);
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask);
+bool bpf_cpumask_subset(const struct cpumask *set, const struct cpumask *of);
 u32 bpf_get_smp_processor_id(void);
 
 /* Tasks. */

@@ -234,7 +234,7 @@ pub struct TaskStruct {
     pub static_prio: i32,
     /// How many CPUs the task may use.
     pub nr_cpus_allowed: i32,
-    /// Always 0: migration-disabled sections are not modelled.
+    /// Not 0 while it may not migrate: see [`crate::kernel::Kernel::disable_migration`].
     pub migration_disabled: u16,
     /// Points to `cpus_mask`.
     pub cpus_ptr: *mut CpuMask,

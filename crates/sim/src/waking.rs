@@ -53,7 +53,8 @@ impl Kernel {
         wake_flags: u64,
     ) -> (usize, bool) {
         let previous = self.tasks[id.0].cpu;
-        if self.tasks[id.0].c().nr_cpus_allowed == 1 {
+        let c = self.tasks[id.0].c();
+        if c.nr_cpus_allowed == 1 || c.migration_disabled != 0 {
             let only = self.tasks[id.0].c().cpus_mask.iter().next().unwrap_or(previous);
             let cpu = if self.may_run_on(id, only) { only } else { self.fallback_cpu(id) };
             return (cpu, false);
@@ -233,6 +234,19 @@ impl Kernel {
             return;
         }
         self.migrate_away(id, cpu, mask);
+    }
+
+    /// A task that runs stays on its CPU from now on, as one that has called `migrate_disable()`, twice,
+    /// since policies take once for their own doing. How many CPUs it may use the kernel leaves as it is.
+    ///
+    /// Nothing ends it, and its CPU is not to go off line.
+    pub fn disable_migration(&mut self, id: TaskId) {
+        let cpu = self.tasks[id.0].cpu;
+        assert_eq!(self.cpus[cpu].curr, Some(id), "a task does so while it runs");
+        let c = self.tasks[id.0].c_mut();
+        c.migration_disabled = 2;
+        c.cpus_mask = CpuMask::one(cpu);
+        self.observe(cpu, Some(id), What::Allowed(Rc::new(CpuMask::one(cpu))));
     }
 
     /// Writes down where a task may run, and tells the policy. It stands in no queue.

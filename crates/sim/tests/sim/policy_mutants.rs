@@ -118,6 +118,14 @@ plants! {
         "policies/rusty/rusty.bpf.c",
         "		l = cpu_possible(i) && cpu_takes_tasks(i) ? rusty_llc_at(lane, cpu_llc(i)) : NULL;"
             => "		l = cpu_possible(i) ? rusty_llc_at(lane, cpu_llc(i)) : NULL;";
+    a_cpuset_that_is_not_balanced_is_caught: policies::rusty::who_may_use_all_cpus_that_are_on_line_is_balanced, "of the cpuset's",
+        "meta/kcalls.bpf.h",
+        "	return !everywhere;"
+            => "	return true;";
+    who_may_not_migrate_and_waits_elsewhere_is_caught: policies::rusty::who_may_not_migrate_is_of_the_domain_of_its_cpu, "waiting_bounded",
+        "meta/kcalls.bpf.h",
+        "	if (unlikely(may_not_migrate(p)))"
+            => "	if (0)";
     a_timer_that_ends_no_run_is_caught: policies::central::all_have_their_turns_of_a_slice, "waiting_bounded",
         "policies/central/central.bpf.c",
         "			lane_kick(lane, cpu, true);"
