@@ -27,7 +27,7 @@ enum { CENTRAL_ALL, CENTRAL_BOUND, CENTRAL_QUEUES };
 
 struct central_lane {
 	u32 cpu; /* which decides */
-	u32 unanswered; /* looks that found an idle CPU beside tasks to be handed out, since an answer */
+	u32 unanswered; /* looks that found tasks to be handed out, since an answer */
 	u64 armed; /* the timer is set */
 	u64 came; /* a task was queued since it looked last */
 };
@@ -167,7 +167,6 @@ static __always_inline bool central_take(struct lane *lane, struct central_cpu *
 	if (!lane_move_to_local(lane, lane_dsq(lane, CENTRAL_BOUND)))
 		return false;
 	c->bound = 1;
-	c->wants = 0;
 	return true;
 }
 
@@ -200,6 +199,7 @@ static bool central_dispatch(struct lane *lane, s32 cpu, struct task_struct *pre
 {
 	struct central_lane *state = STATE_OF(lane, struct central_lane);
 	struct central_cpu *c = central_at(lane, cpu);
+	u64 now;
 
 	if (!c)
 		return false;
@@ -219,15 +219,27 @@ static bool central_dispatch(struct lane *lane, s32 cpu, struct task_struct *pre
 			}
 		}
 	}
-	return (!prev || central_is_over(lane, c, scx_bpf_now())) && central_steal(lane, cpu);
+	if (!prev)
+		return central_steal(lane, cpu);
+	now = scx_bpf_now();
+	if (central_is_over(lane, c, now)) {
+		if (central_steal(lane, cpu))
+			return true;
+		/* Who waits may not run here: the next slice begins, or the timer would come each time. */
+		c->since_ns = now;
+	}
+	c->wants = 0;
+	return false;
 }
 
 static void central_running(struct lane *lane, struct task_struct *p, struct lane_task *t)
 {
 	struct central_cpu *c = central_at(lane, scx_bpf_task_cpu(p));
 
-	if (c)
-		c->since_ns = scx_bpf_now();
+	if (!c)
+		return;
+	c->since_ns = scx_bpf_now();
+	c->wants = 0;
 }
 
 static void central_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
@@ -253,14 +265,10 @@ __weak __noinline bool central_somebody_waits(struct lane *lane __arg_nonnull)
 	return false;
 }
 
-/*
- * Somebody waits: runs that have had their slice end, and CPUs without work choose once more. Whether
- * there was such a CPU.
- */
-__weak __noinline bool central_end_runs(struct lane *lane __arg_nonnull, u64 now)
+/* Somebody waits: runs that have had their slice end, and CPUs without work choose once more. */
+__weak __noinline int central_end_runs(struct lane *lane __arg_nonnull, u64 now)
 {
 	struct central_cpu *c;
-	bool idle = false;
 	u32 cpu;
 
 	bpf_for(cpu, 0, nr_cpus()) {
@@ -272,10 +280,9 @@ __weak __noinline bool central_end_runs(struct lane *lane __arg_nonnull, u64 now
 			lane_kick(lane, cpu, true);
 		} else if (c->wants) {
 			lane_kick(lane, cpu, false);
-			idle = true;
 		}
 	}
-	return idle;
+	return 0;
 }
 
 /* The option's CPU may be on line again, or that which was asked off line. */
@@ -286,11 +293,12 @@ static void central_timer(struct lane *lane)
 
 	WRITE_ONCE(state->cpu, central_option(lane));
 	if (central_somebody_waits(lane)) {
-		if (central_end_runs(lane, scx_bpf_now()) && central_waits(lane, CENTRAL_ALL) &&
-		    state->unanswered < CENTRAL_PATIENCE)
-			state->unanswered++;
-		if (central_waits(lane, CENTRAL_ALL))
+		central_end_runs(lane, scx_bpf_now());
+		if (central_waits(lane, CENTRAL_ALL)) {
+			if (state->unanswered < CENTRAL_PATIENCE)
+				state->unanswered++;
 			central_ask(lane);
+		}
 	} else if (!came) {
 		__sync_lock_test_and_set(&state->armed, 0);
 		if (!READ_ONCE(state->came) || __sync_lock_test_and_set(&state->armed, 1))

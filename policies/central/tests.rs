@@ -13,6 +13,8 @@ const SLICE: u64 = ms(20);
 /// How often the timer looks, and what a kick and an answer take beside that.
 const LOOK: u64 = ms(1);
 const ANSWER: u64 = us(300);
+/// How often level 1 looks which CPUs take tasks.
+const SWEEP: u64 = ms(4);
 const LENGTH: u64 = ms(4_000);
 
 fn central(name: &str) -> Scenario {
@@ -85,6 +87,59 @@ fn who_is_bound_and_who_is_not_both_run() {
     }
 }
 
+/// How often a CPU was interrupted, or told of a task.
+fn kicks(outcome: &Outcome, cpu: usize) -> u64 {
+    let of = format!(" cpu{cpu} ");
+    let kicks = outcome.trace.lines().filter(|l| l.contains(&of) && l.contains(" kick"));
+    kicks.count() as u64
+}
+
+/// On CPU 0 somebody always waits; the others could not run them.
+#[test]
+pub(crate) fn who_waits_for_another_cpu_interrupts_nobody_each_millisecond() {
+    let outcome = central("two on one CPU")
+        .cpus(4)
+        .tasks(2, |i| TaskSpec::hog(format!("bound {i}")).only_on([0]))
+        .tasks(3, |i| TaskSpec::hog(format!("alone {i}")).only_on([i + 1]))
+        .traced()
+        .run_for(LENGTH)
+        .pass();
+    for cpu in 1..4 {
+        let kicks = kicks(&outcome, cpu);
+        assert!(kicks <= LENGTH / SLICE + 5, "{kicks} interrupts of CPU {cpu}");
+    }
+    let turns = outcome.task("bound 0").ran_ns;
+    assert!(turns.abs_diff(LENGTH / 2) <= SLICE + LOOK, "{turns}");
+}
+
+/// CPU 3 alone is idle. CPU 1 takes what is bound by itself, and what runs on CPU 2 goes on each time.
+#[test]
+pub(crate) fn a_cpu_that_has_something_to_run_is_handed_nobody() {
+    let wakes = TaskSpec::named("wakes").run(exactly(us(100))).sleep(between(ms(1), ms(3)));
+    let outcome = central("one idle CPU")
+        .cpus(4)
+        .tasks(2, |i| TaskSpec::hog(format!("bound {i}")).only_on([1]))
+        .tasks(2, |i| TaskSpec::hog(format!("alone {i}")).only_on([2 * i]))
+        .task(wakes.for_ever())
+        .run_for(LENGTH)
+        .pass();
+    let waits = outcome.task("wakes").longest_wait_ns;
+    assert!(waits <= ANSWER, "{waits} beside an idle CPU");
+}
+
+/// A higher class has CPU 0, and all others run tasks: these make way for who waits.
+#[test]
+pub(crate) fn cpus_take_by_themselves_while_the_one_that_decides_does_not_answer() {
+    let outcome = hogs(central("CPU 0 is taken").cpus(4), 6)
+        .at(ms(1_000), |kernel| kernel.take_cpu(0, ms(500)))
+        .waits_at_most(ms(600))
+        .pass();
+    let mut waits: Vec<u64> = outcome.all().map(|(_, figures)| figures.longest_wait_ns).collect();
+    waits.sort_unstable();
+    // Who gave way on CPU 0 stays there.
+    assert!(waits[4] <= 2 * SLICE + 10 * LOOK, "{waits:?}");
+}
+
 /// More than are looked at for one that may run on a CPU.
 #[test]
 fn many_that_are_bound_elsewhere_stand_in_nobodys_way() {
@@ -99,7 +154,7 @@ fn many_that_are_bound_elsewhere_stand_in_nobodys_way() {
 }
 
 #[test]
-pub(crate) fn the_central_cpu_may_go_off_line_and_come_back() {
+fn the_central_cpu_may_go_off_line_and_come_back() {
     let outcome = hogs(central("CPU 0 goes").cpus(4), 9)
         .at(ms(1_000), |kernel| assert!(kernel.cpu_off(0)))
         .at(ms(2_500), |kernel| assert!(kernel.cpu_on(0)))
@@ -109,6 +164,42 @@ pub(crate) fn the_central_cpu_may_go_off_line_and_come_back() {
     }
     let ran: u64 = outcome.all().map(|(_, figures)| figures.ran_ns).sum();
     assert!(ran > ms(4 * 4_000 - 1_500) * 98 / 100, "{ran}");
+}
+
+/// The next one decides in its place, before the timer looks.
+#[test]
+pub(crate) fn who_wakes_while_the_central_cpu_is_off_line_is_handed_a_cpu_at_once() {
+    let outcome = central("CPU 0 is gone")
+        .cpus(8)
+        .tasks(4, |i| {
+            TaskSpec::named(format!("sleeper {i}"))
+                .arrives(ms(100))
+                .run(between(us(100), us(900)))
+                .sleep(between(ms(2), ms(8)))
+                .for_ever()
+        })
+        .at(ms(10), |kernel| assert!(kernel.cpu_off(0)))
+        .run_for(LENGTH)
+        .pass();
+    for i in 0..4 {
+        let figures = outcome.task(&format!("sleeper {i}"));
+        assert!(figures.longest_wait_ns <= ANSWER, "{i}: {figures:?}");
+    }
+}
+
+/// The kernel tells of a CPU that goes when a thread of its has had three turns. Level 1 sees it at a sweep.
+#[test]
+pub(crate) fn a_central_cpu_that_is_about_to_go_is_asked_for_a_sweep_at_most() {
+    let outcome = hogs(central("CPU 0 is about to go").cpus(4), 15)
+        .at(ms(1_000), |kernel| assert!(kernel.cpu_off(0)))
+        .traced()
+        .pass();
+    let late = |line: &&str| {
+        let at: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
+        at > ms(1_000) + 2 * SWEEP && line.contains(" cpu0 ") && line.contains(" kick")
+    };
+    let kicks = outcome.trace.lines().filter(late).count();
+    assert!(kicks <= 10, "{kicks} kicks of a CPU that takes no tasks");
 }
 
 #[test]
@@ -140,11 +231,7 @@ pub(crate) fn the_cpu_that_decides_is_the_one_that_the_option_names() {
             .traced()
             .run_for(ms(1_000))
             .pass();
-        let kicks = |cpu| {
-            let of = format!(" cpu{cpu} ");
-            outcome.trace.lines().filter(|l| l.contains(&of) && l.contains(" kick")).count()
-        };
-        (0..8).max_by_key(|cpu| kicks(*cpu)).unwrap()
+        (0..8).max_by_key(|cpu| kicks(&outcome, *cpu)).unwrap()
     };
     for cpu in [0, 5] {
         assert_eq!(asked(cpu), cpu, "another CPU decides");

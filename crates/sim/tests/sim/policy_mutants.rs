@@ -126,15 +126,31 @@ plants! {
         "meta/kcalls.bpf.h",
         "	if (unlikely(may_not_migrate(p)))"
             => "	if (0)";
+    runs_that_are_ended_for_nobody_are_caught: policies::central::who_waits_for_another_cpu_interrupts_nobody_each_millisecond, "interrupts of CPU",
+        "policies/central/central.bpf.c",
+        "		c->since_ns = now;"
+            => "		;";
+    a_cpu_that_still_wants_while_it_runs_is_caught: policies::central::a_cpu_that_has_something_to_run_is_handed_nobody, "beside an idle CPU",
+        "policies/central/central.bpf.c",
+        "	c->since_ns = scx_bpf_now();\n	c->wants = 0;"
+            => "	c->since_ns = scx_bpf_now();";
+    a_cpu_that_still_wants_as_its_task_goes_on_is_caught: policies::central::a_cpu_that_has_something_to_run_is_handed_nobody, "beside an idle CPU",
+        "policies/central/central.bpf.c",
+        "	c->wants = 0;\n	return false;"
+            => "	return false;";
+    a_central_cpu_that_all_wait_for_is_caught: policies::central::cpus_take_by_themselves_while_the_one_that_decides_does_not_answer, "[",
+        "policies/central/central.bpf.c",
+        "				state->unanswered++;"
+            => "				;";
     a_timer_that_ends_no_run_is_caught: policies::central::all_have_their_turns_of_a_slice, "waiting_bounded",
         "policies/central/central.bpf.c",
         "			lane_kick(lane, cpu, true);"
             => "			;";
-    a_central_cpu_that_is_gone_is_caught: policies::central::the_central_cpu_may_go_off_line_and_come_back, "waiting_bounded",
+    a_central_cpu_that_is_gone_is_caught: policies::central::who_wakes_while_the_central_cpu_is_off_line_is_handed_a_cpu_at_once, "longest_wait_ns",
         "policies/central/central.bpf.c",
         "		cpu = cpu + 1 < nr_cpus() ? cpu + 1 : 0;\n	}\n	return false;\n}\n\nstatic __always_inline bool central_waits"
             => "	}\n	return true;\n}\n\nstatic __always_inline bool central_waits";
-    a_cpu_that_leaves_unseen_is_caught: policies::central::the_central_cpu_may_go_off_line_and_come_back, "waiting_bounded",
+    a_cpu_that_leaves_unseen_is_caught: policies::central::a_central_cpu_that_is_about_to_go_is_asked_for_a_sweep_at_most, "kicks of a CPU",
         "meta/sweep.bpf.h",
         "		sweep_leaving();"
             => "		;";
