@@ -50,6 +50,7 @@ struct rusty_llc {
 	u64 ran_ns; /* that its CPUs have run */
 	u64 load; /* the mean weight that wanted to run, in RAVG_ONE */
 	u64 push; /* so much of it is to go to another domain */
+	u64 coming; /* what others were told to pass on to this one */
 	u64 wanted_then; /* as of the last look */
 	u32 ran_then_us; /* the same, of ran_ns */
 	u32 first; /* one of its CPUs, which takes tasks if any does */
@@ -62,6 +63,7 @@ struct rusty_llc {
 struct rusty_cpu {
 	u32 runs; /* a task of the lane */
 	u32 next; /* the next CPU of its domain, round and round */
+	u64 counted_ns; /* of the run: its domain has so much of it */
 };
 
 static __always_inline struct rusty_lane *rusty_state(struct lane *lane)
@@ -156,6 +158,18 @@ static __always_inline void rusty_count(struct lane *lane, struct task_struct *p
 	if (l && task->runnable && for_ns > 0)
 		__sync_fetch_and_add(&l->wanted, (u64)for_ns * rusty_weight(lane, p));
 	task->since_ns = now;
+}
+
+/* The domain of a CPU has what a run there has taken up to now. */
+static __always_inline void rusty_count_run(struct lane *lane, s32 cpu, u64 ran_ns)
+{
+	struct rusty_llc *l = rusty_llc_at(lane, cpu_llc(cpu));
+	struct rusty_cpu *here = rusty_cpu_at(lane, cpu);
+
+	if (!l || !here)
+		return;
+	__sync_fetch_and_add(&l->ran_ns, ran_ns - here->counted_ns);
+	here->counted_ns = ran_ns;
 }
 
 /* The task's duty, up to now; it wanted to run, or not, since the last time. */
@@ -432,6 +446,7 @@ static bool rusty_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 			lane_count(lane, rusty_counter_kept);
 			/* One that always goes on is never stopped. */
 			rusty_count(lane, prev, task, scx_bpf_now());
+			rusty_count_run(lane, cpu, run->ran_ns);
 			lane_grant(lane, prev, lane->options[rusty_option_slice_ns]);
 			return true;
 		}
@@ -452,8 +467,10 @@ static void rusty_running(struct lane *lane, struct task_struct *p, struct lane_
 
 	if (l)
 		weighted_advance(&l->vtime_now, task->vtime);
-	if (here)
-		here->runs = 1;
+	if (!here)
+		return;
+	here->runs = 1;
+	here->counted_ns = 0;
 }
 
 static void rusty_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
@@ -461,13 +478,11 @@ static void rusty_stopping(struct lane *lane, struct task_struct *p, struct lane
 {
 	struct rusty_task *task = STATE_OF(t, struct rusty_task);
 	s32 cpu = scx_bpf_task_cpu(p);
-	struct rusty_llc *l = rusty_llc_at(lane, cpu_llc(cpu));
 	struct rusty_cpu *here = rusty_cpu_at(lane, cpu);
 
 	task->vtime += weighted_ns(run->ran_ns, task_weight(p));
 	rusty_count(lane, p, task, scx_bpf_now());
-	if (l)
-		__sync_fetch_and_add(&l->ran_ns, run->ran_ns);
+	rusty_count_run(lane, cpu, run->ran_ns);
 	if (here)
 		here->runs = 0;
 }
@@ -551,7 +566,7 @@ __weak __noinline int rusty_pair(struct lane *lane __arg_nonnull, u32 domain, bo
 		l = rusty_llc_at(lane, other);
 		if (!l || !l->cpus || (cpu_node(l->first) == cpu_node(from->first)) != same_node)
 			continue;
-		lack = -rusty_surplus(lane, l);
+		lack = -rusty_surplus(lane, l) - (s64)l->coming;
 		if (lack <= most ||
 		    (!same_node && -rusty_node_surplus(lane, cpu_node(l->first)) <=
 					   RUSTY_IMBALANCE_NODES))
@@ -559,8 +574,11 @@ __weak __noinline int rusty_pair(struct lane *lane __arg_nonnull, u32 domain, bo
 		most = lack;
 		from->to = other;
 	}
-	if (most > 0)
+	l = most > 0 ? rusty_llc_at(lane, from->to) : NULL;
+	if (l) {
 		from->push = rusty_min(surplus, most) / 2;
+		l->coming += from->push;
+	}
 	return 0;
 }
 
@@ -569,12 +587,15 @@ static __always_inline void rusty_balance(struct lane *lane)
 	struct rusty_llc *l;
 	u32 domain;
 
+	/* What could not be pushed since the last time is out of date. */
 	bpf_for(domain, 0, nr_llcs()) {
 		l = rusty_llc_at(lane, domain);
 		if (!l)
 			continue;
-		/* What could not be pushed since the last time is out of date. */
 		l->push = 0;
+		l->coming = 0;
+	}
+	bpf_for(domain, 0, nr_llcs()) {
 		rusty_pair(lane, domain, true);
 		if (nr_nodes() > 1)
 			rusty_pair(lane, domain, false);

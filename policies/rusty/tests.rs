@@ -300,6 +300,42 @@ pub(crate) fn who_may_not_migrate_is_of_the_domain_of_its_cpu() {
     assert!(outcome.task("stays").ran_ns > beside, "it ran {:?}", outcome.task("stays"));
 }
 
+/// Two domains have too much, and two too little: one for each.
+#[test]
+pub(crate) fn two_domains_do_not_pass_their_load_to_the_same_one() {
+    let alone = [("greedy_threshold", 0), ("direct_greedy_under", 0)];
+    let mut run = rusty("two and two", machine(4, 4, 1), &alone);
+    for (name, n, cpu) in [("a", 8, 0), ("b", 8, 1), ("c", 1, 2), ("d", 1, 3)] {
+        run = bound_until(run, name, n, &[cpu], ms(1_000));
+    }
+    // Load is compared after 2 s, and not again.
+    let outcome = run.run_for(ms(4_000)).pass();
+    for name in ["c", "d"] {
+        let alone = outcome.task(&format!("{name} 0")).ran_ns;
+        assert!(alone < ms(4_000) * 9 / 10, "{name} was left alone for {alone}");
+    }
+}
+
+/// A hog that is alone on its CPU is never stopped: its domain is busy all the same.
+#[test]
+pub(crate) fn who_always_goes_on_makes_its_domain_busy() {
+    let wait = |under| {
+        let set = [("direct_greedy_under", under), ("greedy_threshold", 0)];
+        let child = || Step::Fork(Arc::new(TaskSpec::named("child").run(exactly(us(500)))));
+        let parent = TaskSpec::named("parent").only_on([0]).step(child()).run(exactly(ms(2)));
+        let run = rusty("half busy", machine(4, 2, 1), &set)
+            .tasks(2, |i| TaskSpec::hog(format!("hog {i}")).only_on([0, 1]))
+            .task(TaskSpec::hog("goes on").only_on([2]))
+            .task(parent.sleep(exactly(ms(5))).for_ever())
+            .idle_at_most(LENGTH);
+        let outcome = run.run_for(LENGTH).pass();
+        let waits = outcome.waits_ns("child");
+        waits.iter().sum::<u64>() / waits.len() as u64
+    };
+    assert!(wait(60) < us(100), "{}", wait(60));
+    assert!(wait(40) > ms(1), "{}: it took a CPU of a domain that is half busy", wait(40));
+}
+
 #[test]
 fn cpus_of_a_domain_may_go_and_come_back() {
     let outcome = rusty("CPUs go", machine(8, 2, 1), &[])

@@ -126,6 +126,14 @@ plants! {
         "meta/kcalls.bpf.h",
         "	if (unlikely(may_not_migrate(p)))"
             => "	if (0)";
+    what_is_promised_twice_is_caught: policies::rusty::two_domains_do_not_pass_their_load_to_the_same_one, "was left alone",
+        "policies/rusty/rusty.bpf.c",
+        "		l->coming += from->push;"
+            => "		;";
+    a_domain_that_is_busy_unseen_is_caught: policies::rusty::who_always_goes_on_makes_its_domain_busy, "half busy",
+        "policies/rusty/rusty.bpf.c",
+        "			rusty_count_run(lane, cpu, run->ran_ns);"
+            => "			;";
     runs_that_are_ended_for_nobody_are_caught: policies::central::who_waits_for_another_cpu_interrupts_nobody_each_millisecond, "interrupts of CPU",
         "policies/central/central.bpf.c",
         "		c->since_ns = now;"
