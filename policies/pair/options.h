@@ -12,6 +12,6 @@
 	COUNTER(pair, drained, "times that a CPU stopped its partner since the time of their cgroup was over") \
 	COUNTER(pair, forced_idle, "times that a CPU found tasks, and none of the cgroup that its partner runs") \
 	COUNTER(pair, evicted, "runs ended at once since the partner ran another cgroup: they began past this policy") \
-	COUNTER(pair, taken_over, "times that a CPU which another lane had meanwhile took the pair from its partner, which ran on")
+	COUNTER(pair, taken_over, "times that a CPU which others had meanwhile took the pair from its partner, which ran on")
 
 #endif

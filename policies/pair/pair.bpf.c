@@ -67,6 +67,7 @@ enum { pair_counters(COUNTER_INDEX) };
 struct pair_lane {
 	u64 turn; /* of the cgroup that has had most of those that ran */
 	u64 groups; /* cgroups that have a number */
+	u64 timed; /* the timer is set */
 };
 
 struct pair_group {
@@ -79,7 +80,9 @@ struct pair_group {
 
 struct pair_task {
 	u64 number; /* of its cgroup */
-	u64 queued;
+	u64 queued; /* and counted there as one */
+	u64 serial; /* of that cgroup, and its place: see lane_group_find() */
+	u64 place;
 };
 
 struct pair_cpu {
@@ -275,11 +278,12 @@ static u64 pair_turn(struct lane *lane, struct pair_group *g)
 	u64 now_ns = STATE_OF(lane, struct pair_lane)->turn << PAIR_TURN_SHIFT, turn;
 	u64 batch_ns = pair_batch_ns(lane);
 	s64 waiting = READ_ONCE(g->queued) - READ_ONCE(g->started);
+	s64 most = scx_bpf_dsq_nr_queued(lane_dsq(lane, 0));
 
-	/* A task that was queued may have left its cgroup, and nobody waits at all. */
-	if (waiting < 0 || !scx_bpf_dsq_nr_queued(lane_dsq(lane, 0))) {
-		g->started = g->queued;
-		waiting = 0;
+	/* A task that was queued may have gone to another class: no cgroup has more that wait than all have. */
+	if (waiting < 0 || waiting > most) {
+		waiting = waiting < 0 || most < 0 ? 0 : most;
+		g->started = g->queued - waiting;
 	}
 	if (g->ran_ns + PAIR_CREDIT * batch_ns < now_ns)
 		g->ran_ns = now_ns - PAIR_CREDIT * batch_ns;
@@ -288,6 +292,19 @@ static u64 pair_turn(struct lane *lane, struct pair_group *g)
 		turn = g->turn;
 	g->turn = turn;
 	return turn;
+}
+
+/* A task that was queued may be of another cgroup now: in the old one it waits no more. */
+static __always_inline void pair_follow(struct lane *lane, struct pair_task *task, u64 number)
+{
+	struct lane_group *group;
+
+	if (likely(!task->queued || task->number == number))
+		return;
+	group = lane_group_find(lane, task->place, task->serial);
+	if (group)
+		__sync_fetch_and_add(&STATE_OF(group, struct pair_group)->started, 1);
+	task->queued = 0;
 }
 
 static void pair_enqueue(struct lane *lane, struct task_struct *p, struct lane_task *t,
@@ -299,12 +316,15 @@ static void pair_enqueue(struct lane *lane, struct task_struct *p, struct lane_t
 	u64 number = pair_number(lane, group);
 	struct pair_group *g;
 
+	pair_follow(lane, task, number);
 	if (group) {
 		g = STATE_OF(group, struct pair_group);
 		turn = pair_turn(lane, g);
-		if (!task->queued || task->number != number)
+		if (!task->queued)
 			__sync_fetch_and_add(&g->queued, 1);
 	}
+	task->serial = group ? group->serial : 0;
+	task->place = group ? group->place : 0;
 	task->queued = 1;
 	task->number = number;
 	lane_count(lane, pair_counter_queued);
@@ -318,6 +338,22 @@ static void pair_enqueue(struct lane *lane, struct task_struct *p, struct lane_t
 static __always_inline bool pair_holds(struct lane *lane, s32 cpu)
 {
 	return scx_bpf_dsq_nr_queued(lane_cpu_dsq(lane, cpu, 0)) > 0;
+}
+
+/* For how long a CPU has not come to take what it was handed; negative if it need not yet. */
+static __always_inline s64 pair_held_for(const struct pair_cpu *c, u64 now)
+{
+	return now - READ_ONCE(c->handed_ns);
+}
+
+/* A CPU goes idle so that its partner takes what it was handed. That may not come: the timer looks. */
+static __always_inline void pair_look_later(struct lane *lane)
+{
+	struct pair_lane *state = STATE_OF(lane, struct pair_lane);
+
+	if (!READ_ONCE(state->timed) && !__sync_lock_test_and_set(&state->timed, 1) &&
+	    !lane_timer_set(lane, PAIR_HELD_NS))
+		WRITE_ONCE(state->timed, 0);
 }
 
 /* The CPU takes what it holds of that cgroup, which it has claimed. */
@@ -353,14 +389,20 @@ static __always_inline bool pair_take(struct lane *lane, s32 cpu, u64 number, u6
 __weak __noinline u64 pair_first(struct lane *lane __arg_nonnull, s32 cpu, u32 partner, u64 now)
 {
 	struct task_struct *p = scx_bpf_dsq_peek(lane_cpu_dsq(lane, cpu, 0));
-	struct pair_cpu *there;
+	struct pair_cpu *there = pair_cpu(lane, partner);
+	bool handed = there && there->handed_ns && pair_holds(lane, partner);
 
 	/* One that is off line takes nobody: this CPU would wait for it for ever. */
-	if (!cpu_takes_tasks(partner))
+	if (!cpu_takes_tasks(partner)) {
 		partner = cpu;
-	there = pair_cpu(lane, partner);
-	if (!p && there && there->handed_ns && (s64)(now - there->handed_ns) < (s64)PAIR_HELD_NS)
+	} else if (handed && pair_held_for(there, now) >= (s64)PAIR_HELD_NS) {
+		/* Nor does one that somebody else has. When it is back it takes the pair. */
+		if (!there->asked_ns)
+			there->asked_ns = there->handed_ns;
+		partner = cpu;
+	} else if (!p && handed) {
 		p = scx_bpf_dsq_peek(lane_cpu_dsq(lane, partner, 0));
+	}
 	return p ? p->scx.dsq_vtime : lane_first(lane, lane_dsq(lane, 0), cpu, partner);
 }
 
@@ -387,6 +429,7 @@ static bool pair_begin(struct lane *lane, struct pair *pair, s32 cpu, u64 first,
 	if (there && lane_hand_marked(lane, lane_dsq(lane, 0), pair->partner, 0, number))
 		there->handed_ns = now;
 	lane_kick(lane, pair->partner, false);
+	pair_look_later(lane);
 	return false;
 begun:
 	lane_count(lane, pair_counter_batches);
@@ -407,11 +450,18 @@ static bool pair_begin_unseen(struct lane *lane, struct pair *pair, s32 cpu, u64
 	return false;
 }
 
+/* Whether the CPU's partner was to make way for what it holds, and has had the time for it. */
+static __always_inline bool pair_was_asked(const struct pair *pair, u64 now)
+{
+	return pair->mine->asked_ns && (s64)(now - pair->mine->asked_ns) >= (s64)PAIR_HELD_NS;
+}
+
 /*
  * The CPU holds a task of that cgroup, and its partner, beyond its time, runs another one. So the partner
  * makes way, and waits for this CPU. That may go to another lane meanwhile, and each time that it comes back
  * it may find the same: the task that it holds would wait for ever. So the second time it takes the pair, and
- * its partner goes at once; for the time of an interrupt both run.
+ * its partner goes at once; for the time of an interrupt both run. So does a CPU for which its partner has
+ * waited in vain.
  */
 static __always_inline bool pair_take_over(struct lane *lane, struct pair *pair, s32 cpu, u64 number,
 					   u64 now)
@@ -421,7 +471,7 @@ static __always_inline bool pair_take_over(struct lane *lane, struct pair *pair,
 	pair->mine->handed_ns = now;
 	if (!pair->mine->asked_ns)
 		pair->mine->asked_ns = now;
-	if ((s64)(now - pair->mine->asked_ns) < (s64)PAIR_HELD_NS)
+	if (!pair_was_asked(pair, now))
 		return false;
 	was = READ_ONCE(pair->both->runs);
 	will = number << PAIR_CPUS_BITS | pair->me;
@@ -442,7 +492,7 @@ static bool pair_join_partner(struct lane *lane, struct pair *pair, s32 cpu, u64
 	u64 number = READ_ONCE(pair->both->runs) >> PAIR_CPUS_BITS;
 	bool others = first != LANE_NOBODY && (first & LANE_MARK_MASK) != number, took;
 
-	if (!pair_left_ns(lane, pair, now)) {
+	if (!pair_left_ns(lane, pair, now) || (others && pair_was_asked(pair, now))) {
 		if (others) {
 			took = pair_holds(lane, cpu) &&
 			       pair_take_over(lane, pair, cpu, first & LANE_MARK_MASK, now);
@@ -557,9 +607,10 @@ static void pair_running(struct lane *lane, struct task_struct *p, struct lane_t
 	struct pair_group *g;
 	struct pair pair;
 
+	pair_follow(lane, task, number);
 	if (group) {
 		g = STATE_OF(group, struct pair_group);
-		if (task->queued && task->number == number)
+		if (task->queued)
 			__sync_fetch_and_add(&g->started, 1);
 		if (state->turn < g->ran_ns >> PAIR_TURN_SHIFT)
 			state->turn = g->ran_ns >> PAIR_TURN_SHIFT;
@@ -599,12 +650,38 @@ static void pair_stopping(struct lane *lane, struct task_struct *p, struct lane_
 		lane_kick(lane, pair.partner, false);
 }
 
+/* CPUs whose partner does not come to take what it was handed choose without it. */
+static void pair_timer(struct lane *lane)
+{
+	u64 now = scx_bpf_now();
+	struct pair_cpu *c;
+	bool more = false;
+	s64 held_ns;
+	u32 cpu;
+
+	/* First: who hands over from now on sets the timer if it is not set. */
+	__sync_lock_test_and_set(&STATE_OF(lane, struct pair_lane)->timed, 0);
+	bpf_for(cpu, 0, nr_cpus()) {
+		c = cpu_possible(cpu) ? pair_cpu(lane, cpu) : NULL;
+		if (!c || !READ_ONCE(c->handed_ns) || !pair_holds(lane, cpu))
+			continue;
+		held_ns = pair_held_for(c, now);
+		if (held_ns >= (s64)PAIR_HELD_NS)
+			lane_kick(lane, pair_partner(cpu), false);
+		else if (held_ns >= 0)
+			more = true;
+	}
+	if (more)
+		pair_look_later(lane);
+}
+
 static const struct policy_ops pair_ops = {
 	.select_cpu = pair_select_cpu,
 	.enqueue = pair_enqueue,
 	.dispatch = pair_dispatch,
 	.running = pair_running,
 	.stopping = pair_stopping,
+	.timer = pair_timer,
 	.queues = 1,
 	.cpu_queues = 1,
 	.task_bytes = sizeof(struct pair_task),

@@ -345,6 +345,39 @@ pub(crate) fn who_changes_its_cgroup_runs_with_the_new_one() {
     }
 }
 
+/// One task goes from cgroup to cgroup while it waits in a crowd: those that it leaves are no worse off.
+#[test]
+pub(crate) fn who_leaves_a_cgroup_while_it_waits_costs_that_no_turn() {
+    let run = hogs(hogs(hogs(policy("a guest", "pair"), 2, "a"), 100, "b"), 2, "c");
+    let mut run = hogs(run, 1, "d");
+    for i in 0..600 {
+        run = run.at(ms(10 + 10 * i), move |kernel| {
+            let guest = kernel.task_named("d 0");
+            assert!(kernel.attach_to_cgroup(&[guest], ["c", "d"][i as usize % 2]));
+        });
+    }
+    let run = run.waits_at_most(ms(10_000)).run_for(ms(6_000));
+    let (outcome, _) = watched(run, Machine::cpus(2), &halves(2));
+    let (a, c) = (ran(&outcome, "a"), ran(&outcome, "c"));
+    assert!(c > a * 7 / 10, "those who were left ran {c}, others {a}");
+}
+
+/// What waits may run on CPU 1 only, which a higher class has. CPU 0 waits for it for 5 ms, once.
+#[test]
+pub(crate) fn a_cpu_does_not_wait_for_a_partner_that_a_higher_class_has() {
+    let mut run = policy("a partner is taken", "pair")
+        .task(TaskSpec::hog("a").in_cgroup("a").only_on([0]))
+        .tasks(4, |i| TaskSpec::hog(format!("b {i}")).in_cgroup("b").only_on([1]));
+    for i in 0..4 {
+        run = run.at(ms(1_000 * (i + 1) + 7 * i), |kernel| kernel.take_cpu(1, ms(500)));
+    }
+    let run = run.waits_at_most(ms(2_000)).run_for(ms(6_000));
+    let (outcome, _) = watched(run, Machine::cpus(2), &halves(2));
+    // One of the two CPUs runs, but for a moment each time.
+    let ran = ran(&outcome, "");
+    assert!(ran >= ms(6_000 - 4 * (5 + 4)), "both ran {ran}");
+}
+
 /// Each lane keeps its own cgroups apart; that of another lane may run on the partner.
 #[test]
 fn two_lanes_keep_their_own_cgroups_apart() {
@@ -380,7 +413,7 @@ fn two_lanes_keep_their_own_cgroups_apart() {
 /// there, CPU 0 runs the other cgroup; it stops, and nobody is on CPU 2 any more to begin. So a task that
 /// may run there only waited for as long as that went on.
 #[test]
-fn who_is_bound_to_a_cpu_that_another_lane_mostly_has_has_its_turn() {
+pub(crate) fn who_is_bound_to_a_cpu_that_another_lane_mostly_has_has_its_turn() {
     let mut run = policy("another lane is there", "pair");
     for (name, cgroup, cpu) in
         [("a", "a", 0), ("a 1", "a", 1), ("a 3", "a", 3), ("b", "b", 2), ("other", "other", 2)]
@@ -398,7 +431,7 @@ fn who_is_bound_to_a_cpu_that_another_lane_mostly_has_has_its_turn() {
     let outcome = run.run_for(ms(8_000)).pass();
     let (longest_ns, waited_ns) = (watch.borrow().longest_ns, longest_wait(&outcome, "b"));
     assert!(longest_ns <= SOON, "{longest_ns} at a stretch");
-    assert!(waited_ns <= ms(300), "{waited_ns}");
+    assert!(waited_ns <= ms(300), "b waited {waited_ns}");
     // CPU 2 comes back by rotation alone, for 2 ms each 64 ms.
     for (name, least) in [("a", ms(4_000)), ("b", ms(100)), ("other", ms(6_000))] {
         assert!(ran(&outcome, name) >= least, "{name} ran {}", ran(&outcome, name));

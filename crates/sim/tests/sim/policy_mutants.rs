@@ -150,6 +150,22 @@ plants! {
         "policies/central/central.bpf.c",
         "				state->unanswered++;"
             => "				;";
+    who_is_gone_and_still_waited_for_is_caught: policies::pair::who_leaves_a_cgroup_while_it_waits_costs_that_no_turn, "who were left",
+        "policies/pair/pair.bpf.c",
+        "		__sync_fetch_and_add(&STATE_OF(group, struct pair_group)->started, 1);\n	task->queued = 0;"
+            => "		;\n	task->queued = 0;";
+    a_partner_that_is_waited_for_in_vain_is_caught: policies::pair::a_cpu_does_not_wait_for_a_partner_that_a_higher_class_has, "both ran",
+        "policies/pair/pair.bpf.c",
+        "	pair_look_later(lane);\n	return false;"
+            => "	return false;";
+    a_partner_that_is_handed_all_in_vain_is_caught: policies::pair::a_cpu_does_not_wait_for_a_partner_that_a_higher_class_has, "both ran",
+        "policies/pair/pair.bpf.c",
+        "	} else if (handed && pair_held_for(there, now) >= (s64)PAIR_HELD_NS) {"
+            => "	} else if (0) {";
+    a_cpu_that_is_back_and_waits_is_caught: policies::pair::who_is_bound_to_a_cpu_that_another_lane_mostly_has_has_its_turn, "b waited",
+        "policies/pair/pair.bpf.c",
+        "	if (!pair_left_ns(lane, pair, now) || (others && pair_was_asked(pair, now))) {"
+            => "	if (!pair_left_ns(lane, pair, now)) {";
     a_timer_that_ends_no_run_is_caught: policies::central::all_have_their_turns_of_a_slice, "waiting_bounded",
         "policies/central/central.bpf.c",
         "			lane_kick(lane, cpu, true);"
