@@ -35,14 +35,16 @@ static inline __attribute__((always_inline)) bool cpus_has(struct cpus *set, u32
 	return *cpus_word(set, cpu) >> (cpu & 63) & 1;
 }
 
-static inline __attribute__((always_inline)) void cpus_add(struct cpus *set, u32 cpu)
+/* Whether it was not in the set. */
+static inline __attribute__((always_inline)) bool cpus_add(struct cpus *set, u32 cpu)
 {
-	__sync_fetch_and_or(cpus_word(set, cpu), 1ULL << (cpu & 63));
+	return !(__sync_fetch_and_or(cpus_word(set, cpu), 1ULL << (cpu & 63)) >> (cpu & 63) & 1);
 }
 
-static inline __attribute__((always_inline)) void cpus_remove(struct cpus *set, u32 cpu)
+/* Whether it was in the set. */
+static inline __attribute__((always_inline)) bool cpus_remove(struct cpus *set, u32 cpu)
 {
-	__sync_fetch_and_and(cpus_word(set, cpu), ~(1ULL << (cpu & 63)));
+	return __sync_fetch_and_and(cpus_word(set, cpu), ~(1ULL << (cpu & 63))) >> (cpu & 63) & 1;
 }
 
 #endif

@@ -39,7 +39,8 @@ struct nest_task {
 };
 
 struct nest_cpu {
-	u64 idle_since_ns; /* 0: it runs a task of the lane */
+	u64 idle_since_ns; /* 0: it runs a task of the lane, or never did */
+	u64 runs; /* a task of the lane */
 };
 
 static __always_inline struct nest_lane *nest_state(struct lane *lane)
@@ -57,13 +58,15 @@ static __always_inline struct nest_cpu *nest_cpu_at(struct lane *lane, s32 cpu)
 /* The CPU joins the reserve, if there is room. Two at once may be one too many. */
 static __always_inline void nest_reserve(struct lane *lane, u32 cpu)
 {
+	struct cpus *primary = lane_cpu_set(lane, NEST_PRIMARY);
 	struct cpus *reserve = lane_cpu_set(lane, NEST_RESERVE);
 
-	if (!reserve || cpus_has(reserve, cpu) ||
+	/* One of the primary nest may have become idle since the search there. */
+	if (!primary || !reserve || cpus_has(primary, cpu) || cpus_has(reserve, cpu) ||
 	    READ_ONCE(nest_state(lane)->reserved) >= lane->options[nest_option_r_max])
 		return;
-	__sync_fetch_and_add(&nest_state(lane)->reserved, 1);
-	cpus_add(reserve, cpu);
+	if (cpus_add(reserve, cpu))
+		__sync_fetch_and_add(&nest_state(lane)->reserved, 1);
 }
 
 /* The CPU joins the primary nest. */
@@ -76,10 +79,8 @@ static __always_inline void nest_promote(struct lane *lane, u32 cpu)
 		return;
 	if (!cpus_has(primary, cpu))
 		cpus_add(primary, cpu);
-	if (!cpus_has(reserve, cpu))
-		return;
-	cpus_remove(reserve, cpu);
-	__sync_fetch_and_sub(&nest_state(lane)->reserved, 1);
+	if (cpus_has(reserve, cpu) && cpus_remove(reserve, cpu))
+		__sync_fetch_and_sub(&nest_state(lane)->reserved, 1);
 }
 
 /* The CPU leaves the primary nest. */
@@ -102,7 +103,7 @@ static __always_inline bool nest_core_runs(struct lane *lane, u32 cpu)
 {
 	struct nest_cpu *c = nest_cpu_at(lane, cpu_sibling(cpu));
 
-	return cpu_sibling(cpu) != cpu && c && !c->idle_since_ns;
+	return cpu_sibling(cpu) != cpu && c && c->runs;
 }
 
 /* Claims an idle CPU of a set for a task, the next one from @from on; negative if there is none. */
@@ -259,8 +260,10 @@ static void nest_running(struct lane *lane, struct task_struct *p, struct lane_t
 	if (task->last == cpu + 1)
 		task->attached = cpu + 1;
 	task->last = cpu + 1;
-	if (here)
+	if (here) {
 		here->idle_since_ns = 0;
+		here->runs = 1;
+	}
 	/* It had to wait, so there are not too many CPUs in the nest. */
 	if (task->queued)
 		nest_promote(lane, cpu);
@@ -287,6 +290,7 @@ static void nest_stopping(struct lane *lane, struct task_struct *p, struct lane_
 	if (!here || !primary)
 		return;
 	here->idle_since_ns = scx_bpf_now();
+	here->runs = 0;
 	if (run->runnable || !cpus_has(primary, cpu))
 		return;
 	if (p->flags & PF_EXITING && scx_bpf_dsq_nr_queued(lane_dsq(lane, 0)) <= 0) {

@@ -255,6 +255,31 @@ pub(crate) fn a_core_that_runs_nothing_comes_first_if_that_is_asked_for() {
     assert!(whole == 0, "{whole} children beside their parent");
 }
 
+/// The other half of CPU 2's core never ran anything: that core is whole.
+#[test]
+pub(crate) fn a_cpu_that_never_ran_leaves_its_core_whole() {
+    let child = || {
+        let child = TaskSpec::named("child").run(exactly(us(300))).sleep(exactly(ms(60_000)));
+        Step::Fork(std::sync::Arc::new(child))
+    };
+    let crowd = |i: usize| {
+        let task = TaskSpec::named(format!("crowd {i}")).only_on(0..3);
+        task.run(exactly(ms(20))).sleep(exactly(ms(60_000)))
+    };
+    let set = [("p_remove_ns", ms(1_000)), ("find_fully_idle", 1)];
+    let parent = TaskSpec::named("parent").only_on([0]).arrives(ms(100)).step(child());
+    let outcome = nest("half of a core", &set)
+        .machine(Machine::new(4, 1, 1, true).unwrap())
+        .tasks(6, crowd)
+        .task(parent.run(exactly(ms(1))).sleep(exactly(ms(10))).for_ever())
+        .traced()
+        .run_for(ms(600))
+        .pass();
+    let children = runs_of(&outcome, |task| task > 6, 0);
+    let (beside, whole) = [1, 2].map(|cpu| children.get(&cpu).copied().unwrap_or_default()).into();
+    assert!(beside == 0 && whole > 30, "{children:?} children beside their parent");
+}
+
 /// Who finds no idle CPU in the nest gets one outside at once: nobody waits for the nest's sake.
 #[test]
 fn nobody_waits_beside_idle_cpus() {

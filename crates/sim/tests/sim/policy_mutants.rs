@@ -166,6 +166,10 @@ plants! {
         "policies/pair/pair.bpf.c",
         "	if (!pair_left_ns(lane, pair, now) || (others && pair_was_asked(pair, now))) {"
             => "	if (!pair_left_ns(lane, pair, now)) {";
+    a_core_that_never_ran_and_looks_busy_is_caught: policies::nest::a_cpu_that_never_ran_leaves_its_core_whole, "beside their parent",
+        "policies/nest/nest.bpf.c",
+        "	return cpu_sibling(cpu) != cpu && c && c->runs;"
+            => "	return cpu_sibling(cpu) != cpu && c && !c->idle_since_ns;";
     a_timer_that_ends_no_run_is_caught: policies::central::all_have_their_turns_of_a_slice, "waiting_bounded",
         "policies/central/central.bpf.c",
         "			lane_kick(lane, cpu, true);"
