@@ -219,7 +219,7 @@ impl Assignments {
         }
         if let (Some(earlier), Some(before)) = (earlier, before) {
             if before.id != id {
-                program.unassign(before.id)?;
+                take_off(program, before.id)?;
             }
             self.drop_if_empty(program, earlier)?;
         }
@@ -262,9 +262,9 @@ impl Assignments {
         self.brief.clear();
         for app in std::mem::take(&mut self.apps).into_values() {
             for member in app.cgroups.into_values() {
-                program.unassign(member.id)?;
+                take_off(program, member.id)?;
             }
-            program.drop_app(app.number)?;
+            drop_lane(program, app.number)?;
         }
         Ok(())
     }
@@ -379,7 +379,7 @@ impl Assignments {
     fn remove(&mut self, program: &mut dyn LaneProgram, number: u32, name: &str) -> Result<()> {
         let Some(app) = self.apps.get_mut(&number) else { return Ok(()) };
         let Some(id) = app.cgroups.get(name).map(|member| member.id) else { return Ok(()) };
-        program.unassign(id)?;
+        take_off(program, id)?;
         app.cgroups.remove(name);
         self.drop_if_empty(program, number)
     }
@@ -387,13 +387,27 @@ impl Assignments {
     fn drop_if_empty(&mut self, program: &mut dyn LaneProgram, number: u32) -> Result<()> {
         if self.apps.get(&number).is_some_and(|app| app.cgroups.is_empty()) {
             self.apps.remove(&number);
-            match program.drop_app(number) {
-                // One in quarantine, perhaps from this moment on, has lost its lane already.
-                Err(error) if error.kind == Kind::BadInput => {}
-                done => done?,
-            }
+            drop_lane(program, number)?;
         }
         Ok(())
+    }
+}
+
+/// Undoes the assignment of a cgroup in the kernel's table, if it is there.
+fn take_off(program: &mut dyn LaneProgram, id: u64) -> Result<()> {
+    match program.unassign(id) {
+        // It was removed while it was being assigned, and the kernel has let go of it.
+        Err(error) if error.kind == Kind::BadInput => Ok(()),
+        done => done,
+    }
+}
+
+/// Takes an application's lane away, if it has one.
+fn drop_lane(program: &mut dyn LaneProgram, number: u32) -> Result<()> {
+    match program.drop_app(number) {
+        // One in quarantine, perhaps from this moment on, has lost its lane already.
+        Err(error) if error.kind == Kind::BadInput => Ok(()),
+        done => done,
     }
 }
 
@@ -487,6 +501,35 @@ mod tests {
         table.forget_what_vanished(&mut *program).unwrap();
         assert_eq!(table.apps().map(|app| app.number).collect::<Vec<_>>(), [2]);
         assert_eq!(log(&machine)[1], "drop 1");
+    }
+
+    #[test]
+    fn a_cgroup_has_one_name_however_it_is_written() {
+        let machine = Machine::new();
+        let (mut program, mut table) = pretended(&machine);
+        table.assign(&mut *program, "a/b", &lane("fifo", None)).unwrap();
+        let said = table.assign(&mut *program, "a//b", &lane("vtime", None)).unwrap();
+        assert_eq!((said.cgroup.as_str(), said.change), ("a/b", Change::Replaced));
+        assert_eq!(table.apps().count(), 1);
+    }
+
+    #[test]
+    fn a_cgroup_that_the_kernel_has_let_go_of_already_is_forgotten_all_the_same() {
+        let machine = Machine::new();
+        let (mut program, mut table) = pretended(&machine);
+        let folder = machine.root.path().join("sys/fs/cgroup/a/b");
+        table.assign(&mut *program, "a/b", &lane("fifo", None)).unwrap();
+        machine.program.lock().unwrap().assigned.clear();
+        fs::remove_dir_all(&folder).unwrap();
+        table.forget_what_vanished(&mut *program).unwrap();
+        assert!(table.is_empty());
+        // As of a rule, which puts what was made anew onto the same lane.
+        table.assign(&mut *program, "a", &lane("fifo", None)).unwrap();
+        machine.program.lock().unwrap().assigned.clear();
+        let anew = Member { id: 1, rule: None };
+        assert!(table.move_to(&mut *program, 1, "a", anew).unwrap());
+        machine.program.lock().unwrap().assigned.clear();
+        table.clear(&mut *program).unwrap();
     }
 
     #[test]

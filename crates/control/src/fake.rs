@@ -1,7 +1,7 @@
 //! A fake system for tests: a sysfs that behaves like the kernel's, schedulers that
 //! are shell scripts, and a program of ours that only pretends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,6 +63,9 @@ pub(crate) struct Machine {
 #[derive(Default)]
 pub(crate) struct Program {
     pub(crate) failing_loads: u32,
+    pub(crate) failing_unassigns: u32,
+    /// Cgroups that are assigned, by their ids.
+    pub(crate) assigned: BTreeSet<u64>,
     pub(crate) exit: Option<ExitRecord>,
     /// Applications whose lanes the kernel has taken away.
     pub(crate) lost_lanes: Vec<u32>,
@@ -332,10 +335,20 @@ impl LaneProgram for Loaded {
     }
     fn assign(&mut self, cgroup: u64, app: u32) -> Result<()> {
         self.say(format!("assign {cgroup} {app}"));
-        self.check_lane(app)
+        self.check_lane(app)?;
+        self.program.lock().unwrap().assigned.insert(cgroup);
+        Ok(())
     }
     fn unassign(&mut self, cgroup: u64) -> Result<()> {
         self.say(format!("unassign {cgroup}"));
+        let mut program = self.program.lock().unwrap();
+        if program.failing_unassigns > 0 {
+            program.failing_unassigns -= 1;
+            return Err(Error::new(Kind::Failed, "undo it", "told to fail"));
+        }
+        if !program.assigned.remove(&cgroup) {
+            return Err(Error::new(Kind::BadInput, "undo it", "there is nothing to change"));
+        }
         Ok(())
     }
     fn set_lane(&mut self, app: u32, change: &LaneSpec) -> Result<()> {

@@ -206,6 +206,8 @@ pub struct Keeper {
     since_unix_s: u64,
     /// When to look next at what nobody tells of.
     next_look: Instant,
+    /// What went wrong at the last look.
+    look_failed: Option<String>,
     /// Until when changes of the hierarchy may gather.
     gather_until: Instant,
 }
@@ -223,6 +225,7 @@ impl Keeper {
             door,
             since_unix_s: unix_now_s(),
             next_look: Instant::now(),
+            look_failed: None,
             gather_until: Instant::now(),
         })
     }
@@ -294,16 +297,33 @@ impl Keeper {
         (is_there(0), is_there(2))
     }
 
-    /// Looks at what nobody tells of.
+    /// Looks at what nobody tells of. What goes wrong is told once, and tried again at the next
+    /// look: nobody waits for it, and the scheduler is in force all the same.
+    ///
+    /// # Errors
+    /// `SchedulerExit` if the program has left the kernel.
     fn look(&mut self) -> Result<()> {
-        self.tell_quarantines()?;
-        if let (false, Some(program)) = (self.assignments.is_empty(), self.switcher.program()) {
-            self.assignments.forget_what_vanished(program)?;
-        }
+        let told = self.tell_quarantines();
+        let forgotten = self.forget_what_vanished();
         if let Some(follower) = &mut self.follower {
             follower.look();
         }
+        let failed = match told.and(forgotten) {
+            Err(error) if error.kind == Kind::SchedulerExit => return Err(error),
+            done => done.err().map(|error| error.to_string()),
+        };
+        if let Some(text) = failed.as_ref().filter(|_| failed != self.look_failed) {
+            say(self.switcher.root(), text);
+        }
+        self.look_failed = failed;
         Ok(())
+    }
+
+    fn forget_what_vanished(&mut self) -> Result<()> {
+        match (self.assignments.is_empty(), self.switcher.program()) {
+            (false, Some(program)) => self.assignments.forget_what_vanished(program),
+            _ => Ok(()),
+        }
     }
 
     /// Says which lanes have come into quarantine, once; their cgroups are on the default

@@ -115,6 +115,25 @@ fn a_keeper_that_follows_rules_is_told_of_a_cgroup_that_is_made() {
 }
 
 #[test]
+fn what_goes_wrong_at_a_look_is_told_and_does_not_end_the_keeper() {
+    let machine = Machine::new();
+    machine.make_cgroups(&["a"]);
+    let log = machine.root.path().join("dev/kmsg");
+    std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+    std::fs::write(&log, "").unwrap();
+    let keeper = keeper(&machine, &Machine::policy("fifo"), &Interrupt::default());
+    let order = Order::Assign { cgroup: "a".to_owned(), lane: LaneSpec::of("fifo"), brief: false };
+    ask(&machine.run_dir(), &order, &Interrupt::default()).unwrap();
+    machine.program.lock().unwrap().failing_unassigns = 1;
+    std::fs::remove_dir_all(machine.root.path().join("sys/fs/cgroup/a")).unwrap();
+    eventually("it is forgotten at a later look", || status(&machine).apps.is_empty());
+    let told = std::fs::read_to_string(log).unwrap();
+    assert!(told.contains("told to fail") && told.lines().count() == 1, "{told}");
+    ask(&machine.run_dir(), &Order::Stop, &Interrupt::default()).unwrap();
+    keeper.join().unwrap().unwrap();
+}
+
+#[test]
 fn a_signal_ends_a_keeper_in_an_orderly_way() {
     let machine = Machine::new();
     let interrupt = Interrupt::default();

@@ -19,7 +19,7 @@ impl Cgroup {
     ///
     /// # Errors
     /// `BadInput` where there is none, or more than one; `Unsupported` where it is not
-    /// of cgroup v2.
+    /// of cgroup v2, or its path is not UTF-8.
     pub fn find(root: &Path, name: &str) -> Result<Self> {
         let attempt = || format!("find the cgroup '{name}'");
         let mount = root.join(MOUNT);
@@ -32,7 +32,8 @@ impl Cgroup {
             return Err(Error::new(Kind::BadInput, attempt(), "it leaves the hierarchy")
                 .remedy("write it like 'system.slice/nginx.service'"));
         }
-        let mut path = mount.join(inside);
+        // Made of its parts: 'a//b' and 'a/./b' are no other names of 'a/b'.
+        let mut path: PathBuf = mount.join(inside).components().collect();
         if !path.is_dir() && !name.contains('/') {
             let found = named(&mount, inside);
             path = match found.as_slice() {
@@ -51,6 +52,11 @@ impl Cgroup {
             return Err(Error::new(Kind::BadInput, attempt(), "there is none of that name")
                 .remedy("'systemd-cgls' shows what there is; names are below /sys/fs/cgroup"));
         }
+        if path.strip_prefix(&mount).unwrap_or(&path).to_str().is_none() {
+            let cause = format!("the name of '{}' is not UTF-8", path.display());
+            return Err(Error::new(Kind::Unsupported, attempt(), cause)
+                .remedy("make it with another name, and those above it"));
+        }
         if !path.join("cgroup.controllers").exists() {
             return Err(Error::new(
                 Kind::Unsupported,
@@ -65,6 +71,7 @@ impl Cgroup {
     }
 
     /// Its path below the mount point: `system.slice/nginx.service`; empty for the root.
+    /// One that was found is always called the same, however the user wrote it.
     pub fn name(&self) -> String {
         relative(&self.root.join(MOUNT), &self.path)
     }
@@ -156,6 +163,8 @@ mod tests {
             "/system.slice/nginx.service/",
             "/sys/fs/cgroup/system.slice/nginx.service",
             "nginx.service",
+            "system.slice//nginx.service",
+            "system.slice/./nginx.service/.",
         ] {
             let found = Cgroup::find(root.path(), name).unwrap();
             assert_eq!(found.name(), "system.slice/nginx.service", "{name}");
@@ -183,6 +192,18 @@ mod tests {
         let e = Cgroup::find(root.path(), "y").unwrap_err();
         assert_eq!(e.kind, Kind::BadInput);
         assert_eq!(Cgroup::find(root.path(), "a/../..").unwrap_err().kind, Kind::BadInput);
+    }
+
+    #[test]
+    fn a_cgroup_whose_path_is_not_text_is_refused() {
+        use std::os::unix::ffi::OsStrExt;
+        let root = tree(&["a"]);
+        let parent = root.path().join(MOUNT).join(std::ffi::OsStr::from_bytes(b"p\xff"));
+        fs::create_dir_all(parent.join("x")).unwrap();
+        fs::write(parent.join("x/cgroup.controllers"), "cpu\n").unwrap();
+        let e = Cgroup::find(root.path(), "x").unwrap_err();
+        assert_eq!(e.kind, Kind::Unsupported);
+        assert!(e.to_string().contains("UTF-8"), "{e}");
     }
 
     #[test]
