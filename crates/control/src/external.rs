@@ -24,6 +24,10 @@ const TAIL_BYTES: usize = 32 * 1024;
 /// How many of its last lines an error shows.
 const LAST_LINES: usize = 8;
 
+/// What helps where a scheduler does not go.
+pub(crate) const SYSRQ_REMEDY: &str =
+    "SysRq-S takes any scheduler out: echo S > /proc/sysrq-trigger";
+
 /// How long each step may take.
 #[derive(Clone, Debug)]
 pub(crate) struct Graces {
@@ -233,7 +237,7 @@ impl External {
                     format!("its process {} survived SIGKILL", self.child.pid())
                 },
             )
-            .remedy("SysRq-S takes any scheduler out: echo S > /proc/sysrq-trigger")),
+            .remedy(SYSRQ_REMEDY)),
         }
     }
 }
@@ -264,5 +268,5 @@ pub(crate) fn stop_stranger(
         format!("stop the process {}", id.pid),
         format!("the state is still '{}'", sysfs.state()?),
     )
-    .remedy("SysRq-S takes any scheduler out: echo S > /proc/sysrq-trigger"))
+    .remedy(SYSRQ_REMEDY))
 }

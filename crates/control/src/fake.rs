@@ -64,6 +64,8 @@ pub(crate) struct Machine {
 pub(crate) struct Program {
     pub(crate) failing_loads: u32,
     pub(crate) failing_unassigns: u32,
+    /// Whether it stays in the kernel when it is unloaded.
+    pub(crate) stays: bool,
     /// Cgroups that are assigned, by their ids.
     pub(crate) assigned: BTreeSet<u64>,
     pub(crate) exit: Option<ExitRecord>,
@@ -215,7 +217,7 @@ fn put(path: &Path, text: &str) {
     std::fs::rename(temporary, path).unwrap();
 }
 
-fn disable(root: &Path) {
+pub(crate) fn disable(root: &Path) {
     let folder = root.join("sys/kernel/sched_ext");
     let _ = std::fs::remove_file(folder.join("root/ops"));
     put(&folder.join("state"), "disabled\n");
@@ -384,6 +386,8 @@ impl LaneProgram for Loaded {
 impl Drop for Loaded {
     fn drop(&mut self) {
         self.say("unload".to_owned());
-        disable(&self.root);
+        if !self.program.lock().unwrap().stays {
+            disable(&self.root);
+        }
     }
 }

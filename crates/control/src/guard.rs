@@ -23,6 +23,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use serde::{Deserialize, Serialize};
 
+use crate::external::Graces;
 use crate::own::{command_of, own_program};
 use crate::switcher::Earlier;
 
@@ -236,10 +237,12 @@ impl Watch {
         match (settled, &self.earlier) {
             (Err(e), _) => log.say(&e.to_string()),
             (Ok(_), None) => log.say("the default scheduler is in force"),
-            (Ok(_), Some(earlier)) => match earlier.start(&self.root, &sysfs, &self.run_dir) {
-                Ok(()) => log.say(&format!("'{}' is in force again", earlier.ops)),
-                Err(e) => log.say(&e.to_string()),
-            },
+            (Ok(_), Some(earlier)) => {
+                match earlier.start(&self.root, &sysfs, &self.run_dir, &Graces::default()) {
+                    Ok(_) => log.say(&format!("'{}' is in force again", earlier.ops)),
+                    Err(e) => log.say(&e.to_string()),
+                }
+            }
         }
     }
 }

@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result};
-use metasched_host::sched_ext::{SchedExt, State};
+use metasched_host::sched_ext::{SchedExt, State, Status};
 
 use crate::candidate::{Candidate, CandidateKind, EEVDF};
 use crate::exit::SchedulerExit;
-use crate::external::{External, Graces, POLL};
+use crate::external::{External, Graces, POLL, SYSRQ_REMEDY};
 use crate::guard::Guard;
 use crate::lock::{Lock, RUN_DIR};
 use crate::program::{KernelLoader, LaneProgram, OPS_NAME, ProgramLoader};
 use crate::switch::{Mechanism, SwitchRecord};
 
 pub(crate) use earlier::Earlier;
+use earlier::PutBack;
 
 /// Pauses before each attempt to go back to the last good scheduler after a failed
 /// start: what made the start fail (memory, a CPU that went off line) may pass.
@@ -95,6 +96,8 @@ pub struct Switcher {
     running: Running,
     current: Candidate,
     earlier: Option<Earlier>,
+    /// Whether what was to be stopped may be in force still.
+    unsettled: bool,
     last_exit: Option<SchedulerExit>,
     guard: Guard,
     /// Last, so that it is released when all else is done.
@@ -129,6 +132,7 @@ impl Switcher {
             sysfs,
             running: Running::Default,
             earlier: None,
+            unsettled: false,
             last_exit: None,
             guard,
             _lock: lock,
@@ -280,18 +284,47 @@ impl Switcher {
         Err(error)
     }
 
-    /// Stops what we put in force and puts back what was found, if anything was.
+    /// Stops what we put in force and puts back what was found, if anything was. What failed is
+    /// tried again by the next call.
     pub fn restore(&mut self) -> Result<()> {
         let stopped = match self.running {
+            Running::Default if self.unsettled => self.settle(),
             Running::Default => Ok(()),
             _ => self.stop_running().map(drop),
         };
         // Even then: the process may be gone and only its cleaning up be slow.
-        if let Some(earlier) = self.earlier.take() {
-            earlier.start(&self.options.root, &self.sysfs, &self.options.run_dir)?;
+        match (stopped, self.put_back()) {
+            (Err(error), Err(second)) => {
+                Err(Error { cause: format!("{}; and {second}", error.cause), ..error })
+            }
+            (stopped, put_back) => stopped.and(put_back),
+        }
+    }
+
+    /// Sees whether what could not be stopped has gone by now.
+    fn settle(&mut self) -> Result<()> {
+        let status = self.sysfs.status()?;
+        self.unsettled = !status.is_default();
+        if !self.unsettled {
+            return Ok(());
+        }
+        let ops = status.ops.unwrap_or_default();
+        let cause = format!("the state is still '{}', scheduler '{ops}'", status.state);
+        Err(Error::new(Kind::Timeout, "have the default scheduler in force", cause)
+            .remedy(SYSRQ_REMEDY))
+    }
+
+    /// Starts again what was found.
+    fn put_back(&mut self) -> Result<()> {
+        let Some(earlier) = &self.earlier else { return Ok(()) };
+        let SwitcherOptions { root, run_dir, graces, .. } = &self.options;
+        // One that could not be stopped may yet end: then the guard is to start it.
+        if earlier.start(root, &self.sysfs, run_dir, graces)? == PutBack::Started {
+            self.earlier = None;
+            self.unsettled = false;
             self.guard.set_earlier(None)?;
         }
-        stopped
+        Ok(())
     }
 
     /// Deals with what was found in force at the beginning.
@@ -313,6 +346,7 @@ impl Switcher {
         self.guard.set_earlier(Some(earlier.clone()))?;
         let stopped = earlier.stop(&self.options.root, &self.sysfs, &self.options.graces);
         self.earlier = Some(earlier);
+        self.unsettled = stopped.is_err();
         stopped
     }
 
@@ -387,22 +421,21 @@ impl Switcher {
     fn stop_running(&mut self) -> Result<Duration> {
         let began = Instant::now();
         let name = std::mem::replace(&mut self.current, Candidate::eevdf("")).name;
-        match std::mem::replace(&mut self.running, Running::Default) {
-            Running::Default => Ok(Duration::ZERO),
+        let stopped = match std::mem::replace(&mut self.running, Running::Default) {
+            Running::Default => return Ok(Duration::ZERO),
             Running::External(mut external) => {
                 external.stop(&self.sysfs, &self.options.graces, Some(&self.guard))
             }
             Running::Lane(program) => {
                 drop(program);
-                self.sysfs.wait(
-                    &format!("stop '{name}'"),
-                    self.options.graces.kill,
-                    POLL,
-                    |status| status.is_default(),
-                )?;
-                Ok(began.elapsed())
+                let what = format!("stop '{name}'");
+                let default = |status: &Status| status.is_default();
+                let waited = self.sysfs.wait(&what, self.options.graces.kill, POLL, default);
+                waited.map(|_| began.elapsed())
             }
-        }
+        };
+        self.unsettled = stopped.is_err();
+        stopped
     }
 
     /// After a failed start: puts `previous` back, if it was not the default scheduler.
@@ -431,12 +464,12 @@ impl Switcher {
 
 impl Drop for Switcher {
     fn drop(&mut self) {
+        if let Err(error) = self.restore() {
+            eprintln!("metasched: {error}");
+        }
         // Dismissed only when all is well: otherwise the guard goes on trying.
-        match self.restore() {
-            Ok(()) => {
-                let _ = self.guard.dismiss();
-            }
-            Err(error) => eprintln!("metasched: {error}"),
+        if !self.unsettled && self.earlier.is_none() {
+            let _ = self.guard.dismiss();
         }
     }
 }

@@ -250,3 +250,124 @@ fn a_second_switcher_is_told_who_owns_the_scheduler() {
     assert_eq!(e.kind, Kind::Busy);
     assert!(e.cause.contains("'metasched test'"), "{e}");
 }
+
+/// A scheduler that was found, as the switcher knows it; its process has ended unless it is given.
+fn found(candidate: &Candidate, process: Option<ProcessId>) -> Earlier {
+    let id = process.unwrap_or(ProcessId { pid: i32::MAX, start_ticks: 1 });
+    serde_json::from_value(serde_json::json!({
+        "ops": format!("{}_1.0", candidate.name.trim_start_matches("scx_")),
+        "id": id,
+        "command": candidate.command,
+        "folder": "/",
+    }))
+    .unwrap()
+}
+
+impl Switcher {
+    /// As if a scheduler had been found in force and stopped.
+    pub(crate) fn pretend_to_have_found(&mut self, candidate: &Candidate) {
+        let earlier = found(candidate, None);
+        self.guard.set_earlier(Some(earlier.clone())).unwrap();
+        self.earlier = Some(earlier);
+    }
+}
+
+/// Ends what was put back, which outlives us.
+fn end_holder(machine: &Machine) {
+    let pid = std::fs::read_to_string(machine.root.path().join("holder")).unwrap();
+    let id = ProcessId::of(Path::new("/"), pid.trim().parse().unwrap()).unwrap();
+    assert!(id.signal(Signal::SIGKILL));
+}
+
+#[test]
+fn what_cannot_be_put_back_at_once_is_tried_again_and_by_the_guard_at_last() {
+    let machine = Machine::new();
+    // It ends at its first two starts.
+    let tries = machine.root.path().join("tries");
+    let fails = format!("echo >> {0}; [ $(wc -l < {0}) -gt 2 ] || exit 1", tries.display());
+    let earlier = machine.scheduler("scx_earlier", "trap 'off; exit 0' INT TERM", &fails);
+    let mut switcher = switcher(&machine);
+    switcher.switch_to(&Machine::policy("fifo")).unwrap();
+    switcher.pretend_to_have_found(&earlier);
+    let e = switcher.restore().unwrap_err();
+    assert!(e.attempt.contains("put 'earlier_1.0' back"), "{e}");
+    assert_eq!(switcher.earlier(), Some("earlier_1.0"));
+    drop(switcher);
+    eventually("the guard has put it back", || machine.state() == "enabled");
+    assert_eq!(std::fs::read_to_string(tries).unwrap().lines().count(), 3);
+    end_holder(&machine);
+}
+
+#[test]
+fn when_a_stop_has_failed_the_guard_sees_to_it() {
+    let machine = Machine::new();
+    let mut options = machine.options();
+    options.graces.kill = Duration::from_millis(50);
+    let mut switcher = Switcher::new(options).unwrap();
+    switcher.switch_to(&Machine::policy("fifo")).unwrap();
+    machine.program.lock().unwrap().stays = true;
+    assert_eq!(switcher.restore().unwrap_err().kind, Kind::Timeout);
+    let e = switcher.restore().unwrap_err();
+    assert!(e.cause.contains("'enabled'") && e.remedy.contains("SysRq-S"), "{e}");
+    drop(switcher);
+    crate::fake::disable(machine.root.path());
+    let log = machine.run_dir().join("guard.log");
+    eventually("the guard has seen it go", || {
+        std::fs::read_to_string(&log).is_ok_and(|log| log.contains("default scheduler is in force"))
+    });
+}
+
+#[test]
+fn a_stop_that_came_late_is_settled_by_what_the_kernel_says() {
+    let machine = Machine::new();
+    let mut options = machine.options();
+    options.graces.kill = Duration::from_millis(50);
+    let mut switcher = Switcher::new(options).unwrap();
+    switcher.switch_to(&Machine::policy("fifo")).unwrap();
+    machine.program.lock().unwrap().stays = true;
+    switcher.restore().unwrap_err();
+    crate::fake::disable(machine.root.path());
+    switcher.restore().unwrap();
+    drop(switcher);
+    assert!(!machine.run_dir().join("guard.log").exists());
+}
+
+#[test]
+fn what_was_found_is_not_back_while_another_scheduler_is_in_force() {
+    let machine = Machine::new();
+    let (earlier, foreign) = (machine.good("scx_earlier"), machine.good("scx_foreign"));
+    let _process = Spawn::new(foreign.command).start().unwrap();
+    eventually("the foreign scheduler is in force", || machine.state() == "enabled");
+    let options = machine.options();
+    let graces = Graces { kill: Duration::from_millis(50), ..options.graces };
+    let sysfs = SchedExt::at(&options.root);
+    let start = |graces: &Graces| {
+        found(&earlier, None).start(&options.root, &sysfs, &options.run_dir, graces)
+    };
+    let e = start(&graces).unwrap_err();
+    assert_eq!(e.kind, Kind::Busy);
+    assert!(e.cause.contains("'foreign_1.0'") && e.remedy.contains("scx_earlier"), "{e}");
+}
+
+#[test]
+fn one_that_is_taken_out_and_about_to_end_is_waited_for_and_started() {
+    let machine = Machine::new();
+    let earlier = machine.good("scx_earlier");
+    let options = machine.options();
+    std::fs::create_dir_all(&options.run_dir).unwrap();
+    // It has let go of its scheduler, and is not quite done.
+    let ends = machine.root.path().join("ends");
+    let wait = format!("while [ ! -e {} ]; do sleep 0.01; done", ends.display());
+    let mut process = Spawn::new(["sh", "-c", &wait]).start().unwrap();
+    let sysfs = SchedExt::at(&options.root);
+    let found = found(&earlier, Some(process.id()));
+    let graces = Graces { kill: Duration::from_millis(50), ..options.graces.clone() };
+    let start = |graces: &Graces| found.start(&options.root, &sysfs, &options.run_dir, graces);
+    let e = start(&graces).unwrap_err();
+    assert!(e.cause.contains("has not ended yet"), "{e}");
+    std::fs::write(ends, "").unwrap();
+    process.wait(crate::fake::PATIENCE).unwrap().unwrap();
+    assert_eq!(start(&options.graces).unwrap(), PutBack::Started);
+    assert_eq!(machine.state(), "enabled");
+    end_holder(&machine);
+}
