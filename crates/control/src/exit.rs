@@ -2,6 +2,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_loader::ExitRecord;
 use serde::{Deserialize, Serialize};
 
 /// Where the last exit is kept for `metasched status`, in the run folder.
@@ -41,6 +42,15 @@ impl SchedulerExit {
             message: message.to_owned(),
             dump: String::new(),
             by_operator,
+        }
+    }
+
+    /// That of our own program, as the kernel recorded it.
+    pub(crate) fn of_program(policy: &str, exit: ExitRecord) -> Self {
+        Self {
+            by_operator: exit.was_sysrq(),
+            dump: exit.dump,
+            ..Self::new(policy, exit.kind_name, &exit.reason, &exit.message)
         }
     }
 

@@ -17,6 +17,9 @@ use crate::holder::{holds_struct_ops, is_named_like};
 /// figures of tens of milliseconds, coarse enough to cost next to nothing.
 pub(crate) const POLL: Duration = Duration::from_millis(2);
 
+/// How long it may take, after the kernel began to take a scheduler out, until it is known why.
+pub(crate) const GOODBYE: Duration = Duration::from_secs(2);
+
 /// How much of what a scheduler prints is kept: a stall's dump is some tens of KiB,
 /// and its last lines are what counts.
 const TAIL_BYTES: usize = 32 * 1024;
@@ -165,7 +168,6 @@ impl External {
     pub(crate) fn exited(&mut self, sysfs: &SchedExt) -> Result<Option<SchedulerExit>> {
         // Between the kernel taking a scheduler out and its process ending there is
         // some clean-up of its own; its last words say why it was taken out.
-        const GOODBYE: Duration = Duration::from_secs(2);
         if self.child.poll()?.is_none() {
             if sysfs.state()? == State::Enabled {
                 return Ok(None);

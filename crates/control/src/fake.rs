@@ -69,6 +69,8 @@ pub(crate) struct Program {
     /// Cgroups that are assigned, by their ids.
     pub(crate) assigned: BTreeSet<u64>,
     pub(crate) exit: Option<ExitRecord>,
+    /// How often somebody looks at that in vain, as while the kernel takes it out.
+    pub(crate) looks_in_vain: u32,
     /// Applications whose lanes the kernel has taken away.
     pub(crate) lost_lanes: Vec<u32>,
     /// To be told of.
@@ -148,6 +150,11 @@ impl Machine {
             version: "1.0".to_owned(),
             command: Vec::new(),
         }
+    }
+
+    /// Has the kernel say that state.
+    pub(crate) fn set_state(&self, state: &str) {
+        put(&self.root.path().join("sys/kernel/sched_ext/state"), state);
     }
 
     pub(crate) fn state(&self) -> String {
@@ -376,7 +383,12 @@ impl LaneProgram for Loaded {
         vec!["fifo".to_owned(), "vtime".to_owned()]
     }
     fn exited(&self) -> Option<ExitRecord> {
-        self.program.lock().unwrap().exit.clone()
+        let mut program = self.program.lock().unwrap();
+        if program.exit.is_some() && program.looks_in_vain > 0 {
+            program.looks_in_vain -= 1;
+            return None;
+        }
+        program.exit.clone()
     }
     fn counters(&self) -> Result<BTreeMap<String, u64>> {
         Ok(BTreeMap::new())

@@ -10,7 +10,7 @@ use metasched_host::sched_ext::{SchedExt, State, Status};
 
 use crate::candidate::{Candidate, CandidateKind, EEVDF};
 use crate::exit::SchedulerExit;
-use crate::external::{External, Graces, POLL, SYSRQ_REMEDY};
+use crate::external::{External, GOODBYE, Graces, POLL, SYSRQ_REMEDY};
 use crate::guard::Guard;
 use crate::lock::{Lock, RUN_DIR};
 use crate::program::{KernelLoader, LaneProgram, OPS_NAME, ProgramLoader};
@@ -255,25 +255,25 @@ impl Switcher {
                 };
             }
             Running::External(external) => external.exited(&self.sysfs)?,
-            Running::Lane(program) => match program.exited() {
-                Some(exit) => {
-                    let mut record = SchedulerExit::new(
-                        &self.current.name,
-                        exit.kind_name,
-                        &exit.reason,
-                        &exit.message,
-                    );
-                    record.dump = exit.dump;
-                    Some(record)
+            Running::Lane(program) => {
+                let mut exit = program.exited();
+                if exit.is_none() && self.sysfs.state()? == State::Enabled {
+                    return Ok(());
                 }
-                None if self.sysfs.state()? == State::Enabled => None,
-                None => Some(SchedulerExit::new(
-                    &self.current.name,
-                    "detached",
-                    "the kernel took it out",
-                    "",
-                )),
-            },
+                // The kernel says why only when it has nearly done with taking it out.
+                let end = Instant::now() + GOODBYE;
+                while exit.is_none() && Instant::now() < end {
+                    std::thread::sleep(POLL * 5);
+                    exit = program.exited();
+                }
+                Some(match exit {
+                    Some(exit) => SchedulerExit::of_program(&self.current.name, exit),
+                    None => {
+                        let reason = "the kernel took it out";
+                        SchedulerExit::new(&self.current.name, "detached", reason, "")
+                    }
+                })
+            }
         };
         let Some(exit) = exit else { return Ok(()) };
         let error = exit.error();

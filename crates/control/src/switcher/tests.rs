@@ -167,6 +167,29 @@ fn an_exit_of_our_program_carries_the_kernels_record() {
 }
 
 #[test]
+fn why_our_program_was_ended_is_known_also_while_the_kernel_takes_it_out() {
+    let machine = Machine::new();
+    let mut switcher = switcher(&machine);
+    switcher.switch_to(&Machine::policy("fifo")).unwrap();
+    machine.set_state("disabling");
+    {
+        let mut program = machine.program.lock().unwrap();
+        program.looks_in_vain = 3;
+        program.exit = Some(ExitRecord {
+            kind: 1026,
+            kind_name: "stalled task",
+            reason: "runnable task stall".to_owned(),
+            message: "sysrqd[7] failed to run for 10.2s".to_owned(),
+            dump: String::new(),
+        });
+    }
+    let e = switcher.check_alive().unwrap_err();
+    assert!(e.cause.contains("runnable task stall"), "{e}");
+    // What tasks are called says nothing of an operator.
+    assert!(!switcher.last_exit().unwrap().by_operator);
+}
+
+#[test]
 fn between_policies_a_lane_is_replaced_unless_a_swap_is_asked_for() {
     let machine = Machine::new();
     let (fifo, vtime) = (Machine::policy("fifo"), Machine::policy("vtime"));
