@@ -1,7 +1,13 @@
+use metasched_host::sched_ext::Status;
 use serde::{Deserialize, Serialize};
 
 /// The name of the kernel's own scheduler.
 pub const EEVDF: &str = "eevdf";
+
+/// What is in force, by its name in the kernel: [`EEVDF`] if nothing is loaded.
+pub fn name_in_force(status: &Status) -> String {
+    if status.is_default() { EEVDF.to_owned() } else { status.ops.clone().unwrap_or_default() }
+}
 
 /// Where a candidate scheduler comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

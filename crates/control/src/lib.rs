@@ -29,7 +29,7 @@ mod turns;
 mod version;
 
 pub use assignments::{App, Assigned, Assignments, Change, Member};
-pub use candidate::{Candidate, CandidateKind, EEVDF};
+pub use candidate::{Candidate, CandidateKind, EEVDF, name_in_force};
 pub use decider::decider_main;
 pub use exit::SchedulerExit;
 pub use follower::Follower;

@@ -244,7 +244,8 @@ impl Switcher {
 
     /// Whether what we put in force still is. If it has left the kernel, the error is
     /// of kind [`Kind::SchedulerExit`], the record is kept, and from then on the
-    /// default scheduler is what is in force; nothing is started again.
+    /// default scheduler is what is in force; nothing is started again. What was found is
+    /// forgotten where an operator took out what we put in its place.
     pub fn check_alive(&mut self) -> Result<()> {
         let exit = match &mut self.running {
             Running::Default => {
@@ -279,6 +280,12 @@ impl Switcher {
         let error = exit.error();
         // For `metasched status`; that it cannot be kept must not hide the exit itself.
         let _ = exit.save(&self.options.run_dir);
+        if exit.by_operator {
+            // Who does that wants no scheduler in force. A guard that cannot be told so is
+            // ended when it is dismissed.
+            self.earlier = None;
+            let _ = self.guard.set_earlier(None);
+        }
         self.last_exit = Some(exit);
         self.stop_running()?;
         Err(error)

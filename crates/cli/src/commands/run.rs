@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
 use metasched_control::{
-    CandidateEnv, CandidateKind, EEVDF, Mechanism, Switcher, Turn, TurnsSummary, candidates,
-    take_turns,
+    CandidateEnv, CandidateKind, Mechanism, Switcher, Turn, TurnsSummary, candidates,
+    name_in_force, take_turns,
 };
 use metasched_host::process::peak_memory_kib;
 use metasched_strategy::{Strategy, timeslices};
@@ -225,7 +225,6 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     }
 
     let mut switcher = Switcher::new(options)?;
-    let back = switcher.earlier().unwrap_or(EEVDF).to_owned();
     let mut live = Live::new(context, args.duration);
     live.begin(&turns, mechanism);
     let mut own = OwnUse::default();
@@ -236,12 +235,12 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         });
     own.end();
     live.end();
-    let restored = switcher.restore();
+    let restored = switcher.restore().and_then(|()| switcher.sysfs().status());
     drop(switcher);
-    let summary = match (taken, restored) {
-        (Ok(summary), Ok(())) => summary,
+    let (summary, back) = match (taken, restored.map(|status| name_in_force(&status))) {
+        (Ok(summary), Ok(back)) => (summary, back),
         (Ok(_), Err(error)) => return Err(error),
-        (Err(error), Ok(())) => {
+        (Err(error), Ok(back)) => {
             let cause = format!("{}; '{back}' is in force again", error.cause);
             return Err(Error { cause, ..error });
         }

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 
 use super::client::{Heard, converse};
 use super::{Answer, Order};
-use crate::candidate::EEVDF;
+use crate::candidate::name_in_force;
 use crate::lock::{LockHolder, lock_holder};
 
 /// How long a keeper that does not answer may take after SIGTERM. One that was only stopped
@@ -117,7 +117,7 @@ fn settled(root: &Path, run_dir: &Path, interrupt: &Interrupt) -> Result<String>
         return Err(Error::new(Kind::Timeout, "stop the keeper", cause)
             .remedy(format!("see '{}'", run_dir.join("guard.log").display())));
     }
-    Ok(if status.is_default() { EEVDF.to_owned() } else { status.ops.unwrap_or_default() })
+    Ok(name_in_force(&status))
 }
 
 /// Whether it comes true within that time.

@@ -303,6 +303,32 @@ fn end_holder(machine: &Machine) {
 }
 
 #[test]
+fn a_sysrq_by_an_operator_is_not_answered_by_starting_what_was_found() {
+    let machine = Machine::new();
+    let earlier = machine.good("scx_earlier");
+    let mut switcher = switcher(&machine);
+    switcher.switch_to(&Machine::policy("fifo")).unwrap();
+    switcher.pretend_to_have_found(&earlier);
+    machine.set_state("disabling");
+    {
+        let mut program = machine.program.lock().unwrap();
+        program.looks_in_vain = 3;
+        program.exit = Some(ExitRecord {
+            kind: 67,
+            kind_name: "SysRq-S",
+            reason: "disabled by sysrq-S".to_owned(),
+            message: String::new(),
+            dump: String::new(),
+        });
+    }
+    assert!(switcher.check_alive().unwrap_err().remedy.contains("SysRq-S"));
+    drop(switcher);
+    eventually("the guard has gone", || crate::lock::lock_holder(&machine.run_dir()).is_none());
+    assert_eq!(machine.state(), "disabled");
+    assert!(!machine.run_dir().join("earlier.log").exists());
+}
+
+#[test]
 fn what_cannot_be_put_back_at_once_is_tried_again_and_by_the_guard_at_last() {
     let machine = Machine::new();
     // It ends at its first two starts.
