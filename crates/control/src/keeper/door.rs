@@ -4,20 +4,22 @@
 //! holds up nobody. To those who wait while the keeper is at work it says so again and again:
 //! a client can then tell work that takes long from a keeper that hangs.
 
+use std::collections::VecDeque;
 use std::fs::{DirBuilder, Permissions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use metasched_base::{Kind, Result, ResultExt};
+use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_host::process::run_first;
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{MsgFlags, send};
 
 use super::Answer;
@@ -34,6 +36,10 @@ const LINE_BYTES: usize = 64 * 1024;
 /// So many clients are heard at once; more of them wait to be let in.
 const HEARD_AT_ONCE: usize = 64;
 
+/// So many clients may wait for an answer; more of them are told to come again. Each takes an
+/// open file.
+pub(super) const WAITING_MOST: usize = 64;
+
 /// What the keeper is at, and for how long that may take. What takes longer hangs, and then
 /// nobody is told any more that the keeper is at work.
 #[derive(Debug)]
@@ -49,13 +55,54 @@ type SharedWork = Arc<Mutex<Option<Work>>>;
 #[derive(Debug)]
 pub(super) struct Door {
     path: PathBuf,
-    calls: Receiver<Call>,
-    /// A byte for each call.
-    bell: UnixStream,
+    calls: Arc<Calls>,
     work: SharedWork,
     /// Closing it ends the thread.
     open: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// The calls that nobody has served yet.
+#[derive(Debug)]
+struct Calls {
+    queue: Mutex<VecDeque<Call>>,
+    /// Readable while there are some. It holds one number, so nobody ever waits to ring it.
+    bell: EventFd,
+}
+
+impl Calls {
+    fn new() -> Result<Self, Errno> {
+        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
+        Ok(Self { queue: Mutex::default(), bell: EventFd::from_flags(flags)? })
+    }
+
+    /// Puts a call at the end.
+    fn push(&self, call: Call) {
+        let mut queue = lock(&self.queue);
+        queue.push_back(call);
+        let _ = self.bell.write(1);
+    }
+
+    /// The first call, if there is one.
+    fn next(&self) -> Option<Call> {
+        let mut queue = lock(&self.queue);
+        let call = queue.pop_front();
+        self.hush(&queue);
+        call
+    }
+
+    /// Forgets those whose clients have gone: they may have come again since.
+    fn forget_who_went(&self) {
+        let mut queue = lock(&self.queue);
+        queue.retain(|call| !call.has_gone());
+        self.hush(&queue);
+    }
+
+    fn hush(&self, queue: &VecDeque<Call>) {
+        if queue.is_empty() {
+            let _ = self.bell.read();
+        }
+    }
 }
 
 /// An order of a client that waits for the answer.
@@ -67,6 +114,14 @@ pub(super) struct Call {
 }
 
 impl Call {
+    /// Whether its client has closed the connection.
+    fn has_gone(&self) -> bool {
+        let client = lock(&self.client);
+        let mut fd = [PollFd::new(client.as_fd(), PollFlags::empty())];
+        // A closed connection is told of unasked.
+        poll(&mut fd, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+    }
+
     /// Answers, and lets the client go.
     pub(super) fn answer(self, answer: &Answer) {
         if let Ok(mut text) = serde_json::to_string(answer) {
@@ -82,25 +137,26 @@ impl Door {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let attempt = || format!("listen at '{}'", path.display());
         let listener = listen(path).attempt(Kind::Failed, attempt)?;
-        let pair = || UnixStream::pair().attempt(Kind::Failed, attempt);
-        let ((open, closed), (bell, rope)) = (pair()?, pair()?);
-        let (told, calls) = channel();
+        let (open, closed) = UnixStream::pair().attempt(Kind::Failed, attempt)?;
+        let calls = Arc::new(Calls::new().attempt(Kind::Failed, attempt)?);
         let work = SharedWork::default();
-        let doorman = Doorman { closed, rope, told, work: Arc::clone(&work), waiting: Vec::new() };
+        let doorman = Doorman {
+            closed,
+            calls: Arc::clone(&calls),
+            work: Arc::clone(&work),
+            waiting: Vec::new(),
+        };
         let thread = std::thread::Builder::new()
             .name("door".to_owned())
             .spawn(move || doorman.attend(&listener))
             .attempt(Kind::Failed, attempt)?;
         let (open, thread) = (Some(open), Some(thread));
-        Ok(Self { path: path.to_owned(), calls, bell, work, open, thread })
+        Ok(Self { path: path.to_owned(), calls, work, open, thread })
     }
 
     /// The next call, if there is one: when the door, as a descriptor, is readable.
     pub(super) fn next(&self) -> Option<Call> {
-        let call = self.calls.try_recv().ok()?;
-        // The byte that was sent after this call is there, or will be at once.
-        let _ = (&self.bell).read(&mut [0]);
-        Some(call)
+        self.calls.next()
     }
 
     /// Says what the keeper is at from now on, until the guard goes.
@@ -122,7 +178,7 @@ impl Drop for AtWork {
 
 impl AsFd for Door {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.calls.bell.as_fd()
     }
 }
 
@@ -155,8 +211,7 @@ fn listen(path: &Path) -> std::io::Result<UnixListener> {
 /// The thread's side.
 struct Doorman {
     closed: UnixStream,
-    rope: UnixStream,
-    told: Sender<Call>,
+    calls: Arc<Calls>,
     work: SharedWork,
     /// Clients that wait for an answer.
     waiting: Vec<Weak<Mutex<UnixStream>>>,
@@ -206,6 +261,7 @@ impl Doorman {
             }
             self.waiting.retain(|client| client.strong_count() > 0);
             if Instant::now() >= next_beat {
+                self.calls.forget_who_went();
                 self.tell_who_waits();
                 next_beat = Instant::now() + BEAT;
             }
@@ -237,13 +293,16 @@ impl Doorman {
         if set.is_err() {
             return;
         }
+        if self.waiting.len() >= WAITING_MOST {
+            let cause = format!("{WAITING_MOST} others wait for it already");
+            let busy = Error::new(Kind::Busy, "give the keeper an order", cause)
+                .remedy("try again when it has done its work");
+            say(&stream, &Answer::Failed(busy.into()));
+            return;
+        }
         let client = Arc::new(Mutex::new(stream));
         self.waiting.push(Arc::downgrade(&client));
-        let line = String::from_utf8_lossy(&said).into_owned();
-        // It fails only when the keeper is about to close the door.
-        if self.told.send(Call { line, client }).is_ok() {
-            let _ = self.rope.write(&[1]);
-        }
+        self.calls.push(Call { line: String::from_utf8_lossy(&said).into_owned(), client });
     }
 
     fn tell_who_waits(&self) {
@@ -254,19 +313,22 @@ impl Doorman {
             return;
         }
         let for_ms = past.as_millis() as u64;
-        let Ok(mut text) = serde_json::to_string(&Answer::Working { on: on.clone(), for_ms })
-        else {
-            return;
-        };
-        text.push('\n');
+        let working = Answer::Working { on: on.clone(), for_ms };
         for client in self.waiting.iter().filter_map(Weak::upgrade) {
-            // Where the answer is on its way nothing is to be said any more; and who does not
-            // read what he is told need not be told.
+            // Where the answer is on its way nothing is to be said any more.
             if let Ok(stream) = client.try_lock() {
-                let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-                let _ = send(stream.as_raw_fd(), text.as_bytes(), flags);
+                say(&stream, &working);
             }
         }
+    }
+}
+
+/// Tells a client something without waiting: who does not read need not be told.
+fn say(stream: &UnixStream, answer: &Answer) {
+    if let Ok(mut text) = serde_json::to_string(answer) {
+        text.push('\n');
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+        let _ = send(stream.as_raw_fd(), text.as_bytes(), flags);
     }
 }
 

@@ -407,3 +407,65 @@ fn the_socket_is_never_open_to_others() {
     let entries = std::fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(entries, 1, "nothing is left but the socket");
 }
+
+/// A client of this door that has given an order.
+fn caller(path: &Path) -> UnixStream {
+    let mut client = UnixStream::connect(path).unwrap();
+    client.write_all(b"please\n").unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client
+}
+
+/// What it is told next.
+fn told(client: &UnixStream) -> String {
+    let mut said = String::new();
+    BufReader::new(client).read_line(&mut said).unwrap();
+    said
+}
+
+#[test]
+fn clients_that_have_gone_while_the_keeper_is_at_work_hold_up_nobody() {
+    // More than a pair of sockets takes of single bytes.
+    const GONE: usize = 500;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(SOCKET);
+    let door = Door::open(&path).unwrap();
+    let _at_work = door.at_work("switch", PATIENCE * 10);
+    for _ in 0..GONE {
+        // It is told by the end of the connection if there are too many at once.
+        drop(caller(&path));
+    }
+    let mut last = caller(&path);
+    eventually("they are forgotten, and who comes is told of the work", || {
+        let said = told(&last);
+        if said.contains("\"working\"") {
+            return true;
+        }
+        last = caller(&path);
+        false
+    });
+    let mut served = 0;
+    eventually("the last one is called", || {
+        let calls = std::iter::from_fn(|| door.next()).count();
+        served += calls;
+        calls > 0
+    });
+    assert!(served < GONE, "{served}");
+    drop(door);
+}
+
+#[test]
+fn when_too_many_wait_the_next_one_is_told_so_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(SOCKET);
+    let door = Door::open(&path).unwrap();
+    let _at_work = door.at_work("switch", PATIENCE * 10);
+    let waiting: Vec<UnixStream> = (0..door::WAITING_MOST).map(|_| caller(&path)).collect();
+    for client in &waiting {
+        assert!(told(client).contains("\"working\""));
+    }
+    let refused = told(&caller(&path));
+    assert!(refused.contains("others wait for it already"), "{refused}");
+    // Those who wait are called in their turn.
+    assert_eq!(std::iter::from_fn(|| door.next()).count(), waiting.len());
+}
