@@ -242,17 +242,35 @@ impl Keeper {
     }
 
     /// Holds the scheduler and serves orders until it is told to stop, a signal
-    /// comes, or the time is over; an error when the scheduler left the kernel on its own account.
+    /// comes, or the time is over; then puts back what was found. An error when the scheduler left
+    /// the kernel on its own account, or what was found is not back.
     pub fn run(mut self, interrupt: &Interrupt, until: Option<Instant>) -> Result<()> {
         // In the load's own queues it would wait for the load at each call of a BPF program, and
         // at each of the verifier's turns.
         let _prompt = Prompt::new();
+        let served = self.serve_until(interrupt, until);
+        // While the door is open, so that nobody takes us for one that hangs or is not there.
+        let _at_work = self.door.at_work("put back what was found", LONG_WORK);
+        match (served, self.switcher.restore()) {
+            (Err(error), Err(second)) => {
+                Err(Error { cause: format!("{}; and {second}", error.cause), ..error })
+            }
+            (served, restored) => served.and(restored),
+        }
+    }
+
+    /// Serves orders until it is told to stop, a signal comes, or the time is over.
+    fn serve_until(&mut self, interrupt: &Interrupt, until: Option<Instant>) -> Result<()> {
         let over = || until.is_some_and(|until| Instant::now() >= until);
         while !interrupt.is_raised() && !over() {
-            self.switcher.check_alive()?;
-            if Instant::now() >= self.next_look {
-                self.look()?;
-                self.next_look = Instant::now() + LOOK;
+            {
+                // One that has left may have to be stopped.
+                let _at_work = self.door.at_work("look after what is in force", LONG_WORK);
+                self.switcher.check_alive()?;
+                if Instant::now() >= self.next_look {
+                    self.look()?;
+                    self.next_look = Instant::now() + LOOK;
+                }
             }
             if let (Some(follower), Some(program)) = (&mut self.follower, self.switcher.program()) {
                 let _at_work = self.door.at_work(FOLLOWING, SHORT_WORK);
@@ -274,8 +292,7 @@ impl Keeper {
                 return Ok(());
             }
         }
-        let _at_work = self.door.at_work("put back what was found", LONG_WORK);
-        self.switcher.restore()
+        Ok(())
     }
 
     /// Waits until a client or a change of the hierarchy of cgroups is there, and tells

@@ -295,6 +295,49 @@ fn an_order_that_takes_long_is_no_hang() {
     keeper.join().unwrap().unwrap();
 }
 
+#[test]
+fn a_keeper_that_is_busy_with_its_end_is_no_hang_and_not_gone() {
+    // Longer than a keeper may be silent.
+    const LONG: Duration = Duration::from_secs(6);
+    let machine = Machine::new();
+    // It lets go of its scheduler when it is told to, and ends late.
+    let clings = machine.scheduler("scx_a", "trap off USR1; trap '' INT; trap 'exit 0' TERM", "");
+    let earlier = machine.scheduler(
+        "scx_earlier",
+        "trap 'off; exit 0' INT TERM",
+        &format!("sleep {}", LONG.as_secs()),
+    );
+    let mut options = machine.options();
+    options.graces.interrupt = LONG;
+    let mut switcher = Switcher::new(options).unwrap();
+    switcher.pretend_to_have_found(&earlier);
+    let keeper = Keeper::start(switcher, &clings, &machine.run_dir()).unwrap();
+    let keeper = std::thread::spawn(move || keeper.run(&Interrupt::default(), None));
+    let holder = || {
+        let pid = std::fs::read_to_string(machine.root.path().join("holder")).unwrap();
+        nix::unistd::Pid::from_raw(pid.trim().parse().unwrap())
+    };
+    use nix::sys::signal::{Signal, kill};
+    kill(holder(), Signal::SIGUSR1).unwrap();
+    eventually("it is detached", || machine.state() == "disabled");
+    let mut busy = None;
+    eventually("the keeper has seen it", || {
+        busy = ask(&machine.run_dir(), &Order::Status, &Interrupt::default()).err();
+        busy.is_some()
+    });
+    let busy = busy.unwrap();
+    assert_eq!(busy.kind, Kind::Busy, "{busy}");
+    assert!(busy.cause.contains("look after what is in force"), "{busy}");
+    // Who wants it to end finds it there, and waits for it.
+    let mut notes = Vec::new();
+    let mut note = |text: &str| notes.push(text.to_owned());
+    let root = machine.root.path();
+    let back = stop(root, &machine.run_dir(), &Interrupt::default(), &mut note).unwrap();
+    assert_eq!((back.as_deref(), notes.len()), (Some("earlier_1.0"), 0), "{notes:?}");
+    assert_eq!(keeper.join().unwrap().unwrap_err().kind, Kind::SchedulerExit);
+    kill(holder(), Signal::SIGKILL).unwrap();
+}
+
 /// What a keeper in a process of its own is to do, in its environment.
 const PART: &str = "METASCHED_TEST_KEEPER";
 
