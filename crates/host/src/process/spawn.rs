@@ -19,6 +19,12 @@ use crate::cgroup::Cgroup;
 /// How long the last words of a process that ended may take through the pipe.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
+/// How long a child that is dropped may take to end after SIGKILL: it takes microseconds, and under
+/// load a turn on a CPU.
+const DROP_GRACE: Duration = Duration::from_secs(2);
+/// How often is looked whether it has.
+const DROP_POLL: Duration = Duration::from_millis(1);
+
 /// Where one of the output streams of a child goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
@@ -48,7 +54,8 @@ pub struct Spawn {
     detached: bool,
 }
 
-/// A running child, in a process group of its own. Dropping it kills the group.
+/// A running child, in a process group of its own. Dropping it kills the group, and waits for two
+/// seconds at most until the child has ended.
 #[derive(Debug)]
 pub struct Child {
     inner: std::process::Child,
@@ -330,7 +337,12 @@ impl Drop for Child {
             return;
         }
         self.signal(Signal::SIGKILL);
-        let _ = self.inner.wait();
+        // One that the kernel does not let go of would have us hang as well. It is left to init,
+        // which reaps it after our own end.
+        let end = Instant::now() + DROP_GRACE;
+        while matches!(self.poll(), Ok(None)) && Instant::now() < end {
+            std::thread::sleep(DROP_POLL);
+        }
     }
 }
 

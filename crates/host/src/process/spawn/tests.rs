@@ -98,6 +98,58 @@ fn a_child_outlives_the_thread_that_asked_for_it() {
     assert_eq!(child.wait(Duration::from_millis(100)).unwrap(), None);
 }
 
+/// The number that a child says after these words.
+fn number_after(child: &Child, words: &str) -> i32 {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let said = child.stdout_tail();
+        if let Some((_, rest)) = said.split_once(words)
+            && let Some((number, _)) = rest.split_once('\n')
+        {
+            return number.trim().parse().unwrap();
+        }
+        assert!(Instant::now() < end, "the child said only: {said}");
+        std::thread::sleep(POLL);
+    }
+}
+
+#[test]
+fn a_child_that_does_not_end_when_it_is_killed_is_not_waited_for_without_end() {
+    use nix::libc::{PTRACE_SEIZE, ptrace};
+    // The test runs itself as the parent, and traces the child: until the tracer has seen it
+    // end, nobody else does, as if the kernel did not let go of it.
+    const PARENT: &str = "METASCHED_TEST_PARENT";
+    if std::env::var_os(PARENT).is_some() {
+        let child = Spawn::new(["sleep", "1000"]).start().unwrap();
+        println!("child {}", child.pid());
+        let traced = || {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", child.pid())).unwrap();
+            !status.contains("TracerPid:\t0\n")
+        };
+        while !traced() {
+            std::thread::sleep(POLL);
+        }
+        drop(child);
+        println!("dropped 0");
+        return;
+    }
+    let exe = std::env::current_exe().unwrap();
+    let name = "process::spawn::tests::\
+                a_child_that_does_not_end_when_it_is_killed_is_not_waited_for_without_end";
+    let mut parent = Spawn::new([exe.to_str().unwrap(), "--exact", name, "--nocapture"])
+        .env(PARENT, "1")
+        .stdout(Output::Tail(4096))
+        .start()
+        .unwrap();
+    let pid = number_after(&parent, "child ");
+    let none = std::ptr::null_mut::<nix::libc::c_void>();
+    // SAFETY: it passes no pointers.
+    assert_eq!(unsafe { ptrace(PTRACE_SEIZE, pid, none, none) }, 0, "{pid} cannot be traced");
+    number_after(&parent, "dropped ");
+    assert_eq!(parent.wait(PATIENCE).unwrap().unwrap().code(), Some(0));
+    nix::sys::wait::waitpid(Pid::from_raw(pid), None).unwrap();
+}
+
 #[test]
 fn a_child_dies_with_a_parent_that_is_killed() {
     // The test runs itself as the parent that is killed.
@@ -115,17 +167,8 @@ fn a_child_dies_with_a_parent_that_is_killed() {
         .stdout(Output::Tail(4096))
         .start()
         .unwrap();
+    let pid = number_after(&parent, "child ");
     let end = Instant::now() + PATIENCE;
-    let pid: i32 = loop {
-        let said = parent.stdout_tail();
-        if let Some((_, rest)) = said.split_once("child ")
-            && let Some((number, _)) = rest.split_once('\n')
-        {
-            break number.trim().parse().unwrap();
-        }
-        assert!(Instant::now() < end, "the parent said only: {said}");
-        std::thread::sleep(POLL);
-    };
     let orphan = ProcessId::of(Path::new("/"), pid).unwrap();
     // Only the parent is hit, not its group: nothing but the kernel ends the child.
     assert!(parent.id().signal(Signal::SIGKILL));
