@@ -14,6 +14,9 @@ use crate::syscalls::run_program;
 /// The shortest turn. A change interrupts every CPU and costs some tens of microseconds, so
 /// that of shorter turns little would be left.
 const LEAST_TURN: Duration = Duration::from_micros(100);
+/// The longest turn. The kernel's timers count nanoseconds from its start with a sign: one that
+/// is due beyond that would end its turn at once, again and again.
+const LONGEST_TURN: Duration = Duration::from_secs(24 * 60 * 60);
 /// Where turns are as long as this in the mean, lanes are put aside between their turns.
 pub const LONG_TURN: Duration = Duration::from_nanos(TURN_SETTLES_NS);
 
@@ -69,7 +72,8 @@ pub(crate) struct TurnPrograms {
     pub stop: OwnedFd,
 }
 
-/// Refuses what cannot be a cycle: no turn, too many, too short ones, unknown policies.
+/// Refuses what cannot be a cycle: no turn, too many, too short or too long ones, unknown
+/// policies.
 ///
 /// # Errors
 /// `BadInput`, with what can be.
@@ -82,9 +86,9 @@ impl Program {
     /// are stopped or the root lane is replaced. The first one begins at once.
     ///
     /// # Errors
-    /// `BadInput` for an unknown policy, no turn, too many, or too short ones; `Busy`
-    /// while there are not slots enough for their lanes; `SchedulerExit` if the program
-    /// has left the kernel.
+    /// `BadInput` for an unknown policy, no turn, too many, too short or too long
+    /// ones; `Busy` while there are not slots enough for their lanes; `SchedulerExit` if the
+    /// program has left the kernel.
     pub fn start_turns(&mut self, turns: &[LaneTurn]) -> Result<()> {
         let args = arguments(turns)?;
         let attempt = || "take turns".to_owned();
@@ -155,15 +159,17 @@ fn arguments(turns: &[LaneTurn]) -> Result<CycleArgs> {
     }
     let mut args = CycleArgs { turns: turns.len() as u32, ..Default::default() };
     for (turn, arg) in turns.iter().zip(&mut args.turn) {
+        let refused = |remedy: &str| {
+            let cause = format!("the one of '{}' would last {:?}", turn.policy, turn.length);
+            Err(Error::new(Kind::BadInput, attempt(), cause).remedy(remedy))
+        };
         if turn.length < LEAST_TURN {
-            return Err(Error::new(
-                Kind::BadInput,
-                attempt(),
-                format!("the one of '{}' would last {:?}", turn.policy, turn.length),
-            )
-            .remedy(format!("the shortest is {LEAST_TURN:?}: raise the base timeslice")));
+            return refused(&format!("the shortest is {LEAST_TURN:?}: raise the base timeslice"));
         }
-        let length_ns = u64::try_from(turn.length.as_nanos()).unwrap_or(u64::MAX);
+        if turn.length > LONGEST_TURN {
+            return refused("the longest is a day: lower the base timeslice");
+        }
+        let length_ns = turn.length.as_nanos() as u64;
         let variant = policy::number_of(&turn.policy)?;
         *arg = TurnArgs { length_ns, variant, ..Default::default() };
     }
@@ -204,12 +210,15 @@ mod tests {
 
     #[test]
     fn what_cannot_be_a_cycle_is_refused_with_what_can() {
+        const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
         let many = vec![turn("fifo", 1000); TURNS_MAX + 1];
         for (bad, said) in [
             (&[][..], "1 to 16"),
             (&many, "1 to 16"),
             (&[turn("fifo", 1000), turn("lavd", 1000)], "fifo, vtime"),
             (&[turn("fifo", 1000), turn("vtime", 99)], "100µs"),
+            (&[turn("fifo", 1000), turn("vtime", DAY_US + 1)], "a day"),
+            (&[turn("fifo", 1000), turn("vtime", u64::MAX)], "a day"),
         ] {
             let error = arguments(bad).unwrap_err();
             assert_eq!(error.kind, Kind::BadInput);
@@ -219,6 +228,7 @@ mod tests {
 
     #[test]
     fn a_cycle_has_its_turns_in_their_order_and_no_other() {
+        arguments(&[turn("fifo", 100), turn("vtime", 24 * 60 * 60 * 1_000_000)]).unwrap();
         let args = arguments(&[turn("fifo", 1000), turn("vtime", 3000)]).unwrap();
         let given = args.turn.map(|turn| (turn.variant, turn.length_ns));
         assert_eq!(args.turns, 2);
