@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::program::LaneProgram;
 use crate::rules::{Pattern, Standing, Why};
 
+/// Below which cgroup those are made that go with one command.
+pub const BRIEF_CGROUPS: &str = "metasched/run";
+
 /// An application: cgroups that share a lane.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct App {
@@ -339,19 +342,37 @@ impl Assignments {
     }
 
     /// Has a cgroup removed as soon as nobody is in it any more: see
-    /// [`Assignments::forget_what_vanished`].
+    /// [`Assignments::remove_what_is_empty`].
     pub fn remove_when_empty(&mut self, cgroup: &str) {
         self.brief.insert(cgroup.to_owned());
     }
 
-    /// Forgets cgroups that were removed, and lanes that so have none left. The kernel
-    /// never gives the id of a removed cgroup to another one.
-    pub fn forget_what_vanished(&mut self, program: &mut dyn LaneProgram) -> Result<()> {
+    /// The same for those that were made for commands under an earlier keeper, which has ended
+    /// since. Their commands may run still.
+    pub fn remove_what_was_left(&mut self) {
+        let parent = self.root.join(MOUNT).join(BRIEF_CGROUPS);
+        for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+            if let (Ok(kind), Some(name)) = (entry.file_type(), entry.file_name().to_str())
+                && kind.is_dir()
+            {
+                self.remove_when_empty(&format!("{BRIEF_CGROUPS}/{name}"));
+            }
+        }
+    }
+
+    /// Removes those cgroups that were made for a command which has ended.
+    pub fn remove_what_is_empty(&mut self) {
         self.brief.retain(|name| {
             let path = self.root.join(MOUNT).join(name);
             // The kernel refuses while anybody is in it.
             path.is_dir() && std::fs::remove_dir(path).is_err()
         });
+    }
+
+    /// Forgets cgroups that were removed, and lanes that so have none left. The kernel
+    /// never gives the id of a removed cgroup to another one.
+    pub fn forget_what_vanished(&mut self, program: &mut dyn LaneProgram) -> Result<()> {
+        self.remove_what_is_empty();
         let mount = self.root.join(MOUNT);
         let is_there = |name: &str, id: u64| {
             std::fs::metadata(mount.join(name)).is_ok_and(|folder| folder.ino() == id)

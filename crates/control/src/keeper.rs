@@ -216,7 +216,9 @@ impl Keeper {
     /// Puts the candidate in force, and listens for orders in `run_dir`.
     pub fn start(mut switcher: Switcher, candidate: &Candidate, run_dir: &Path) -> Result<Self> {
         switcher.switch_to(candidate)?;
-        let assignments = Assignments::new(switcher.root());
+        let mut assignments = Assignments::new(switcher.root());
+        // Before the door is open: what is made from then on is a client's.
+        assignments.remove_what_was_left();
         let door = Door::open(&run_dir.join(SOCKET))?;
         Ok(Self {
             switcher,
@@ -337,9 +339,12 @@ impl Keeper {
     }
 
     fn forget_what_vanished(&mut self) -> Result<()> {
-        match (self.assignments.is_empty(), self.switcher.program()) {
-            (false, Some(program)) => self.assignments.forget_what_vanished(program),
-            _ => Ok(()),
+        match self.switcher.program() {
+            Some(program) => self.assignments.forget_what_vanished(program),
+            None => {
+                self.assignments.remove_what_is_empty();
+                Ok(())
+            }
         }
     }
 

@@ -28,7 +28,7 @@ mod table;
 mod turns;
 mod version;
 
-pub use assignments::{App, Assigned, Assignments, Change, Member};
+pub use assignments::{App, Assigned, Assignments, BRIEF_CGROUPS, Change, Member};
 pub use candidate::{Candidate, CandidateKind, EEVDF, name_in_force};
 pub use decider::decider_main;
 pub use exit::SchedulerExit;

@@ -134,6 +134,24 @@ fn what_goes_wrong_at_a_look_is_told_and_does_not_end_the_keeper() {
 }
 
 #[test]
+fn cgroups_of_commands_that_have_ended_are_removed_whoever_was_the_keeper() {
+    let machine = Machine::new();
+    machine.make_cgroups(&["metasched"]);
+    let runs = machine.root.path().join("sys/fs/cgroup").join(crate::BRIEF_CGROUPS);
+    // A folder with something in it stands for a cgroup with somebody in it.
+    std::fs::create_dir_all(runs.join("ended-1")).unwrap();
+    std::fs::create_dir_all(runs.join("runs-2/somebody")).unwrap();
+    // Whatever is in force, and with nothing assigned.
+    let keeper = keeper(&machine, &machine.good("scx_a"), &Interrupt::default());
+    eventually("that of the one that has ended is gone", || !runs.join("ended-1").exists());
+    assert!(runs.join("runs-2").exists());
+    std::fs::remove_dir(runs.join("runs-2/somebody")).unwrap();
+    eventually("that of the other one is gone", || !runs.join("runs-2").exists());
+    ask(&machine.run_dir(), &Order::Stop, &Interrupt::default()).unwrap();
+    keeper.join().unwrap().unwrap();
+}
+
+#[test]
 fn a_signal_ends_a_keeper_in_an_orderly_way() {
     let machine = Machine::new();
     let interrupt = Interrupt::default();

@@ -4,6 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use metasched_base::{Error, Kind, Result};
+use metasched_control::BRIEF_CGROUPS;
 use metasched_control::keeper::{Answer, Order};
 use metasched_host::cgroup::{self, Cgroup};
 use metasched_loader::LaneSpec;
@@ -12,9 +13,6 @@ use crate::commands::assign::describe;
 use crate::commands::keeper::{START_ONE_WITH_LANES, ask_keeper, no_answer};
 use crate::commands::lane::{Setting, settings};
 use crate::context::Context;
-
-/// Where such cgroups are made.
-const PARENT: &str = "metasched/run";
 
 /// A command on a lane of its own.
 #[derive(Debug, clap::Args)]
@@ -60,7 +58,7 @@ pub fn become_command(args: &Args, policy: &str, context: &Context) -> Result<u8
     let word = Path::new(program).file_name().map_or_else(String::new, |name| {
         name.to_string_lossy().chars().filter(|c| c.is_ascii_alphanumeric()).collect()
     });
-    let cgroup = Cgroup::create(&format!("{PARENT}/{word}-{pid}"))?;
+    let cgroup = Cgroup::create(&format!("{BRIEF_CGROUPS}/{word}-{pid}"))?;
     let back = own_cgroup()?;
     let entered = cgroup.add(pid.cast_signed()).and_then(|()| {
         let order = Order::Assign { cgroup: cgroup.name(), lane, brief: true };
