@@ -190,8 +190,22 @@ impl External {
         Ok(Some(SchedulerExit::new(&self.name, kind, &reason, &words)))
     }
 
+    /// Whether its scheduler is out, where its process ended at `ended` if it has.
+    ///
+    /// Another one that was put in force since is none of its. But for a moment after its end
+    /// that may be its own: it may have started it anew.
+    fn has_left(&self, sysfs: &SchedExt, ended: Option<Instant>) -> Result<bool> {
+        match sysfs.state()? {
+            State::Disabled | State::Absent => Ok(true),
+            State::Enabled if ended.is_some_and(|at| at.elapsed() >= GOODBYE) => {
+                Ok(sysfs.status()?.enable_seq != self.enable_seq)
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// Stops it: SIGINT, SIGTERM, SIGKILL, each with its grace. Gives the time from
-    /// the request until the default scheduler was in force.
+    /// the request until its scheduler was out.
     pub(crate) fn stop(
         &mut self,
         sysfs: &SchedExt,
@@ -205,35 +219,36 @@ impl External {
             (Signal::SIGTERM, graces.terminate),
             (Signal::SIGKILL, graces.kill),
         ];
-        let mut ended = self.child.poll()?.is_some();
+        let mut ended = self.child.poll()?.map(|_| began);
         for (signal, grace) in steps {
-            if !ended {
+            if ended.is_none() {
                 self.child.signal(signal);
             }
             let end = Instant::now() + grace;
-            while !(ended && left_after.is_some()) {
+            while ended.is_none() || left_after.is_none() {
                 // When the process is gone no harder signal helps: the kernel is at work.
                 let now = Instant::now();
-                if (!ended && now >= end) || (ended && now >= began + graces.kill) {
+                if now >= if ended.is_some() { began + graces.kill } else { end } {
                     break;
                 }
                 std::thread::sleep(POLL);
-                if left_after.is_none() && matches!(sysfs.state()?, State::Disabled | State::Absent)
-                {
+                if left_after.is_none() && self.has_left(sysfs, ended)? {
                     left_after = Some(began.elapsed());
                 }
-                ended = ended || self.child.poll()?.is_some();
+                if ended.is_none() {
+                    ended = self.child.poll()?.map(|_| Instant::now());
+                }
             }
         }
-        if let (Some(guard), true) = (guard, ended) {
+        if let (Some(guard), Some(_)) = (guard, ended) {
             guard.unwatch_pid(self.child.id())?;
         }
         match left_after {
-            Some(after) if ended => Ok(after),
+            Some(after) if ended.is_some() => Ok(after),
             _ => Err(Error::new(
                 Kind::Timeout,
                 format!("stop '{}'", self.name),
-                if ended {
+                if ended.is_some() {
                     format!("its process has ended, but the state is '{}'", sysfs.state()?)
                 } else {
                     format!("its process {} survived SIGKILL", self.child.pid())

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use metasched_base::{Error, Kind, Result};
 use metasched_host::sched_ext::{SchedExt, State, Status};
 
-use crate::candidate::{Candidate, CandidateKind, EEVDF};
+use crate::candidate::{Candidate, CandidateKind, EEVDF, name_in_force};
 use crate::exit::SchedulerExit;
 use crate::external::{External, GOODBYE, Graces, POLL, SYSRQ_REMEDY};
 use crate::guard::Guard;
@@ -424,7 +424,7 @@ impl Switcher {
         Ok(Some(began.elapsed()))
     }
 
-    /// Stops what we put in force. Gives the time until the default scheduler was.
+    /// Stops what we put in force. Gives the time until it was out.
     fn stop_running(&mut self) -> Result<Duration> {
         let began = Instant::now();
         let name = std::mem::replace(&mut self.current, Candidate::eevdf("")).name;
@@ -436,8 +436,12 @@ impl Switcher {
             Running::Lane(program) => {
                 drop(program);
                 let what = format!("stop '{name}'");
-                let default = |status: &Status| status.is_default();
-                let waited = self.sysfs.wait(&what, self.options.graces.kill, POLL, default);
+                // Another one may have been put in force since.
+                let left = |status: &Status| {
+                    status.is_default()
+                        || status.state == State::Enabled && status.ops.as_deref() != Some(OPS_NAME)
+                };
+                let waited = self.sysfs.wait(&what, self.options.graces.kill, POLL, left);
                 waited.map(|_| began.elapsed())
             }
         };
@@ -448,7 +452,7 @@ impl Switcher {
     /// After a failed start: puts `previous` back, if it was not the default scheduler.
     fn fall_back(&mut self, previous: &Candidate, error: Error) -> Error {
         if previous.name == EEVDF {
-            return Error { cause: format!("{}; EEVDF is in force", error.cause), ..error };
+            return Error { cause: format!("{}; {}", error.cause, self.in_force()), ..error };
         }
         let mut last = String::new();
         for pause in self.options.back_off.clone() {
@@ -462,10 +466,23 @@ impl Switcher {
             }
         }
         let cause = format!(
-            "{}; '{}' could not be put back either ({last}), EEVDF is in force",
-            error.cause, previous.name
+            "{}; '{}' could not be put back either ({last}), {}",
+            error.cause,
+            previous.name,
+            self.in_force()
         );
         Error { cause, ..error }
+    }
+
+    /// What the kernel says is in force, as a part of a sentence.
+    fn in_force(&self) -> String {
+        match self.sysfs.status() {
+            Ok(status) if status.is_default() => "EEVDF is in force".to_owned(),
+            Ok(status) => {
+                format!("'{}' is in force (state '{}')", name_in_force(&status), status.state)
+            }
+            Err(error) => error.to_string(),
+        }
     }
 }
 

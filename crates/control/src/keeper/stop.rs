@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Interrupt, Kind, Result, format_duration};
 use metasched_host::process::ProcessId;
-use metasched_host::sched_ext::SchedExt;
+use metasched_host::sched_ext::{SchedExt, State, Status};
 use nix::sys::signal::Signal;
 
 use super::client::{Heard, converse};
 use super::{Answer, Order};
 use crate::candidate::name_in_force;
 use crate::lock::{LockHolder, lock_holder};
+use crate::program::OPS_NAME;
 
 /// How long a keeper that does not answer may take after SIGTERM. One that was only stopped
 /// takes its program out and ends, well within this.
@@ -24,6 +25,9 @@ const KILL_GRACE: Duration = Duration::from_secs(20);
 /// kernel, and may then have to start again what was found.
 const GUARD_PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long the kernel may take to put in force or take out what it is at.
+const KERNEL_PATIENCE: Duration = Duration::from_secs(20);
+
 /// How often is looked for an end.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -34,8 +38,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// what it leaves to its guard.
 ///
 /// # Errors
-/// What the keeper answers as one; `Busy` where whoever does not answer is not the keeper;
-/// `Timeout` where nothing helps; `Interrupted` by a signal.
+/// What the keeper answers as one; `Busy` where whoever does not answer is not the keeper,
+/// or where another scheduler is in force afterwards; `Timeout` where nothing helps;
+/// `Interrupted` by a signal.
 pub fn stop(
     root: &Path,
     run_dir: &Path,
@@ -58,7 +63,19 @@ pub fn stop(
         }
     }
     go_on(&children);
-    settled(root, run_dir, interrupt).map(Some)
+    let status = settled(root, run_dir, interrupt)?;
+    let name = name_in_force(&status);
+    let as_it_was = match &heard {
+        Heard::Answer(Answer::Stopped { back: None }) => status.is_default(),
+        // What was found was seen in force again, or it is not known whether anything was.
+        _ => name != OPS_NAME,
+    };
+    if !as_it_was {
+        let cause = format!("the keeper has ended, but the scheduler '{name}' is in force");
+        return Err(Error::new(Kind::Busy, "have back what was in force before", cause)
+            .remedy("'metasched status' tells whose that is"));
+    }
+    Ok(Some(name))
 }
 
 /// A guard, or a scheduler, that was stopped along with its keeper could not do its part.
@@ -104,10 +121,14 @@ fn end(owner: &LockHolder, interrupt: &Interrupt, note: &mut dyn FnMut(&str)) ->
     ))
 }
 
-/// Waits until nobody holds the lock any more; tells what is in force.
-fn settled(root: &Path, run_dir: &Path, interrupt: &Interrupt) -> Result<String> {
+/// Waits until nobody holds the lock any more, and the kernel has done with what was in force;
+/// tells what is.
+fn settled(root: &Path, run_dir: &Path, interrupt: &Interrupt) -> Result<Status> {
+    let sysfs = SchedExt::at(root);
     let free = wait_until(GUARD_PATIENCE, interrupt, || lock_holder(run_dir).is_none())?;
-    let status = SchedExt::at(root).status()?;
+    let status = sysfs.wait("stop the keeper", KERNEL_PATIENCE, LOOK, |status| {
+        !free || status.is_default() || status.state == State::Enabled
+    })?;
     if !free {
         let cause = format!(
             "the lock is still held after {}, and the state is '{}'",
@@ -117,7 +138,7 @@ fn settled(root: &Path, run_dir: &Path, interrupt: &Interrupt) -> Result<String>
         return Err(Error::new(Kind::Timeout, "stop the keeper", cause)
             .remedy(format!("see '{}'", run_dir.join("guard.log").display())));
     }
-    Ok(name_in_force(&status))
+    Ok(status)
 }
 
 /// Whether it comes true within that time.

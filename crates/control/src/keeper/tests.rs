@@ -356,6 +356,31 @@ fn a_keeper_that_is_busy_with_its_end_is_no_hang_and_not_gone() {
     kill(holder(), Signal::SIGKILL).unwrap();
 }
 
+#[test]
+fn stop_tells_what_the_kernel_says_is_in_force() {
+    let machine = Machine::new();
+    std::fs::create_dir_all(machine.run_dir()).unwrap();
+    let process = metasched_host::process::Spawn::new(machine.good("scx_other").command).start();
+    eventually("another scheduler is in force", || machine.state() == "enabled");
+    // A keeper that says what it believes, and ends.
+    let believes = std::os::unix::net::UnixListener::bind(machine.run_dir().join(SOCKET)).unwrap();
+    let thread = std::thread::spawn(move || {
+        for back in ["null", r#""other_1.0""#] {
+            let (mut stream, _) = believes.accept().unwrap();
+            BufReader::new(stream.try_clone().unwrap()).read_line(&mut String::new()).unwrap();
+            writeln!(stream, r#"{{"answer":"stopped","back":{back}}}"#).unwrap();
+        }
+    });
+    let root = machine.root.path();
+    let stop = || stop(root, &machine.run_dir(), &Interrupt::default(), &mut |_| ());
+    let e = stop().unwrap_err();
+    assert_eq!(e.kind, Kind::Busy);
+    assert!(e.cause.contains("'other_1.0' is in force"), "{e}");
+    assert_eq!(stop().unwrap().as_deref(), Some("other_1.0"));
+    thread.join().unwrap();
+    drop(process);
+}
+
 /// What a keeper in a process of its own is to do, in its environment.
 const PART: &str = "METASCHED_TEST_KEEPER";
 

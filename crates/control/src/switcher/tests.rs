@@ -67,6 +67,22 @@ fn a_scheduler_that_is_another_ones_is_not_taken_for_the_candidates() {
 }
 
 #[test]
+fn after_a_failed_start_it_is_told_what_the_kernel_says_is_in_force() {
+    let machine = Machine::new();
+    let folder = machine.root.path().join("sys/kernel/sched_ext");
+    std::fs::create_dir_all(folder.join("root")).unwrap();
+    // Somebody else's comes while it ends.
+    let comes = format!(
+        "cd {}; echo foreign_1.0 > root/ops; echo 1 > enable_seq; echo enabled > state; exit 1",
+        folder.display()
+    );
+    let bad = machine.scheduler("scx_bad", "", &comes);
+    let e = switcher(&machine).switch_to(&bad).unwrap_err();
+    assert!(e.cause.contains("'foreign_1.0' is in force"), "{e}");
+    assert!(!e.cause.contains("EEVDF") && !e.cause.contains("cannot stop"), "{e}");
+}
+
+#[test]
 fn a_failed_start_goes_back_to_the_last_good_scheduler() {
     let machine = Machine::new();
     let (good, bad) = (machine.good("scx_good"), machine.scheduler("scx_bad", "", "exit 1"));
