@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use metasched_host::process::ProcessId;
+use metasched_loader::holds_scheduler;
 use serde::Serialize;
 
 /// The process that holds the scheduler that is in force: when it ends, so does that.
@@ -19,35 +20,57 @@ pub struct Holder {
 }
 
 /// Finds the process that holds a scheduler of the name `ops`: it has a BPF link of
-/// type struct_ops open. Where several have, the one whose program is named like the
-/// scheduler is taken. `None` also when we may not look (it takes root).
+/// type struct_ops open, whose map holds a scheduler. Where the kernel does not say what it holds,
+/// its program must be named like the scheduler; where several have one, that one is taken which
+/// is. `None` also when we may not look (it takes root).
 pub fn holder(root: &Path, ops: &str) -> Option<Holder> {
-    let mut holders: Vec<Holder> = std::fs::read_dir(root.join("proc"))
+    holder_by(root, ops, holds_scheduler)
+}
+
+/// The same, by what tells whether the map of an id holds a scheduler.
+fn holder_by(
+    root: &Path,
+    ops: &str,
+    holds_scheduler: impl Fn(u32) -> Option<bool>,
+) -> Option<Holder> {
+    let mut holders: Vec<(bool, Holder)> = std::fs::read_dir(root.join("proc"))
         .ok()?
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter(|pid| holds_struct_ops(root, *pid))
-        .filter_map(|pid| describe(root, pid))
+        .filter_map(|pid| {
+            let links = struct_ops_links(root, pid);
+            if links.is_empty() {
+                return None;
+            }
+            let holder = describe(root, pid)?;
+            let named = is_named_like(&holder.command, ops);
+            let holds = |map: &Option<u32>| map.and_then(&holds_scheduler).unwrap_or(named);
+            links.iter().any(holds).then_some((named, holder))
+        })
         .collect();
-    holders.sort_by_key(|h| (!is_named_like(&h.command, ops), h.id.pid));
-    holders.into_iter().next()
+    holders.sort_by_key(|(named, holder)| (!named, holder.id.pid));
+    holders.into_iter().next().map(|(_, holder)| holder)
 }
 
 /// Whether the process has a BPF link of type struct_ops open.
 pub(crate) fn holds_struct_ops(root: &Path, pid: i32) -> bool {
+    !struct_ops_links(root, pid).is_empty()
+}
+
+/// The BPF links of type struct_ops that the process has open: the ids of their maps, where the
+/// kernel tells those.
+fn struct_ops_links(root: &Path, pid: i32) -> Vec<Option<u32>> {
     let folder = root.join(format!("proc/{pid}"));
-    let Ok(entries) = std::fs::read_dir(folder.join("fd")) else { return false };
-    entries.flatten().any(|entry| {
-        std::fs::read_link(entry.path())
-            .is_ok_and(|target| target.to_string_lossy().contains("bpf"))
-            && std::fs::read_to_string(folder.join("fdinfo").join(entry.file_name())).is_ok_and(
-                |text| {
-                    text.lines().any(|line| {
-                        line.strip_prefix("link_type:").is_some_and(|t| t.trim() == "struct_ops")
-                    })
-                },
-            )
-    })
+    let entries = std::fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
+    let links = entries.filter_map(|entry| {
+        let target = std::fs::read_link(entry.path()).ok()?;
+        target.to_string_lossy().contains("bpf").then_some(())?;
+        let text = std::fs::read_to_string(folder.join("fdinfo").join(entry.file_name())).ok()?;
+        let field = |name: &str| Some(text.lines().find_map(|l| l.strip_prefix(name))?.trim());
+        (field("link_type:")? == "struct_ops")
+            .then(|| field("map_id:").and_then(|id| id.parse().ok()))
+    });
+    links.collect()
 }
 
 /// Whether a scheduler called `ops` in the kernel is plausibly that of the program
@@ -142,6 +165,21 @@ mod tests {
         process(root.path(), 6, "./scx_simple", "anon_inode:bpf_link", LINK);
         assert_eq!(holder(root.path(), "simple").unwrap().id.pid, 6);
         assert_eq!(holder(tempfile::tempdir().unwrap().path(), "simple"), None);
+    }
+
+    #[test]
+    fn who_holds_something_else_is_not_taken_for_the_holder() {
+        let root = tempfile::tempdir().unwrap();
+        let link = |map: u32| format!("{LINK}map_id:\t{map}\n");
+        process(root.path(), 5, "tcp_thing", "anon_inode:bpf_link", &link(1));
+        let holds = |map| Some(map == 2);
+        assert_eq!(holder_by(root.path(), "simple", holds), None);
+        // Where the kernel does not say, its name has to.
+        assert_eq!(holder_by(root.path(), "simple", |_| None), None);
+        assert_eq!(holder_by(root.path(), "tcp_thing", |_| None).unwrap().id.pid, 5);
+        // Where it does, no name is needed.
+        process(root.path(), 6, "runner", "anon_inode:bpf_link", &link(2));
+        assert_eq!(holder_by(root.path(), "simple", holds).unwrap().id.pid, 6);
     }
 
     #[test]
