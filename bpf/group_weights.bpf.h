@@ -30,6 +30,9 @@
 struct group_weights {
 	u64 sum; /* what its members with work weigh */
 	u64 counted; /* what of its weight is in the sum of the one above: 0 while it has no work */
+	/* That one. The lane may end here since, or the state up there have begun anew. */
+	u64 over_serial;
+	u32 over_place;
 	u32 changes; /* somebody is making that true */
 	u32 changed; /* and has to once more */
 };
@@ -42,13 +45,27 @@ struct group_share {
 	u32 weight; /* in its cgroup, in parts */
 };
 
-/* Brings what a cgroup adds to the one above up to date; whether that has changed. */
-static __always_inline bool group_counts(struct lane *lane, struct lane_group *group,
-					 struct lane_group *above)
+/* A cgroup, counted in one that is not above it any more, counts there no more; that one or NULL. */
+static __always_inline struct lane_group *group_uncounts(struct lane *lane, struct group_weights *g)
+{
+	struct lane_group *over = lane_group_find(lane, g->over_place, g->over_serial);
+
+	if (over)
+		__sync_fetch_and_add(&STATE_OF(over, struct group_weights)->sum, -g->counted);
+	g->counted = 0;
+	return over;
+}
+
+/*
+ * Brings what a cgroup adds to the one @above, which may be none, up to date. Returns whose sum has
+ * changed by that, or NULL. What it was counted in wrongly comes first: what it adds above it does
+ * when a task of it is next asked what it weighs.
+ */
+static __always_inline struct lane_group *group_counts(struct lane *lane, struct lane_group *group,
+						       struct lane_group *above)
 {
 	struct group_weights *g = STATE_OF(group, struct group_weights);
-	struct group_weights *over = STATE_OF(above, struct group_weights);
-	bool changed = false;
+	struct lane_group *changed = NULL;
 	u64 weight;
 	u32 i;
 
@@ -57,11 +74,17 @@ static __always_inline bool group_counts(struct lane *lane, struct lane_group *g
 		if (!READ_ONCE(g->changed) || __sync_lock_test_and_set(&g->changes, 1))
 			break;
 		__sync_lock_test_and_set(&g->changed, 0);
-		weight = (s64)READ_ONCE(g->sum) > 0 ? lane_group_weight(lane, group) : 0;
-		if (weight != g->counted) {
-			__sync_fetch_and_add(&over->sum, weight - g->counted);
+		weight = above && (s64)READ_ONCE(g->sum) > 0 ? lane_group_weight(lane, group) : 0;
+		if (g->counted && (!above || g->over_serial != above->serial ||
+				   g->over_place != above->place)) {
+			changed = group_uncounts(lane, g);
+		} else if (above && weight != g->counted) {
+			__sync_fetch_and_add(&STATE_OF(above, struct group_weights)->sum,
+					     weight - g->counted);
 			g->counted = weight;
-			changed = true;
+			g->over_place = above->place;
+			g->over_serial = above->serial;
+			changed = above;
 		}
 		__sync_lock_test_and_set(&g->changes, 0);
 	}
@@ -71,14 +94,13 @@ static __always_inline bool group_counts(struct lane *lane, struct lane_group *g
 /* The same for those above it, as far up as there is a change. */
 __weak __noinline int groups_count(struct lane *lane __arg_nonnull, u32 place, u64 serial)
 {
-	struct lane_group *group = lane_group_find(lane, place, serial), *above;
+	struct lane_group *group = lane_group_find(lane, place, serial);
 	u32 i;
 
 	bpf_for(i, 0, GROUP_LEVELS) {
-		above = group ? lane_group_above(lane, group) : NULL;
-		if (!above || !group_counts(lane, group, above))
+		if (!group)
 			break;
-		group = above;
+		group = group_counts(lane, group, lane_group_above(lane, group));
 	}
 	return 0;
 }
@@ -158,6 +180,9 @@ __weak __noinline u32 group_flat_weight(struct lane *lane __arg_nonnull,
 			factor = GROUP_FACTOR_MAX;
 		group = above;
 	}
+	/* The lane ends here, as it did not before. */
+	if (group && unlikely(READ_ONCE(STATE_OF(group, struct group_weights)->counted)))
+		groups_count(lane, group->place, group->serial);
 	share->gives_way = gives_way;
 	weight = weight * factor / GROUP_FACTOR_ONE;
 	if (weight > ~0U)

@@ -9,9 +9,20 @@
 
 #include <lanes.bpf.h>
 
-struct group {
+/*
+ * So many policies may keep something of each cgroup at the same time. Where there are more the last
+ * ones have their states taken from each other, and begin anew each time that they come.
+ */
+#define GROUP_POLICIES 2
+
+struct group_of {
 	u64 policy_of; /* whose the state is: the number of a policy plus one; 0: nobody's */
 	struct lane_group lane;
+};
+
+/* What is measured the first one has from the beginning, and each other one since it is somebody's. */
+struct group {
+	struct group_of of[GROUP_POLICIES];
 };
 
 /* In place of a policy: the state is just being taken from the one before. */
@@ -32,28 +43,73 @@ static __always_inline struct group *group_at(u32 number)
 	return bpf_map_lookup_elem(&groups, &number);
 }
 
+/* The state of that cgroup which is the policy's of @lane; NULL if there is none yet. */
+static __always_inline struct group_of *group_known(struct group *g, const struct lane *lane)
+{
+	u32 i;
+
+	for (i = 0; i < GROUP_POLICIES; i++) {
+		if (READ_ONCE(g->of[i].policy_of) == lane->policy + 1)
+			return &g->of[i];
+	}
+	return NULL;
+}
+
+/* A state of the cgroup becomes that of the policy of @lane, and begins with zeroes. */
+static __always_inline struct group_of *group_begin(struct group *g, const struct lane *lane,
+						    u32 number)
+{
+	struct group_of *of = &g->of[GROUP_POLICIES - 1];
+	u64 before;
+	u32 i;
+
+	for (i = 0; i < GROUP_POLICIES; i++) {
+		before = READ_ONCE(g->of[i].policy_of);
+		if (before == GROUP_CHANGES)
+			return NULL;
+		if (!before) {
+			of = &g->of[i];
+			break;
+		}
+	}
+	before = READ_ONCE(of->policy_of);
+	if (before == GROUP_CHANGES ||
+	    __sync_val_compare_and_swap(&of->policy_of, before, GROUP_CHANGES) != before)
+		return NULL;
+	__builtin_memset(of->lane.state, 0, sizeof(of->lane.state));
+	of->lane.ran_ns = g->of[0].lane.ran_ns;
+	of->lane.place = number;
+	of->lane.serial = __sync_fetch_and_add(&group_serials, 1) + 1;
+	__sync_lock_test_and_set(&of->policy_of, lane->policy + 1);
+	return of;
+}
+
 /*
- * The cgroup of that place as the policy of @lane keeps it, which begins with zeroes. Several CPUs
- * may come at once: one of them begins, and the others get NULL until it has.
+ * The cgroup of that place as the policy of @lane keeps it. Several CPUs may come at once: one of
+ * them begins, and the others get NULL until it has.
  */
 static __always_inline struct lane_group *group_for(const struct lane *lane, u32 number)
 {
 	struct group *g = group_at(number);
-	u64 policy_of = lane->policy + 1, before;
+	struct group_of *of;
 
 	if (!g)
 		return NULL;
-	before = READ_ONCE(g->policy_of);
-	if (likely(before == policy_of))
-		return &g->lane;
-	if (before == GROUP_CHANGES ||
-	    __sync_val_compare_and_swap(&g->policy_of, before, GROUP_CHANGES) != before)
-		return NULL;
-	__builtin_memset(g->lane.state, 0, sizeof(g->lane.state));
-	g->lane.place = number;
-	g->lane.serial = __sync_fetch_and_add(&group_serials, 1) + 1;
-	__sync_lock_test_and_set(&g->policy_of, policy_of);
-	return &g->lane;
+	of = group_known(g, lane);
+	if (unlikely(!of))
+		of = group_begin(g, lane, number);
+	return of ? &of->lane : NULL;
+}
+
+/* Tasks of the cgroup have run for so long. */
+static __always_inline void group_ran(struct group *g, u64 ran_ns)
+{
+	u32 i;
+
+	for (i = 0; i < GROUP_POLICIES; i++) {
+		if (!i || READ_ONCE(g->of[i].policy_of))
+			__sync_fetch_and_add(&g->of[i].lane.ran_ns, ran_ns);
+	}
 }
 
 /* The place has a new cgroup. */

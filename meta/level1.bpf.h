@@ -148,10 +148,9 @@ __attribute__((unused)) static struct lane_group *lane_group_find(struct lane *l
 								  u64 serial)
 {
 	struct group *g = group_at(place);
+	struct group_of *of = g ? group_known(g, lane) : NULL;
 
-	if (!g || READ_ONCE(g->policy_of) != lane->policy + 1 || g->lane.serial != serial)
-		return NULL;
-	return &g->lane;
+	return of && of->lane.serial == serial ? &of->lane : NULL;
 }
 
 /* See sched.bpf.h. */
@@ -571,7 +570,7 @@ static __noinline void charge_group(struct cpu_ctx *cpu, struct task_struct *p)
 	struct group *g = t ? group_of(p, t) : NULL;
 
 	if (g)
-		__sync_fetch_and_add(&g->lane.ran_ns, ran_ns - cpu->group_from_ns);
+		group_ran(g, ran_ns - cpu->group_from_ns);
 	cpu->group_from_ns = ran_ns;
 }
 

@@ -368,7 +368,7 @@ pub fn weight_left(kernel: &mut Kernel, path: &str) -> u64 {
 pub fn group_ran(kernel: &mut Kernel, path: &str) -> u64 {
     let id = kernel.cgroup_id(path);
     let place = kernel.program("cgroup_number", [id, 0]).unwrap_or(0);
-    // struct group of meta/groups.bpf.h: whose the state is, and what was measured.
+    // struct group of meta/groups.bpf.h: whose the first state is, and what was measured.
     kernel.map_words("groups", place as u32).map_or(0, |words| words[1])
 }
 

@@ -78,6 +78,18 @@ plants! {
         "bpf/group_weights.bpf.h",
         "			factor = factor * own / sum;"
             => "			factor = factor;";
+    a_cgroup_that_counts_above_its_lane_is_caught: shares::who_is_assigned_under_fair_pays_alone_for_it, "'P/B' had",
+        "bpf/group_weights.bpf.h",
+        "			changed = group_uncounts(lane, g);"
+            => "			;";
+    a_lane_that_has_come_to_end_lower_is_caught: shares::a_lane_of_fairs_beside_fair_takes_its_cgroup_along, "'P/",
+        "bpf/group_weights.bpf.h",
+        "	if (group && unlikely(READ_ONCE(STATE_OF(group, struct group_weights)->counted)))"
+            => "	if (0)";
+    two_policies_with_one_state_of_a_cgroup_are_caught: shares::fair_knows_its_cgroups_again_after_pair, "'P/",
+        "meta/groups.bpf.h",
+        "#define GROUP_POLICIES 2"
+            => "#define GROUP_POLICIES 1";
     a_debt_that_ends_with_its_task_is_caught: policies::fair::a_cgroup_gains_nothing_by_tasks_that_end, "for the other",
         "policies/fair/fair.bpf.c",
         "		if (p->flags & PF_EXITING)"

@@ -4,7 +4,8 @@ use crate::lanes::{app_lane, hogs, near};
 use crate::level1::expect;
 use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{
-    assign, drop_app, lanes, reap, scenario_of, set_app_with, set_weight, unassign, weight_left,
+    assign, drop_app, lanes, reap, replace_root, scenario_of, set_app_with, set_weight, unassign,
+    weight_left,
 };
 use metasched_sim::{Scenario, TaskSpec, exactly, image, ms};
 
@@ -127,6 +128,57 @@ fn a_weight_that_the_user_gave_counts_among_the_cgroups_siblings() {
     });
     let outcome = run.run_for(ms(4_000)).pass();
     near(&outcome, "P/c2", 0.375, NEAR);
+}
+
+/// The root's lane is fair's, which weighs cgroups itself; P/A comes to have a lane and to lose it.
+fn weighed(name: &str) -> Scenario {
+    let run = scenario_of(image::metasched(), name, "fair").cpus(2);
+    hogs(hogs(hogs(run, 2, "P/A"), 2, "P/B"), 4, "Q")
+}
+
+fn family_has_its_shares(run: Scenario) {
+    let outcome = run.run_for(ms(8_000)).pass();
+    near(&outcome, "P/A", 0.25, 0.03);
+    near(&outcome, "P/B", 0.25, 0.03);
+    near(&outcome, "Q", 0.5, 0.03);
+}
+
+#[test]
+pub(crate) fn who_is_assigned_under_fair_pays_alone_for_it() {
+    family_has_its_shares(
+        weighed("assigned under fair").at(ms(300), |kernel| assign_by_weight(kernel, "P/A", 1)),
+    );
+}
+
+/// Its tasks have work all the time, in one lane of fair's or the other.
+#[test]
+pub(crate) fn a_lane_of_fairs_beside_fair_takes_its_cgroup_along() {
+    family_has_its_shares(weighed("fair beside fair").at(ms(300), |kernel| {
+        set_app_with(kernel, 1, "fair", (100, false), &[]);
+        assign(kernel, "P/A", 1);
+    }));
+}
+
+#[test]
+fn who_is_assigned_no_more_counts_in_its_parent_again() {
+    let run = (0..4u64).fold(weighed("back under fair"), |run, round| {
+        run.at(ms(300 + 200 * round), |kernel| assign_by_weight(kernel, "P/A", 1))
+            .at(ms(400 + 200 * round), |kernel| unassign(kernel, "P/A"))
+    });
+    family_has_its_shares(run);
+}
+
+/// Both keep something of each cgroup.
+#[test]
+pub(crate) fn fair_knows_its_cgroups_again_after_pair() {
+    let run = (0..3u64).fold(weighed("fair, pair, fair"), |run, round| {
+        run.at(ms(200 + 200 * round), |kernel| replace_root(kernel, "pair"))
+            .at(ms(300 + 200 * round), |kernel| {
+                replace_root(kernel, "fair");
+                reap(kernel);
+            })
+    });
+    family_has_its_shares(run);
 }
 
 #[test]
