@@ -14,11 +14,20 @@ const ANY_CPU: i64 = -1;
 /// Makes the half of a new lane, by the number of its policy; none if it knows no such policy.
 pub type Make = dyn FnMut(u32) -> Option<Box<dyn UserHalf>>;
 
+/// The half of a lane.
+struct Known {
+    half: Box<dyn UserHalf>,
+    /// The number of the last message about the lane.
+    heard: u64,
+}
+
 /// The halves of all lanes that one process decides for.
 pub struct Halves {
     make: Box<Make>,
     /// By the generations of their lanes.
-    lanes: BTreeMap<u64, Box<dyn UserHalf>>,
+    lanes: BTreeMap<u64, Known>,
+    /// Messages so far.
+    heard: u64,
     /// Decisions that the kernel has not taken yet.
     made: VecDeque<UserDecision>,
     /// Those that it is given at this moment.
@@ -33,6 +42,7 @@ impl Halves {
         Halves {
             make: Box::new(make),
             lanes: BTreeMap::new(),
+            heard: 0,
             made: VecDeque::new(),
             batch: Vec::new(),
             early: Vec::new(),
@@ -61,15 +71,22 @@ impl Halves {
     }
 
     /// Lanes come and go, and nobody says when one has gone. There are never more than
-    /// [`LANES_MAX`]: where more are known the oldest is forgotten, which would be made anew.
+    /// [`LANES_MAX`]: where more are known the one that was not heard of for longest is forgotten,
+    /// which would be made anew.
     fn half_of(&mut self, message: &UserMessage) -> Option<&mut Box<dyn UserHalf>> {
+        self.heard += 1;
         if !self.lanes.contains_key(&message.lane) {
-            self.lanes.insert(message.lane, (self.make)(message.policy)?);
-            if self.lanes.len() > LANES_MAX {
-                self.lanes.pop_first();
+            let half = (self.make)(message.policy)?;
+            if self.lanes.len() == LANES_MAX {
+                let silent = self.lanes.iter().min_by_key(|(_, known)| known.heard);
+                let silent = silent.map(|(lane, _)| *lane);
+                self.lanes.remove(&silent.expect("it is full"));
             }
+            self.lanes.insert(message.lane, Known { half, heard: 0 });
         }
-        self.lanes.get_mut(&message.lane)
+        let known = self.lanes.get_mut(&message.lane)?;
+        known.heard = self.heard;
+        Some(&mut known.half)
     }
 
     /// The next decisions for the kernel, as many as one call takes; none when all are taken.
@@ -172,5 +189,18 @@ mod tests {
             halves.hear(&message(lane, 1, lane));
         }
         assert_eq!(halves.lanes.len(), LANES_MAX);
+    }
+
+    #[test]
+    fn an_old_lane_that_is_heard_of_again_is_decided() {
+        let (mut halves, _) = halves();
+        for lane in 2..=LANES_MAX as u64 + 1 {
+            halves.hear(&message(lane, 1, lane));
+        }
+        halves.hear(&message(2, 1, 1));
+        halves.hear(&message(1, 1, 1));
+        assert_eq!(halves.made.len(), LANES_MAX + 2, "one was not decided");
+        assert!(halves.lanes.contains_key(&1) && halves.lanes.contains_key(&2));
+        assert!(!halves.lanes.contains_key(&3), "it was not heard of for longest");
     }
 }
