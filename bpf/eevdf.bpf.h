@@ -45,7 +45,7 @@ struct eevdf_queue {
 	u64 weight; /* of all of them, those that run included */
 };
 
-/* A task. It stands at the beginning of a policy's state: see EEVDF_VRUNTIME_WORD. */
+/* A task. */
 struct eevdf_task {
 	u64 vruntime; /* ns at EEVDF_WEIGHT_DFL */
 	u64 deadline;
@@ -59,10 +59,6 @@ struct eevdf_task {
 	u32 weight; /* 0: it competes nowhere */
 	u32 queue; /* the number of its queue: the policy's to choose and to look up */
 };
-
-/* By which lane_move_before() finds who is eligible, and who waits long. */
-#define EEVDF_VRUNTIME_WORD 0
-#define EEVDF_QUEUED_WORD 4
 
 /* The virtual time that @ns take at @weight. */
 static __always_inline u64 eevdf_vtime(u64 ns, u64 weight)

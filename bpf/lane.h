@@ -131,6 +131,9 @@ struct lane_place {
 		(type *)(owner)->state;                                                            \
 	})
 
+/* The number of a word of such a struct, by which level 1 finds it: see lane_move_before(). */
+#define STATE_WORD(type, member) (__builtin_offsetof(type, member) / 8)
+
 /*
  * An option is declared once, in the policy's options.h, as
  *	OPTION(policy, name, unit, default, min, max, help)

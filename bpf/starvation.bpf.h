@@ -7,6 +7,9 @@
 
 #include <sched.bpf.h>
 
+/* So long a CPU serves the queue that comes first, if others serve the other one. */
+#define QUEUE_HERE_NS (100ULL * 1000 * 1000)
+
 /*
  * Before a task is put into the queue: its waiting begins now if nobody waits there. @since_ns is
  * the policy's, in the lane's state. Two CPUs may both write: the times differ by what those take.
@@ -33,13 +36,38 @@ static __always_inline void queue_has_its_turn(u64 *since_ns)
 	WRITE_ONCE(*since_ns, scx_bpf_now());
 }
 
+/* The same in dispatch; @here_ns is the policy's, of the CPU: when it last served the queue. */
+static __always_inline void queue_has_its_turn_here(u64 *since_ns, u64 *here_ns)
+{
+	queue_has_its_turn(since_ns);
+	*here_ns = scx_bpf_now();
+}
+
 /* In dispatch: serves the queue. */
-static __always_inline bool queue_serve(struct lane *lane, u64 dsq, u64 *since_ns)
+static __always_inline bool queue_serve(struct lane *lane, u64 dsq, u64 *since_ns, u64 *here_ns)
 {
 	if (!lane_move_to_local(lane, dsq))
 		return false;
-	queue_has_its_turn(since_ns);
+	queue_has_its_turn_here(since_ns, here_ns);
 	return true;
+}
+
+/*
+ * In dispatch: serves the queue if it was not for more than @most_ns. Turns on other CPUs are none for
+ * a task that is bound to this one: so each CPU serves it if it has not for QUEUE_HERE_NS either. Where
+ * nobody of it may run here, the CPU has looked through all of it, and tries again that much later.
+ */
+static __always_inline bool queue_serve_starving(struct lane *lane, u64 dsq, u64 *since_ns,
+						 u64 *here_ns, u64 most_ns)
+{
+	bool here = queue_starves(dsq, *here_ns,
+				  most_ns > QUEUE_HERE_NS ? most_ns : QUEUE_HERE_NS);
+
+	if (likely(!here && !queue_starves(dsq, *since_ns, most_ns)))
+		return false;
+	if (here)
+		*here_ns = scx_bpf_now();
+	return queue_serve(lane, dsq, since_ns, here_ns);
 }
 
 #endif

@@ -7,6 +7,7 @@
 #define METASCHED_WEIGHTED_BPF_H
 
 #include <sched.bpf.h>
+#include <first_here.bpf.h>
 
 /* That a slice is used up is noticed at the next tick, which is as late as this at HZ=100. */
 #define WEIGHTED_TICK_NS (10ULL * 1000 * 1000)
@@ -36,6 +37,22 @@ static __always_inline u64 weighted_place(u64 now, u64 vtime, u64 credit_ns, u64
 	if (vtime_before(vtime, floor))
 		return floor;
 	return vtime_before(ceiling, vtime) ? ceiling : vtime;
+}
+
+/*
+ * In dispatch on @cpu: whether a task of that vtime, which ran there, goes on: it comes before all that
+ * wait for that CPU. Time follows it then, but not one that has its CPU to itself while others share
+ * those that it may not use: beside it all of them would lag.
+ */
+static __always_inline bool weighted_goes_on(struct lane *lane, u64 dsq, s32 cpu, u64 vtime, u64 *now)
+{
+	u64 first = first_here(lane, dsq, cpu);
+
+	if (first != LANE_NOBODY && !vtime_before(vtime, first))
+		return false;
+	if (first != LANE_NOBODY || scx_bpf_dsq_nr_queued(dsq) <= 0)
+		weighted_advance(now, vtime);
+	return true;
 }
 
 #endif

@@ -202,6 +202,9 @@ static __noinline bool park_exhausted(struct task_struct *p, u64 enq_flags)
 		return false;
 	if (t && !t->parked_from_ns)
 		t->parked_from_ns = bpf_ktime_get_ns();
+	/* Its policy hears that it wants to run when it is let go: till then it competes with nobody. */
+	if (is_used(USES_RUNNABLE))
+		tell_quiescent(p, 0);
 	scx_bpf_dsq_insert(p, PARKED_BASE_DSQ + number, SCX_SLICE_DFL, enq_flags);
 	return true;
 }

@@ -191,8 +191,9 @@ static __always_inline void nobody_rests(void)
 		here->rests = 0;
 }
 
-__weak __noinline bool lane_move_before(struct lane *lane __arg_nonnull, u64 dsq_id, u32 word,
-					u64 limit, u64 from)
+/* Moves the first task from one end of a queue, see sched.bpf.h. */
+static __always_inline bool move_before(struct lane *lane, u64 dsq_id, u32 word, u64 limit,
+					u32 most, u64 from)
 {
 	u32 looks = 0, cpu = bpf_get_smp_processor_id();
 	struct task_struct *p;
@@ -207,10 +208,22 @@ __weak __noinline bool lane_move_before(struct lane *lane __arg_nonnull, u64 dsq
 			moved = true;
 			break;
 		}
-		if (++looks >= HAND_LOOKS)
+		if (++looks >= most)
 			break;
 	}
 	return moved;
+}
+
+__weak __noinline bool lane_move_before(struct lane *lane __arg_nonnull, u64 dsq_id, u32 word,
+					u64 limit)
+{
+	return move_before(lane, dsq_id, word, limit, HAND_LOOKS, 0);
+}
+
+__weak __noinline bool lane_move_waiting(struct lane *lane __arg_nonnull, u64 dsq_id, u32 word,
+					 u64 limit, u32 looks)
+{
+	return move_before(lane, dsq_id, word, limit, looks, SCX_DSQ_ITER_REV);
 }
 
 /*

@@ -15,6 +15,7 @@
 #include <sched.bpf.h>
 #include <idle.bpf.h>
 #include <starvation.bpf.h>
+#include <rescue.bpf.h>
 #include <weighted.bpf.h>
 #include "options.h"
 
@@ -50,6 +51,15 @@ struct bpfland_task {
 	u64 average; /* voluntary switches per second */
 	u32 switches; /* since then */
 	u32 interactive;
+	u64 queued_ns; /* since when it waits */
+};
+
+#define BPFLAND_QUEUED_WORD STATE_WORD(struct bpfland_task, queued_ns)
+
+/* When a CPU last served the shared queue, and next looks for who waits long in each: see rescue.bpf.h. */
+struct bpfland_cpu {
+	u64 shared_ns;
+	u64 rescue_ns[BPFLAND_QUEUES];
 };
 
 static __always_inline u64 bpfland_min(u64 a, u64 b)
@@ -168,6 +178,7 @@ static void bpfland_enqueue(struct lane *lane, struct task_struct *p, struct lan
 	u64 slice_ns = bpfland_slice_queued(lane), shared = lane_dsq(lane, BPFLAND_SHARED);
 
 	task->vtime = bpfland_place(lane, p, task->vtime);
+	task->queued_ns = scx_bpf_now();
 	if (bpfland_has_priority(lane, task)) {
 		lane_count(lane, bpfland_counter_queued_prio);
 		lane_insert_vtime(lane, p, lane_dsq(lane, BPFLAND_PRIO), slice_ns, task->vtime,
@@ -184,17 +195,29 @@ static void bpfland_advance(struct lane *lane, u64 vtime)
 	weighted_advance(&STATE_OF(lane, struct bpfland_lane)->vtime_now, vtime);
 }
 
-/*
- * Whether the task that ran here goes on: it would be the first of its own queue, or nobody waits.
- * Else two hogs would take turns whatever their weights.
- */
-static bool bpfland_goes_on(struct lane *lane, struct task_struct *prev, u64 dsq, u64 vtime)
+/* Who has waited for seconds runs here, whatever its weight. */
+static __always_inline bool bpfland_rescue(struct lane *lane, struct bpfland_cpu *here)
 {
-	struct task_struct *first = scx_bpf_dsq_peek(dsq);
+	u64 now = scx_bpf_now();
 
-	if (first && !vtime_before(vtime, first->scx.dsq_vtime))
+	if (!rescue(lane, lane_dsq(lane, BPFLAND_SHARED), BPFLAND_QUEUED_WORD,
+		    &here->rescue_ns[BPFLAND_SHARED], now) &&
+	    !rescue(lane, lane_dsq(lane, BPFLAND_PRIO), BPFLAND_QUEUED_WORD,
+		    &here->rescue_ns[BPFLAND_PRIO], now))
 		return false;
-	bpfland_advance(lane, vtime);
+	lane_count(lane, bpfland_counter_overdue);
+	return true;
+}
+
+/*
+ * Whether the task that ran here goes on: it would be the first of its own queue, or nobody waits there
+ * for this CPU. Else two hogs would take turns whatever their weights.
+ */
+static bool bpfland_goes_on(struct lane *lane, s32 cpu, struct task_struct *prev, u64 dsq, u64 vtime)
+{
+	if (!weighted_goes_on(lane, dsq, cpu, vtime,
+			      &STATE_OF(lane, struct bpfland_lane)->vtime_now))
+		return false;
 	lane_count(lane, bpfland_counter_kept);
 	lane_grant(lane, prev, bpfland_slice(lane));
 	return true;
@@ -205,9 +228,14 @@ static bool bpfland_dispatch(struct lane *lane, s32 cpu, struct task_struct *pre
 {
 	u64 prio = lane_dsq(lane, BPFLAND_PRIO), shared = lane_dsq(lane, BPFLAND_SHARED);
 	u64 *since_ns = &STATE_OF(lane, struct bpfland_lane)->shared_since_ns;
+	struct cpu_state *of_cpu = lane_cpu(lane, cpu);
 	bool prev_has_priority = false;
+	struct bpfland_cpu *here;
 	u64 vtime = 0;
 
+	if (!of_cpu)
+		return false;
+	here = STATE_OF(of_cpu, struct bpfland_cpu);
 	if (prev) {
 		struct bpfland_task *task = STATE_OF(t, struct bpfland_task);
 
@@ -215,20 +243,22 @@ static bool bpfland_dispatch(struct lane *lane, s32 cpu, struct task_struct *pre
 		vtime = bpfland_place(lane, prev,
 				      task->vtime + weighted_ns(run->ran_ns, task_weight(prev)));
 		if (!prev_has_priority)
-			queue_has_its_turn(since_ns);
+			queue_has_its_turn_here(since_ns, &here->shared_ns);
 	}
-	if (queue_starves(shared, *since_ns, lane->options[bpfland_option_starvation_thresh_ns]) &&
-	    queue_serve(lane, shared, since_ns)) {
+	if (bpfland_rescue(lane, here))
+		return true;
+	if (queue_serve_starving(lane, shared, since_ns, &here->shared_ns,
+				 lane->options[bpfland_option_starvation_thresh_ns])) {
 		lane_count(lane, bpfland_counter_rescued);
 		return true;
 	}
-	if (prev_has_priority && bpfland_goes_on(lane, prev, prio, vtime))
+	if (prev_has_priority && bpfland_goes_on(lane, cpu, prev, prio, vtime))
 		return true;
 	if (lane_move_to_local(lane, prio))
 		return true;
-	if (prev && bpfland_goes_on(lane, prev, shared, vtime))
+	if (prev && bpfland_goes_on(lane, cpu, prev, shared, vtime))
 		return true;
-	return queue_serve(lane, shared, since_ns);
+	return queue_serve(lane, shared, since_ns, &here->shared_ns);
 }
 
 static void bpfland_running(struct lane *lane, struct task_struct *p, struct lane_task *t)
@@ -261,4 +291,5 @@ static const struct policy_ops bpfland_ops = {
 	.stopping = bpfland_stopping,
 	.queues = BPFLAND_QUEUES,
 	.task_bytes = sizeof(struct bpfland_task),
+	.cpu_bytes = sizeof(struct bpfland_cpu),
 };

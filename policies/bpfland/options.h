@@ -22,6 +22,7 @@
 	COUNTER(bpfland, queued, "tasks put into the shared queue by their vtime")                 \
 	COUNTER(bpfland, promoted, "tasks that became interactive because somebody woke them and went to sleep") \
 	COUNTER(bpfland, kept, "tasks that went on for another slice because they came before all that waited") \
-	COUNTER(bpfland, rescued, "times that the shared queue was served first since it had waited for too long")
+	COUNTER(bpfland, rescued, "times that the shared queue was served first since it had waited for too long") \
+	COUNTER(bpfland, overdue, "tasks of either queue that ran before their turn since they had waited for 5 s")
 
 #endif

@@ -231,3 +231,64 @@ fn a_pinned_task_waits_only_for_its_cpu() {
         .pass();
     assert!(outcome.task("pinned").longest_wait_ns <= 3 * (SLICE + TICK));
 }
+
+/// The shared queue has its turns, on other CPUs.
+#[test]
+pub(crate) fn a_bound_hog_is_not_starved_by_interactive_tasks_of_its_cpu() {
+    let outcome = policy("a hog bound to the CPU of a crowd that sleeps", "bpfland")
+        .cpus(4)
+        .tasks(20, |i| {
+            TaskSpec::named(format!("interactive {i}"))
+                .only_on([0])
+                .run(exactly(us(500)))
+                .sleep(exactly(ms(5)))
+                .for_ever()
+        })
+        .task(TaskSpec::hog("bound").only_on([0]).arrives(ms(3_000)))
+        .tasks(6, |i| TaskSpec::hog(format!("hog {i}")).only_on([1, 2, 3]))
+        .waits_at_most(ms(2_000))
+        .run_for(ms(10_000))
+        .pass();
+    let longest = outcome.task("bound").longest_wait_ns;
+    assert!(longest <= ms(300), "{longest}");
+}
+
+/// By their weights its turn comes after 34 s.
+#[test]
+pub(crate) fn who_weighs_next_to_nothing_runs_every_few_seconds() {
+    let outcome = policy("a light hog beside a heavy one", "bpfland")
+        .task(TaskSpec::hog("light").weight(1))
+        .tasks(2, |i| TaskSpec::hog(format!("heavy {i}")).weight(8_668))
+        .waits_at_most(ms(8_000))
+        .run_for(ms(60_000))
+        .pass();
+    assert!(outcome.task("light").ran_ns < ms(300), "{}", outcome.task("light").ran_ns);
+}
+
+/// The time of all does not follow who has a CPU to itself.
+#[test]
+pub(crate) fn who_runs_alone_elsewhere_takes_no_weight_from_those_who_share() {
+    let outcome = policy("weights beside a hog elsewhere", "bpfland")
+        .cpus(2)
+        .task(TaskSpec::hog("alone").only_on([0]))
+        .task(TaskSpec::hog("light").only_on([1]))
+        .task(TaskSpec::hog("heavy").only_on([1]).weight(300))
+        .run_for(ms(8_000))
+        .pass();
+    let heavy = outcome.task("heavy").ran_ns as f64 / ms(8_000) as f64;
+    assert!((0.70..0.80).contains(&heavy), "{heavy}");
+}
+
+/// Twenty hogs may stand before them that are bound elsewhere.
+#[test]
+pub(crate) fn weights_count_on_a_cpu_with_less_to_do() {
+    let outcome = policy("a heavy one and a light one beside a crowd elsewhere", "bpfland")
+        .cpus(2)
+        .tasks(20, |i| TaskSpec::hog(format!("crowd {i}")).only_on([0]))
+        .task(TaskSpec::hog("heavy").weight(1_000).only_on([1]))
+        .task(TaskSpec::hog("light").only_on([1]))
+        .run_for(ms(8_000))
+        .pass();
+    let (heavy, light) = (outcome.task("heavy").ran_ns, outcome.task("light").ran_ns);
+    assert!((7.0..14.0).contains(&(heavy as f64 / light as f64)), "{heavy} to {light}");
+}

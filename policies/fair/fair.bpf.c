@@ -15,6 +15,8 @@
  */
 #include <sched.bpf.h>
 #include <idle.bpf.h>
+#include <rescue.bpf.h>
+#include <first_here.bpf.h>
 #include <eevdf.bpf.h>
 #include <eevdf_sleepers.bpf.h>
 #include <group_weights.bpf.h>
@@ -34,14 +36,16 @@ enum { fair_counters(COUNTER_INDEX) };
 #define FAIR_BALANCED 4
 /* A queue that was served by nobody for so long has CPUs that are off line, or do other things. */
 #define FAIR_UNSERVED_NS (10ULL * 1000 * 1000)
-/* Who has waited so long runs next; how often it is looked for. The kernel's patience is 30 s. */
-#define FAIR_LONGEST_WAIT_NS (5000ULL * 1000 * 1000)
-#define FAIR_RESCUE_NS (100ULL * 1000 * 1000)
+/* How often a cache counts its CPUs that are on line. */
+#define FAIR_COUNT_NS (100ULL * 1000 * 1000)
 
 struct fair_task {
 	struct eevdf_task e;
 	struct group_share share;
 };
+
+#define FAIR_VRUNTIME_WORD STATE_WORD(struct fair_task, e.vruntime)
+#define FAIR_QUEUED_WORD STATE_WORD(struct fair_task, e.queued_ns)
 
 struct fair_group {
 	struct group_weights weights;
@@ -53,8 +57,8 @@ struct fair_llc {
 	struct eevdf_queue q;
 	u64 served_ns; /* when a CPU last took from its queue */
 	u64 balanced_ns; /* when it last looked at another cache */
-	u64 rescued_ns; /* when it last looked for who waits long */
-	u32 cpus;
+	u64 counted_ns; /* when its CPUs were last counted */
+	u32 cpus; /* that take tasks */
 	u32 next; /* the cache that it looks at next */
 	struct eevdf_sleepers sleepers;
 };
@@ -66,6 +70,7 @@ struct fair_cpu {
 	u64 since_ns; /* the request, with the task's virtual run time then, and when it is due */
 	u64 vruntime;
 	u64 deadline;
+	u64 rescue_ns; /* when it next looks for who waits long, see rescue.bpf.h */
 	u32 weight;
 	u16 runs; /* a task of this lane, see below */
 	u16 gives_way; /* at once, see group_weights.bpf.h */
@@ -94,18 +99,6 @@ static __always_inline struct fair_cpu *fair_cpu_at(struct lane *lane, s32 cpu)
 static __always_inline u64 fair_slice(struct lane *lane)
 {
 	return lane->options[fair_option_slice_ns];
-}
-
-static void fair_start(struct lane *lane)
-{
-	struct fair_llc *l;
-	u32 cpu;
-
-	bpf_for(cpu, 0, nr_cpus()) {
-		l = cpu_possible(cpu) ? fair_llc_at(lane, cpu_llc(cpu)) : NULL;
-		if (l)
-			l->cpus++;
-	}
 }
 
 static s32 fair_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -400,12 +393,23 @@ static __always_inline bool fair_goes_on(struct lane *lane, s32 cpu, struct task
 	return true;
 }
 
+/* The earliest deadline is of a task that may not run here: the same among those that may. */
+__weak __noinline bool fair_pick_bound(struct lane *lane __arg_nonnull,
+				       struct fair_llc *l __arg_nonnull, u64 dsq, s32 cpu,
+				       u64 deadline)
+{
+	u64 due = lane_first(lane, dsq, cpu, cpu);
+
+	return due != LANE_NOBODY && vtime_before(due, deadline) &&
+	       lane_move_before(lane, dsq, FAIR_VRUNTIME_WORD, READ_ONCE(l->q.now) + 1);
+}
+
 /*
  * Of those that wait and are eligible the one whose deadline is the earliest runs here, if that lies
  * before @deadline; any, if @any. Who gives way does so whatever the deadlines.
  */
-static __always_inline bool fair_pick(struct lane *lane, struct fair_llc *l, u64 dsq, u64 deadline,
-				 bool any, bool gives_way)
+static __always_inline bool fair_pick(struct lane *lane, struct fair_llc *l, u64 dsq, s32 cpu,
+				      u64 deadline, bool any, bool gives_way)
 {
 	struct task_struct *first = scx_bpf_dsq_peek(dsq);
 	u64 now = READ_ONCE(l->q.now);
@@ -414,6 +418,9 @@ static __always_inline bool fair_pick(struct lane *lane, struct fair_llc *l, u64
 
 	if (!first)
 		return false;
+	if (unlikely(!bpf_cpumask_test_cpu(cpu, first->cpus_ptr)))
+		return fair_pick_bound(lane, l, dsq, cpu,
+				       any || gives_way ? now + EEVDF_LONGEST_NS : deadline);
 	t = lane_kept(lane, first);
 	if (unlikely(!t))
 		return lane_move_to_local(lane, dsq);
@@ -426,7 +433,7 @@ static __always_inline bool fair_pick(struct lane *lane, struct fair_llc *l, u64
 		return false;
 	if (likely(!vtime_before(now, task->e.vruntime)))
 		return lane_move_to_local(lane, dsq);
-	if (!lane_move_before(lane, dsq, EEVDF_VRUNTIME_WORD, now + 1, 0))
+	if (!lane_move_before(lane, dsq, FAIR_VRUNTIME_WORD, now + 1))
 		return false;
 	lane_count(lane, fair_counter_passed_over);
 	return true;
@@ -434,22 +441,26 @@ static __always_inline bool fair_pick(struct lane *lane, struct fair_llc *l, u64
 
 /*
  * None of those that were looked at is eligible: somebody has to be. The earliest deadline runs, if
- * that is not @own's.
+ * that is not @own's. Where the first one is bound elsewhere, those of this CPU have had more than
+ * their part, and somebody is eligible all the same.
  */
 __weak __noinline bool fair_pick_early(struct lane *lane __arg_nonnull,
-				       struct fair_llc *l __arg_nonnull, u64 dsq,
+				       struct fair_llc *l __arg_nonnull, u64 dsq, s32 cpu,
 				       const struct fair_task *own)
 {
 	struct task_struct *first = scx_bpf_dsq_peek(dsq);
+	u64 due = first_here(lane, dsq, cpu);
+	bool is_first = first && due == first->scx.dsq_vtime;
 	struct lane_task *t;
 
-	if (!first)
+	if (due == LANE_NOBODY)
 		return false;
-	if (own && vtime_before(own->e.deadline, first->scx.dsq_vtime)) {
-		eevdf_first(&l->q, &own->e);
+	if (own && vtime_before(own->e.deadline, due)) {
+		if (is_first)
+			eevdf_first(&l->q, &own->e);
 		return false;
 	}
-	t = lane_kept(lane, first);
+	t = is_first ? lane_kept(lane, first) : NULL;
 	if (t)
 		eevdf_first(&l->q, &STATE_OF(t, struct fair_task)->e);
 	if (!lane_move_to_local(lane, dsq))
@@ -508,17 +519,18 @@ __weak __noinline bool fair_balance(struct lane *lane __arg_nonnull,
 	return true;
 }
 
-/* Who has waited for so long that the kernel might take it for forgotten runs here. */
-__weak __noinline bool fair_rescue(struct lane *lane __arg_nonnull,
-				   struct fair_llc *l __arg_nonnull, u64 dsq, u64 now)
+/* Now and then a cache counts its CPUs that take tasks. */
+__weak __noinline int fair_count(struct fair_llc *l __arg_nonnull, u32 llc, u64 now)
 {
-	l->rescued_ns = now;
-	/* Their deadlines are far, so they stand at the end. */
-	if (!lane_move_before(lane, dsq, EEVDF_QUEUED_WORD, now - FAIR_LONGEST_WAIT_NS,
-			      SCX_DSQ_ITER_REV))
-		return false;
-	lane_count(lane, fair_counter_rescued);
-	return true;
+	u32 cpu, cpus = 0;
+
+	bpf_for(cpu, 0, nr_cpus()) {
+		cpus += cpu_possible(cpu) && cpu_llc(cpu) == llc && cpu_takes_tasks(cpu);
+	}
+	/* This one may be about to go. */
+	l->cpus = cpus ? cpus : 1;
+	l->counted_ns = now;
+	return 0;
 }
 
 /*
@@ -560,8 +572,12 @@ static bool fair_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 		slice_ns = eevdf_request(&l->q, &task->e, fair_slice(lane));
 		goes_on = eevdf_eligible(&l->q, task->e.vruntime);
 	}
-	if ((s64)(now - l->rescued_ns) > (s64)FAIR_RESCUE_NS && fair_rescue(lane, l, dsq, now))
+	if (rescue(lane, dsq, FAIR_QUEUED_WORD, &here->rescue_ns, now)) {
+		lane_count(lane, fair_counter_rescued);
 		return true;
+	}
+	if (nr_llcs() > 1 && (s64)(now - l->counted_ns) > (s64)FAIR_COUNT_NS)
+		fair_count(l, llc, now);
 	if (nr_llcs() > 1 && (s64)(now - l->balanced_ns) > (s64)FAIR_BALANCE_NS &&
 	    fair_balance(lane, l, llc, now))
 		return true;
@@ -570,12 +586,12 @@ static bool fair_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 			  goes_on ? task->e.deadline : READ_ONCE(l->q.now) + EEVDF_LONGEST_NS, prev);
 		goes_on = goes_on && eevdf_eligible(&l->q, task->e.vruntime);
 	}
-	if (fair_pick(lane, l, dsq, task->e.deadline, !goes_on,
+	if (fair_pick(lane, l, dsq, cpu, task->e.deadline, !goes_on,
 		      prev && task->share.gives_way))
 		return true;
 	if (goes_on)
 		return fair_goes_on(lane, cpu, prev, task, slice_ns);
-	if (fair_pick_early(lane, l, dsq, prev ? task : NULL))
+	if (fair_pick_early(lane, l, dsq, cpu, prev ? task : NULL))
 		return true;
 	if (prev)
 		return fair_goes_on(lane, cpu, prev, task, slice_ns);
@@ -591,7 +607,6 @@ static const struct policy_ops fair_ops = {
 	.stopping = fair_stopping,
 	.runnable = fair_runnable,
 	.quiescent = fair_quiescent,
-	.start = fair_start,
 	.llc_queues = 1,
 	.task_bytes = sizeof(struct fair_task),
 	.cpu_bytes = sizeof(struct fair_cpu),

@@ -395,3 +395,61 @@ pub(crate) fn a_cgroup_gains_nothing_by_tasks_that_end() {
     let b = share(&outcome, 1, "b");
     assert!((b - 0.5).abs() < 0.05, "{b} for the other");
 }
+
+/// By their weights each has its turn after more than a minute; the kernel waits for half of one.
+#[test]
+pub(crate) fn a_hundred_idle_hogs_run_every_few_seconds() {
+    let busy = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    let mut cgroups: Vec<(&'static str, usize, u32)> = busy.map(|path| (path, 1, 100)).into();
+    cgroups.push(("idle", 100, 100));
+    let run = hogs(fair("idle hogs beside ten cgroups"), 4, &cgroups);
+    let run = run.at(ms(1), |kernel| kernel.set_cgroup_idle("idle", true));
+    let outcome = run.waits_at_most(ms(8_000)).run_for(ms(40_000)).pass();
+    for (name, hog) in outcome.all().filter(|(name, _)| name.starts_with("idle ")) {
+        assert!(hog.waits >= 5, "{name} ran {} times", hog.waits);
+    }
+}
+
+/// Twenty hogs stand before them that are bound elsewhere. Both have more than their parts, and what
+/// they owe is bounded, so that it is not exact.
+#[test]
+pub(crate) fn weights_count_on_a_cpu_with_less_to_do() {
+    let outcome = fair("a heavy one and a light one beside a crowd elsewhere")
+        .cpus(2)
+        .tasks(20, |i| TaskSpec::hog(format!("crowd {i}")).only_on([0]))
+        .task(TaskSpec::hog("heavy").weight(1_000).only_on([1]))
+        .task(TaskSpec::hog("light").only_on([1]))
+        .run_for(ms(8_000))
+        .pass();
+    let (heavy, light) = (outcome.task("heavy").ran_ns, outcome.task("light").ran_ns);
+    assert!((5.0..20.0).contains(&(heavy as f64 / light as f64)), "{heavy} to {light}");
+}
+
+/// A has used up its tenth for most of the time; until it may run again the family is B's.
+#[test]
+pub(crate) fn who_waits_for_its_quota_leaves_its_share_to_its_siblings() {
+    let run = fair("a quota below a cgroup");
+    let outcome = hogs(run, 1, &[("P/A", 2, 100), ("P/B", 2, 100), ("Q", 2, 100)])
+        .at(0, |kernel| kernel.set_cgroup_max("P/A", 100_000, 10_000, 0))
+        .run_for(ms(8_000))
+        .pass();
+    assert_shares(&outcome, 1, &[("P/A", 0.1), ("P/B", 0.4), ("Q", 0.5)], 0.06);
+}
+
+/// Of one cache a single CPU is left: what is even is by those that are on line.
+#[test]
+pub(crate) fn a_cache_has_the_work_of_its_cpus_that_are_on_line() {
+    let outcome = fair("a cache with one CPU left")
+        .machine(Machine::new(8, 4, 1, false).unwrap())
+        .tasks(20, |i| TaskSpec::hog(format!("hog {i}")))
+        .at(ms(500), |kernel| {
+            for cpu in 5..8 {
+                kernel.cpu_off(cpu);
+            }
+        })
+        .run_for(ms(10_500))
+        .pass();
+    let ran: Vec<u64> = outcome.all().map(|(_, figures)| figures.ran_ns).collect();
+    let (least, most) = (ran.iter().min().unwrap(), ran.iter().max().unwrap());
+    assert!(most * 10 < least * 17, "from {least} to {most}");
+}

@@ -29,6 +29,10 @@ struct ioprio_lane {
 	u64 normal_since_ns; /* since when the normal queue waits */
 };
 
+struct ioprio_cpu {
+	u64 normal_ns; /* when it last served the normal queue */
+};
+
 struct ioprio_task {
 	u64 use; /* the average */
 	u32 known; /* it has run, so that there is one */
@@ -103,16 +107,21 @@ static bool ioprio_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev
 {
 	u64 *since_ns = &STATE_OF(lane, struct ioprio_lane)->normal_since_ns;
 	u64 normal = lane_dsq(lane, IOPRIO_NORMAL);
+	struct cpu_state *of_cpu = lane_cpu(lane, cpu);
+	u64 *here_ns;
 
+	if (!of_cpu)
+		return false;
+	here_ns = &STATE_OF(of_cpu, struct ioprio_cpu)->normal_ns;
 	if (prev && !STATE_OF(t, struct ioprio_task)->had_priority)
-		queue_has_its_turn(since_ns);
-	if (unlikely(queue_starves(normal, *since_ns, lane->options[ioprio_option_starvation_ns])) &&
-	    queue_serve(lane, normal, since_ns)) {
+		queue_has_its_turn_here(since_ns, here_ns);
+	if (unlikely(queue_serve_starving(lane, normal, since_ns, here_ns,
+					  lane->options[ioprio_option_starvation_ns]))) {
 		lane_count(lane, ioprio_counter_rescued);
 		return true;
 	}
 	return lane_move_to_local(lane, lane_dsq(lane, IOPRIO_PRIO)) ||
-	       queue_serve(lane, normal, since_ns);
+	       queue_serve(lane, normal, since_ns, here_ns);
 }
 
 /*
@@ -139,4 +148,5 @@ static const struct policy_ops ioprio_ops = {
 	.stopping = ioprio_stopping,
 	.queues = IOPRIO_QUEUES,
 	.task_bytes = sizeof(struct ioprio_task),
+	.cpu_bytes = sizeof(struct ioprio_cpu),
 };

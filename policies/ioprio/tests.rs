@@ -196,3 +196,36 @@ pub(crate) fn on_an_idle_cpu_too_who_has_priority_has_the_slice_of_its_class() {
     assert!(prio <= ms(1) + TICK, "it waited {prio} for one with priority");
     assert!(normal > ms(40), "{normal}");
 }
+
+/// The normal queue has its turns, on other CPUs.
+#[test]
+pub(crate) fn a_bound_hog_is_not_starved_by_those_with_priority_on_its_cpu() {
+    let outcome = ioprio("a bound hog", &[("average_permille", 0), ("no_starvation", 0)])
+        .cpus(4)
+        .tasks(20, |i| {
+            TaskSpec::named(format!("device {i}"))
+                .only_on([0])
+                .run(exactly(us(500)))
+                .sleep(exactly(ms(5)))
+                .for_ever()
+        })
+        .task(TaskSpec::hog("bound").only_on([0]).arrives(ms(1_000)))
+        .tasks(6, |i| TaskSpec::hog(format!("hog {i}")).only_on([1, 2, 3]))
+        .waits_at_most(ms(2_000))
+        .run_for(ms(8_000))
+        .pass();
+    let longest = outcome.task("bound").longest_wait_ns;
+    assert!(longest <= ms(300), "{longest}");
+}
+
+/// Who comes meanwhile waits for the end of that slice.
+#[test]
+pub(crate) fn who_goes_on_alone_has_the_slice_of_its_class() {
+    let outcome = ioprio("a hog alone", &[("slice_ns", ms(2)), ("prio_slice_ns", ms(2))])
+        .task(TaskSpec::hog("hog"))
+        .task(TaskSpec::named("sleeper").run(exactly(us(100))).sleep(exactly(ms(37))).for_ever())
+        .run_for(ms(4_000))
+        .pass();
+    let longest = outcome.task("sleeper").longest_wait_ns;
+    assert!(longest <= ms(2) + 2 * TICK, "{longest}");
+}

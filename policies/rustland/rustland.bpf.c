@@ -5,7 +5,8 @@
  * A task that wakes while a CPU is idle runs there at once. Any other is left to user space,
  * and stands in a queue in the order that this decides. Whom it does not decide in time, and whom
  * it is not to decide about, such as kernel threads and its own, stands in a second queue, first
- * in, first out. The two have every second choice each: neither waits for ever for the other.
+ * in, first out. The two have every second choice each: neither waits for ever for the other. Who
+ * has waited for seconds in the first runs next, whatever user space decides about others.
  *
  * It helps who writes a scheduler: the half is a Rust trait, and a fault in it hurts nobody. It
  * hurts whoever needs throughput: each task that finds no idle CPU costs two ways between the
@@ -13,6 +14,7 @@
  */
 #include <sched.bpf.h>
 #include <idle.bpf.h>
+#include <rescue.bpf.h>
 #include "options.h"
 
 enum { rustland_options(OPTION_INDEX) };
@@ -26,6 +28,14 @@ enum rustland_queue {
 
 struct rustland_lane {
 	u64 choices; /* made so far, by all CPUs */
+};
+
+struct rustland_task {
+	u64 queued_ns; /* since when it waits */
+};
+
+struct rustland_cpu {
+	u64 rescue_ns; /* when it next looks for who waits long, see rescue.bpf.h */
 };
 
 static s32 rustland_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu,
@@ -43,6 +53,7 @@ static s32 rustland_select_cpu(struct lane *lane, struct task_struct *p, s32 pre
 static void rustland_enqueue(struct lane *lane, struct task_struct *p, struct lane_task *t,
 			     u64 enq_flags)
 {
+	STATE_OF(t, struct rustland_task)->queued_ns = scx_bpf_now();
 	if (lane_tell_user(lane, p, enq_flags)) {
 		lane_count(lane, rustland_counter_told);
 		return;
@@ -79,7 +90,14 @@ static bool rustland_dispatch(struct lane *lane, s32 cpu, struct task_struct *pr
 {
 	/* Two CPUs may both take the same for the first: the next choice makes up for it. */
 	u32 first = STATE_OF(lane, struct rustland_lane)->choices++ % RUSTLAND_QUEUES;
+	struct cpu_state *here = lane_cpu(lane, cpu);
 
+	if (here && rescue(lane, lane_dsq(lane, RUSTLAND_DECIDED),
+			   STATE_WORD(struct rustland_task, queued_ns),
+			   &STATE_OF(here, struct rustland_cpu)->rescue_ns, scx_bpf_now())) {
+		lane_count(lane, rustland_counter_rescued);
+		return true;
+	}
 	return lane_move_to_local(lane, lane_dsq(lane, first)) ||
 	       lane_move_to_local(lane, lane_dsq(lane, !first));
 }
@@ -90,4 +108,6 @@ static const struct policy_ops rustland_ops = {
 	.dispatch = rustland_dispatch,
 	.decide = rustland_decide,
 	.queues = RUSTLAND_QUEUES,
+	.task_bytes = sizeof(struct rustland_task),
+	.cpu_bytes = sizeof(struct rustland_cpu),
 };

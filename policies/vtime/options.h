@@ -11,6 +11,7 @@
 	COUNTER(vtime, queued, "tasks put into the queue by their vtime")                          \
 	COUNTER(vtime, kept, "tasks that went on for another slice because they lagged behind all that waited") \
 	COUNTER(vtime, capped, "queued tasks whose credit from sleeping was cut to one slice")    \
-	COUNTER(vtime, forgiven, "queued tasks that had got ahead alone on a CPU and were put back to one run")
+	COUNTER(vtime, forgiven, "queued tasks that had got ahead alone on a CPU and were put back to one run") \
+	COUNTER(vtime, rescued, "tasks that ran before their turn since they had waited for 5 s")
 
 #endif

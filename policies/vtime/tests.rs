@@ -163,3 +163,29 @@ fn a_light_task_runs_for_less_and_not_more_rarely() {
     let share = light.ran_ns as f64 / ms(20_000) as f64;
     assert!((share / (2.0 / 1002.0) - 1.0).abs() < 0.25, "{share}");
 }
+
+/// By their weights its turn comes after more than 30 s.
+#[test]
+pub(crate) fn who_weighs_next_to_nothing_runs_every_few_seconds() {
+    let outcome = policy("a light hog beside a heavy one", "vtime")
+        .task(TaskSpec::hog("light").weight(1))
+        .tasks(2, |i| TaskSpec::hog(format!("heavy {i}")).weight(8_668))
+        .waits_at_most(ms(8_000))
+        .run_for(ms(60_000))
+        .pass();
+    assert!(outcome.task("light").ran_ns < ms(300), "{}", outcome.task("light").ran_ns);
+}
+
+/// Twenty hogs may stand before them that are bound elsewhere.
+#[test]
+pub(crate) fn weights_count_on_a_cpu_with_less_to_do() {
+    let outcome = policy("a heavy one and a light one beside a crowd elsewhere", "vtime")
+        .cpus(2)
+        .tasks(20, |i| TaskSpec::hog(format!("crowd {i}")).only_on([0]))
+        .task(TaskSpec::hog("heavy").weight(1_000).only_on([1]))
+        .task(TaskSpec::hog("light").only_on([1]))
+        .run_for(ms(8_000))
+        .pass();
+    let (heavy, light) = (outcome.task("heavy").ran_ns, outcome.task("light").ran_ns);
+    assert!((7.0..14.0).contains(&(heavy as f64 / light as f64)), "{heavy} to {light}");
+}

@@ -19,6 +19,7 @@
  */
 #include <sched.bpf.h>
 #include <idle.bpf.h>
+#include <rescue.bpf.h>
 #include <weighted.bpf.h>
 #include "options.h"
 
@@ -34,6 +35,11 @@ struct vtime_lane {
 
 struct vtime_task {
 	u64 vtime; /* ns at WEIGHT_DFL */
+	u64 queued_ns; /* since when it waits */
+};
+
+struct vtime_cpu {
+	u64 rescue_ns; /* when it next looks for who waits long, see rescue.bpf.h */
 };
 
 static void vtime_advance(struct lane *lane, u64 vtime)
@@ -88,6 +94,7 @@ static void vtime_enqueue(struct lane *lane, struct task_struct *p, struct lane_
 		lane_count(lane, vtime_before(task->vtime, place) ? vtime_counter_capped :
 								    vtime_counter_forgiven);
 	task->vtime = place;
+	task->queued_ns = scx_bpf_now();
 	lane_count(lane, vtime_counter_queued);
 	lane_insert_vtime(lane, p, lane_dsq(lane, 0), slice_ns, task->vtime, enq_flags);
 }
@@ -100,7 +107,7 @@ static void vtime_running(struct lane *lane, struct task_struct *p, struct lane_
 /*
  * The task that ran competes with those that wait, at the vtime that it has come
  * to: else two hogs on a CPU would take turns whatever their weights. It is in no
- * queue, so it is compared with the first that waits. A hog alone is never stopped
+ * queue, so it is compared with the first that waits for this CPU. A hog alone is never stopped
  * by the kernel, so vtime_now follows it here too: whoever came later would else
  * join where the hog began, and starve it for as long as it ran alone.
  *
@@ -111,18 +118,23 @@ static void vtime_running(struct lane *lane, struct task_struct *p, struct lane_
 static bool vtime_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 			   struct lane_task *t, const struct lane_run *run)
 {
+	struct cpu_state *here = lane_cpu(lane, cpu);
 	u64 dsq = lane_dsq(lane, 0);
 
+	if (here && rescue(lane, dsq, STATE_WORD(struct vtime_task, queued_ns),
+			   &STATE_OF(here, struct vtime_cpu)->rescue_ns, scx_bpf_now())) {
+		lane_count(lane, vtime_counter_rescued);
+		return true;
+	}
 	if (prev) {
 		u64 vtime = STATE_OF(t, struct vtime_task)->vtime +
 			    weighted_ns(run->ran_ns, task_weight(prev));
 		u64 floor = vtime_floor(lane);
-		struct task_struct *first = scx_bpf_dsq_peek(dsq);
 
 		if (vtime_before(vtime, floor))
 			vtime = floor;
-		if (!first || vtime_before(vtime, first->scx.dsq_vtime)) {
-			vtime_advance(lane, vtime);
+		if (weighted_goes_on(lane, dsq, cpu, vtime,
+				     &STATE_OF(lane, struct vtime_lane)->vtime_now)) {
 			lane_count(lane, vtime_counter_kept);
 			lane_grant(lane, prev, vtime_slice(lane, prev));
 			return true;
@@ -147,4 +159,5 @@ static const struct policy_ops vtime_ops = {
 	.stopping = vtime_stopping,
 	.queues = 1,
 	.task_bytes = sizeof(struct vtime_task),
+	.cpu_bytes = sizeof(struct vtime_cpu),
 };

@@ -90,6 +90,54 @@ plants! {
         "meta/groups.bpf.h",
         "#define GROUP_POLICIES 2"
             => "#define GROUP_POLICIES 1";
+    a_rescue_that_sees_the_last_few_is_caught: policies::fair::a_hundred_idle_hogs_run_every_few_seconds, "idle ",
+        "bpf/rescue.bpf.h",
+        "#define RESCUE_LOOKS 1000"
+            => "#define RESCUE_LOOKS 32";
+    a_rescue_that_never_comes_is_caught: policies::vtime::who_weighs_next_to_nothing_runs_every_few_seconds, "waiting_bounded",
+        "policies/vtime/vtime.bpf.c",
+        "	if (here && rescue("
+            => "	if (0 && rescue(";
+    a_rescue_that_bpfland_does_without_is_caught: policies::bpfland::who_weighs_next_to_nothing_runs_every_few_seconds, "waiting_bounded",
+        "policies/bpfland/bpfland.bpf.c",
+        "	if (bpfland_rescue(lane, here))"
+            => "	if (0)";
+    a_half_that_is_always_obeyed_is_caught: user_half::whom_user_space_puts_last_for_ever_runs_every_few_seconds, "waiting_bounded",
+        "policies/rustland/rustland.bpf.c",
+        "	if (here && rescue("
+            => "	if (0 && rescue(";
+    turns_that_are_all_elsewhere_are_caught: policies::bpfland::a_bound_hog_is_not_starved_by_interactive_tasks_of_its_cpu, "waiting_bounded",
+        "bpf/starvation.bpf.h",
+        "	if (likely(!here && !queue_starves("
+            => "	here = false;\n	if (likely(!here && !queue_starves(";
+    turns_of_ioprio_that_are_all_elsewhere_are_caught: policies::ioprio::a_bound_hog_is_not_starved_by_those_with_priority_on_its_cpu, "waiting_bounded",
+        "bpf/starvation.bpf.h",
+        "	if (likely(!here && !queue_starves("
+            => "	here = false;\n	if (likely(!here && !queue_starves(";
+    a_rival_that_may_not_run_here_is_caught: policies::vtime::weights_count_on_a_cpu_with_less_to_do, " to ",
+        "bpf/first_here.bpf.h",
+        "	if (likely(bpf_cpumask_test_cpu(cpu, first->cpus_ptr)))"
+            => "	if (1)";
+    a_rival_in_bpfland_that_may_not_run_here_is_caught: policies::bpfland::weights_count_on_a_cpu_with_less_to_do, " to ",
+        "bpf/first_here.bpf.h",
+        "	if (likely(bpf_cpumask_test_cpu(cpu, first->cpus_ptr)))"
+            => "	if (1)";
+    a_time_that_follows_who_is_alone_is_caught: policies::bpfland::who_runs_alone_elsewhere_takes_no_weight_from_those_who_share, "0.",
+        "bpf/weighted.bpf.h",
+        "	if (first != LANE_NOBODY || scx_bpf_dsq_nr_queued(dsq) <= 0)"
+            => "	if (1)";
+    a_deadline_that_is_bound_elsewhere_is_caught: policies::fair::weights_count_on_a_cpu_with_less_to_do, " to ",
+        "policies/fair/fair.bpf.c",
+        "	if (unlikely(!bpf_cpumask_test_cpu(cpu, first->cpus_ptr)))"
+            => "	if (0)";
+    who_competes_while_it_is_parked_is_caught: policies::fair::who_waits_for_its_quota_leaves_its_share_to_its_siblings, "P/B: ",
+        "meta/parking.bpf.h",
+        "	if (is_used(USES_RUNNABLE))"
+            => "	if (0)";
+    cpus_that_are_off_line_and_count_are_caught: policies::fair::a_cache_has_the_work_of_its_cpus_that_are_on_line, "from ",
+        "policies/fair/fair.bpf.c",
+        "cpu_llc(cpu) == llc && cpu_takes_tasks(cpu);"
+            => "cpu_llc(cpu) == llc;";
     a_debt_that_ends_with_its_task_is_caught: policies::fair::a_cgroup_gains_nothing_by_tasks_that_end, "for the other",
         "policies/fair/fair.bpf.c",
         "		if (p->flags & PF_EXITING)"
@@ -243,9 +291,9 @@ plants! {
         "	u64 threshold = bpfland_min(bpfland_average(state->threshold, rate), most);"
             => "	u64 threshold = BPFLAND_LEAST_THRESHOLD;";
     a_shared_queue_that_starves_is_caught: policies::bpfland::the_shared_queue_has_a_turn_after_its_time_whoever_is_interactive, " and ",
-        "policies/bpfland/bpfland.bpf.c",
-        "	if (queue_starves(shared,"
-            => "	if (0 && queue_starves(shared,";
+        "bpf/starvation.bpf.h",
+        "	if (likely(!here && !queue_starves(dsq, *since_ns, most_ns)))"
+            => "	if (1)";
     slices_that_are_never_divided_are_caught: policies::bpfland::slices_get_shorter_the_more_tasks_wait, "in a crowd",
         "policies/bpfland/bpfland.bpf.c",
         "	slice_ns = lane->options[bpfland_option_slice_ns] / (waiting + 1);"
@@ -263,9 +311,9 @@ plants! {
         "	if (prio && task->had_priority && lane->options[ioprio_option_no_starvation]) {"
             => "	if (0) {";
     a_normal_queue_that_starves_is_caught: policies::ioprio::the_normal_queue_has_a_turn_after_starvation_ns_whoever_has_priority, "waiting_bounded",
-        "policies/ioprio/ioprio.bpf.c",
-        "	if (unlikely(queue_starves("
-            => "	if (0 && unlikely(queue_starves(";
+        "bpf/starvation.bpf.h",
+        "	if (likely(!here && !queue_starves(dsq, *since_ns, most_ns)))"
+            => "	if (1)";
     who_yields_taken_for_one_who_waits_is_caught: policies::ioprio::who_yields_is_not_taken_for_one_who_waits, " to ",
         "policies/ioprio/ioprio.bpf.c",
         "	if (run->runnable && run->ran_ns < run->granted_ns)\n		return;"

@@ -172,11 +172,13 @@ fn who_is_assigned_no_more_counts_in_its_parent_again() {
 #[test]
 pub(crate) fn fair_knows_its_cgroups_again_after_pair() {
     let run = (0..3u64).fold(weighed("fair, pair, fair"), |run, round| {
-        run.at(ms(200 + 200 * round), |kernel| replace_root(kernel, "pair"))
-            .at(ms(300 + 200 * round), |kernel| {
+        run.at(ms(200 + 200 * round), |kernel| replace_root(kernel, "pair")).at(
+            ms(300 + 200 * round),
+            |kernel| {
                 replace_root(kernel, "fair");
                 reap(kernel);
-            })
+            },
+        )
     });
     family_has_its_shares(run);
 }

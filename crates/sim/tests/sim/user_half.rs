@@ -462,3 +462,19 @@ fn random_runs_keep_their_promises_with_halves_that_come_and_go() {
             .pass();
     }
 }
+
+/// The lower number first, always: all but two would wait for ever.
+#[test]
+pub(crate) fn whom_user_space_puts_last_for_ever_runs_every_few_seconds() {
+    struct Eldest;
+    impl UserHalf for Eldest {
+        fn decide(&mut self, task: &Task) -> Decision {
+            Decision { order: task.pid.into(), slice_ns: ms(1), cpu: None }
+        }
+    }
+    hogs(faulty_scenario("the eldest first", RUSTLAND), 8, "")
+        .at(0, |kernel| start_user_half(kernel, us(50), Halves::new(|_| Some(Box::new(Eldest)))))
+        .waits_at_most(ms(8_000))
+        .run_for(ms(30_000))
+        .pass();
+}
