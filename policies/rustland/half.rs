@@ -16,17 +16,20 @@ const MOST_WEIGHT: u64 = 1_000;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The order of scx_rustland: run time by weight, a hundredth of it for a task that often sleeps.
+/// The order of scx_rustland: so far as others have come, and what the task ran since by its weight, a
+/// hundredth of it for one that often sleeps.
 #[derive(Default)]
 pub struct Rustland {
-    /// Nobody is placed before this.
+    /// The highest order of a task that has had its turn. It begins with the clock, which is ahead of
+    /// it from then on: so one that is started again comes after what the one before has decided.
     least: u64,
     tasks: HashMap<u32, Known>,
 }
 
 #[derive(Default)]
 struct Known {
-    vruntime: u64,
+    /// What was decided last; 0: nothing yet.
+    order: u64,
     ran_ns: u64,
     /// Voluntary switches a second, half of it the last second's; and what they are counted from.
     rate: u64,
@@ -55,15 +58,49 @@ impl UserHalf for Rustland {
         let boost = if interactive { BOOST } else { 1 };
         let weight = u64::from(task.weight).clamp(1, MOST_WEIGHT) * boost;
         let ran_ns = task.ran_ns.saturating_sub(std::mem::replace(&mut known.ran_ns, task.ran_ns));
-        known.vruntime = known.vruntime.max(self.least) + (ran_ns * 100 / weight).max(1);
-        // The least of those that wait would be exact: this follows them closely enough.
-        self.least = self.least.max(known.vruntime.saturating_sub(4 * SLICE_NS));
+        if self.least == 0 {
+            self.least = task.at_ns;
+        }
+        // It comes again, so it has had its turn.
+        self.least = self.least.max(known.order);
+        known.order = self.least + (ran_ns * 100 / weight).clamp(1, SLICE_NS);
         let share = u64::from(task.waiting).div_ceil(2).max(1);
         let slice_ns = if interactive { SLICE_NS } else { (SLICE_NS / share).max(LEAST_SLICE_NS) };
-        Decision { order: known.vruntime, slice_ns, cpu: Some(task.cpu) }
+        Decision { order: known.order, slice_ns, cpu: Some(task.cpu) }
     }
 
     fn left(&mut self, pid: u32) {
         self.tasks.remove(&pid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGINS: u64 = SECOND_NS;
+
+    fn order(half: &mut Rustland, pid: u32, weight: u32, ran_ns: u64) -> u64 {
+        let at_ns = BEGINS + ran_ns;
+        half.decide(&Task { pid, weight, cpu: 0, at_ns, ran_ns, sleeps: 0, waiting: 1 }).order
+    }
+
+    #[test]
+    fn a_task_stands_behind_those_that_had_their_turns_by_what_it_ran_and_a_slice_at_most() {
+        let mut half = Rustland::default();
+        assert_eq!(order(&mut half, 1, 100, 0), BEGINS + 1);
+        assert_eq!(order(&mut half, 1, 100, 3_000_000), BEGINS + 1 + 3_000_000);
+        // Of the first one's second turn nobody knows yet.
+        assert_eq!(order(&mut half, 2, 100, 0), BEGINS + 1 + 1);
+        assert_eq!(order(&mut half, 1, 100, SECOND_NS), BEGINS + 1 + 3_000_000 + SLICE_NS);
+        assert_eq!(order(&mut half, 2, 200, 2_000_000), BEGINS + 1 + 3_000_000 + 1_000_000);
+    }
+
+    #[test]
+    fn a_half_that_is_started_again_comes_after_what_was_decided() {
+        let mut before = Rustland::default();
+        let decided = (0..100).map(|turn| order(&mut before, 1, 100, turn * SLICE_NS)).max();
+        let again = order(&mut Rustland::default(), 2, 100, 100 * SLICE_NS);
+        assert!(Some(again) > decided, "{again} before {decided:?}");
     }
 }
