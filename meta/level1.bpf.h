@@ -344,6 +344,9 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 		__builtin_memset(spare, 0, sizeof(*spare));
 		policy_join(&l->lane, p, spare);
 		policy_enqueue_task(&l->lane, p, spare, enq_flags);
+		/* It is forgotten: what it weighs must not stay. */
+		if (is_used(USES_RUNNABLE))
+			policy_quiescent(&l->lane, p, spare, 0);
 	}
 	announce_first(l, p);
 	if (enq_flags & SCX_ENQ_WAKEUP && several(accounts_with_work(root)))
