@@ -63,17 +63,18 @@ static __always_inline bool ioprio_has_priority(struct lane *lane, const struct 
 	       lane->options[ioprio_option_threshold_percent] * (IOPRIO_WHOLE / 100);
 }
 
+static __always_inline u64 ioprio_slice(struct lane *lane, bool prio)
+{
+	return lane->options[prio ? ioprio_option_prio_slice_ns : ioprio_option_slice_ns];
+}
+
 /* Who goes straight to an idle CPU is granted the slice of its class, and keeps its turn. */
 static s32 ioprio_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct lane_task *t = lane_task(lane, p);
-	u64 slice_ns = lane->options[ioprio_option_slice_ns];
-	bool claimed = false;
-	s32 cpu;
+	bool prio = t && ioprio_has_priority(lane, STATE_OF(t, struct ioprio_task)), claimed = false;
+	s32 cpu = wake_on_idle_cpu(lane, p, prev_cpu, wake_flags, ioprio_slice(lane, prio), &claimed);
 
-	if (t && ioprio_has_priority(lane, STATE_OF(t, struct ioprio_task)))
-		slice_ns = lane->options[ioprio_option_prio_slice_ns];
-	cpu = wake_on_idle_cpu(lane, p, prev_cpu, wake_flags, slice_ns, &claimed);
 	if (claimed)
 		lane_count(lane, ioprio_counter_direct);
 	return cpu;
@@ -93,13 +94,12 @@ static void ioprio_enqueue(struct lane *lane, struct task_struct *p, struct lane
 	task->had_priority = prio;
 	if (prio) {
 		lane_count(lane, ioprio_counter_queued_prio);
-		lane_insert(lane, p, lane_dsq(lane, IOPRIO_PRIO),
-			    lane->options[ioprio_option_prio_slice_ns], enq_flags);
+		lane_insert(lane, p, lane_dsq(lane, IOPRIO_PRIO), ioprio_slice(lane, true), enq_flags);
 		return;
 	}
 	lane_count(lane, ioprio_counter_queued);
 	queue_waits(normal, &STATE_OF(lane, struct ioprio_lane)->normal_since_ns);
-	lane_insert(lane, p, normal, lane->options[ioprio_option_slice_ns], enq_flags);
+	lane_insert(lane, p, normal, ioprio_slice(lane, false), enq_flags);
 }
 
 static bool ioprio_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
@@ -120,8 +120,14 @@ static bool ioprio_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev
 		lane_count(lane, ioprio_counter_rescued);
 		return true;
 	}
-	return lane_move_to_local(lane, lane_dsq(lane, IOPRIO_PRIO)) ||
-	       queue_serve(lane, normal, since_ns, here_ns);
+	if (lane_move_to_local(lane, lane_dsq(lane, IOPRIO_PRIO)) ||
+	    queue_serve(lane, normal, since_ns, here_ns))
+		return true;
+	if (!prev)
+		return false;
+	/* Nobody else wants this CPU. Its use is measured against this slice too. */
+	lane_grant(lane, prev, ioprio_slice(lane, STATE_OF(t, struct ioprio_task)->had_priority));
+	return true;
 }
 
 /*

@@ -1,7 +1,7 @@
 //! What ioprio promises, run in the simulator from its own source.
 
 use metasched_sim::metasched::set_option;
-use metasched_sim::{Outcome, Scenario, TaskSpec, exactly, ms, options, policy, us};
+use metasched_sim::{Outcome, Scenario, TaskSpec, between, exactly, ms, options, policy, us};
 
 /// The default of both slices in options.h.
 const SLICE: u64 = ms(20);
@@ -223,7 +223,7 @@ pub(crate) fn a_bound_hog_is_not_starved_by_those_with_priority_on_its_cpu() {
 pub(crate) fn who_goes_on_alone_has_the_slice_of_its_class() {
     let outcome = ioprio("a hog alone", &[("slice_ns", ms(2)), ("prio_slice_ns", ms(2))])
         .task(TaskSpec::hog("hog"))
-        .task(TaskSpec::named("sleeper").run(exactly(us(100))).sleep(exactly(ms(37))).for_ever())
+        .task(TaskSpec::named("sleeper").run(exactly(us(100))).sleep(between(ms(15), ms(45))).for_ever())
         .run_for(ms(4_000))
         .pass();
     let longest = outcome.task("sleeper").longest_wait_ns;

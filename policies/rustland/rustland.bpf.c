@@ -98,8 +98,14 @@ static bool rustland_dispatch(struct lane *lane, s32 cpu, struct task_struct *pr
 		lane_count(lane, rustland_counter_rescued);
 		return true;
 	}
-	return lane_move_to_local(lane, lane_dsq(lane, first)) ||
-	       lane_move_to_local(lane, lane_dsq(lane, !first));
+	if (lane_move_to_local(lane, lane_dsq(lane, first)) ||
+	    lane_move_to_local(lane, lane_dsq(lane, !first)))
+		return true;
+	if (!prev)
+		return false;
+	/* Nobody else wants this CPU. */
+	lane_grant(lane, prev, lane->options[rustland_option_slice_ns]);
+	return true;
 }
 
 static const struct policy_ops rustland_ops = {

@@ -114,6 +114,10 @@ plants! {
         "bpf/starvation.bpf.h",
         "	if (likely(!here && !queue_starves("
             => "	here = false;\n	if (likely(!here && !queue_starves(";
+    who_goes_on_alone_by_another_slice_is_caught: policies::ioprio::who_goes_on_alone_has_the_slice_of_its_class, "",
+        "policies/ioprio/ioprio.bpf.c",
+        "	if (!prev)\n		return false;\n	/* Nobody"
+            => "	return false;\n	/* Nobody";
     a_rival_that_may_not_run_here_is_caught: policies::vtime::weights_count_on_a_cpu_with_less_to_do, " to ",
         "bpf/first_here.bpf.h",
         "	if (likely(bpf_cpumask_test_cpu(cpu, first->cpus_ptr)))"
