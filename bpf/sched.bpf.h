@@ -160,12 +160,10 @@ int lane_rest(struct lane *lane, struct task_struct *p);
 
 /*
  * In dispatch: moves to this CPU the first task of @dsq_id that may run there and of whose state
- * word @word lies before @limit, if there is one among the first 32.
+ * word @word lies before @limit, if there is one among the first @looks; or the last among so many
+ * from the end, with SCX_DSQ_ITER_REV in @looks, which is less than that.
  */
-bool lane_move_before(struct lane *lane, u64 dsq_id, u32 word, u64 limit);
-
-/* The same from the end of the queue: the last one, among the last @looks. */
-bool lane_move_waiting(struct lane *lane, u64 dsq_id, u32 word, u64 limit, u32 looks);
+bool lane_move_before(struct lane *lane, u64 dsq_id, u32 word, u64 limit, u64 looks);
 
 /*
  * In enqueue, in place of an insert: tells the half in user space of @p and queues it as

@@ -57,8 +57,9 @@ static __always_inline bool queue_serve(struct lane *lane, u64 dsq, u64 *since_n
  * a task that is bound to this one: so each CPU serves it if it has not for QUEUE_HERE_NS either. Where
  * nobody of it may run here, the CPU has looked through all of it, and tries again that much later.
  */
-static __always_inline bool queue_serve_starving(struct lane *lane, u64 dsq, u64 *since_ns,
-						 u64 *here_ns, u64 most_ns)
+__weak __noinline bool queue_serve_starving(struct lane *lane __arg_nonnull, u64 dsq,
+					    u64 *since_ns __arg_nonnull,
+					    u64 *here_ns __arg_nonnull, u64 most_ns)
 {
 	bool here = queue_starves(dsq, *here_ns,
 				  most_ns > QUEUE_HERE_NS ? most_ns : QUEUE_HERE_NS);

@@ -44,7 +44,8 @@ static __always_inline u64 weighted_place(u64 now, u64 vtime, u64 credit_ns, u64
  * wait for that CPU. Time follows it then, but not one that has its CPU to itself while others share
  * those that it may not use: beside it all of them would lag.
  */
-static __always_inline bool weighted_goes_on(struct lane *lane, u64 dsq, s32 cpu, u64 vtime, u64 *now)
+__weak __noinline bool weighted_goes_on(struct lane *lane __arg_nonnull, u64 dsq, s32 cpu, u64 vtime,
+					u64 *now __arg_nonnull)
 {
 	u64 first = first_here(lane, dsq, cpu);
 

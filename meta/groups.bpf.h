@@ -10,8 +10,8 @@
 #include <lanes.bpf.h>
 
 /*
- * So many policies may keep something of each cgroup at the same time. Where there are more the last
- * ones have their states taken from each other, and begin anew each time that they come.
+ * So many policies may keep something of each cgroup at the same time, 2 at most. Where there are more
+ * the last ones have their states taken from each other, and begin anew each time that they come.
  */
 #define GROUP_POLICIES 2
 
@@ -43,37 +43,32 @@ static __always_inline struct group *group_at(u32 number)
 	return bpf_map_lookup_elem(&groups, &number);
 }
 
+/* 1 unless @number is 0: without a branch, of which the verifier would follow both ways from here on. */
+static __always_inline u32 group_unless(u64 number)
+{
+	return (number | -number) >> 63;
+}
+
 /* The state of that cgroup which is the policy's of @lane; NULL if there is none yet. */
 static __always_inline struct group_of *group_known(struct group *g, const struct lane *lane)
 {
-	u32 i;
+	u64 policy_of = lane->policy + 1;
+	u32 last = GROUP_POLICIES - 1;
+	struct group_of *of = &g->of[group_unless(READ_ONCE(g->of[0].policy_of) ^ policy_of) & last];
 
-	for (i = 0; i < GROUP_POLICIES; i++) {
-		if (READ_ONCE(g->of[i].policy_of) == lane->policy + 1)
-			return &g->of[i];
-	}
-	return NULL;
+	return likely(READ_ONCE(of->policy_of) == policy_of) ? of : NULL;
 }
 
 /* A state of the cgroup becomes that of the policy of @lane, and begins with zeroes. */
 static __always_inline struct group_of *group_begin(struct group *g, const struct lane *lane,
 						    u32 number)
 {
-	struct group_of *of = &g->of[GROUP_POLICIES - 1];
-	u64 before;
-	u32 i;
+	u64 first = READ_ONCE(g->of[0].policy_of), before;
+	u32 last = GROUP_POLICIES - 1;
+	struct group_of *of = &g->of[group_unless(first) & last];
 
-	for (i = 0; i < GROUP_POLICIES; i++) {
-		before = READ_ONCE(g->of[i].policy_of);
-		if (before == GROUP_CHANGES)
-			return NULL;
-		if (!before) {
-			of = &g->of[i];
-			break;
-		}
-	}
 	before = READ_ONCE(of->policy_of);
-	if (before == GROUP_CHANGES ||
+	if (first == GROUP_CHANGES || before == GROUP_CHANGES ||
 	    __sync_val_compare_and_swap(&of->policy_of, before, GROUP_CHANGES) != before)
 		return NULL;
 	__builtin_memset(of->lane.state, 0, sizeof(of->lane.state));

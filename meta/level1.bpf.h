@@ -132,9 +132,9 @@ __attribute__((unused)) static struct lane_group *lane_group(struct lane *lane,
 	return group_for(lane, t->group);
 }
 
-/* See sched.bpf.h. */
-__attribute__((unused)) static struct lane_group *lane_group_above(struct lane *lane,
-								   struct lane_group *group)
+/* See sched.bpf.h. In line, since a call of it would be one more than the kernel grants. */
+__attribute__((unused)) static __always_inline struct lane_group *
+lane_group_above(struct lane *lane, struct lane_group *group)
 {
 	struct cgroup_node *n = cgroup_node_at(group->place);
 

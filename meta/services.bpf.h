@@ -191,11 +191,11 @@ static __always_inline void nobody_rests(void)
 		here->rests = 0;
 }
 
-/* Moves the first task from one end of a queue, see sched.bpf.h. */
-static __always_inline bool move_before(struct lane *lane, u64 dsq_id, u32 word, u64 limit,
-					u32 most, u64 from)
+__weak __noinline bool lane_move_before(struct lane *lane __arg_nonnull, u64 dsq_id, u32 word,
+					u64 limit, u64 looks)
 {
-	u32 looks = 0, cpu = bpf_get_smp_processor_id();
+	u64 from = looks & SCX_DSQ_ITER_REV, most = looks & (SCX_DSQ_ITER_REV - 1), looked = 0;
+	u32 cpu = bpf_get_smp_processor_id();
 	struct task_struct *p;
 	struct task_ctx *t;
 	bool moved = false;
@@ -208,22 +208,10 @@ static __always_inline bool move_before(struct lane *lane, u64 dsq_id, u32 word,
 			moved = true;
 			break;
 		}
-		if (++looks >= most)
+		if (++looked >= most)
 			break;
 	}
 	return moved;
-}
-
-__weak __noinline bool lane_move_before(struct lane *lane __arg_nonnull, u64 dsq_id, u32 word,
-					u64 limit)
-{
-	return move_before(lane, dsq_id, word, limit, HAND_LOOKS, 0);
-}
-
-__weak __noinline bool lane_move_waiting(struct lane *lane __arg_nonnull, u64 dsq_id, u32 word,
-					 u64 limit, u32 looks)
-{
-	return move_before(lane, dsq_id, word, limit, looks, SCX_DSQ_ITER_REV);
 }
 
 /*

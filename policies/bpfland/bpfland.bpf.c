@@ -196,7 +196,8 @@ static void bpfland_advance(struct lane *lane, u64 vtime)
 }
 
 /* Who has waited for seconds runs here, whatever its weight. */
-static __always_inline bool bpfland_rescue(struct lane *lane, struct bpfland_cpu *here)
+__weak __noinline bool bpfland_rescue(struct lane *lane __arg_nonnull,
+				      struct bpfland_cpu *here __arg_nonnull)
 {
 	u64 now = scx_bpf_now();
 

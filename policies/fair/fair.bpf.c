@@ -27,6 +27,8 @@ enum { fair_counters(COUNTER_INDEX) };
 
 /* CPUs that a task which wakes looks at for one to take: its own and those after it. */
 #define FAIR_PREEMPT_LOOKS 4
+/* Tasks that are looked at for one that is eligible. */
+#define FAIR_LOOKS 32
 /* Who ran alone is owed nothing, but for what divisions lose. */
 #define FAIR_ROUNDED_NS 1000ULL
 /* How often a cache looks at the next one for more than its own share of work. */
@@ -401,7 +403,8 @@ __weak __noinline bool fair_pick_bound(struct lane *lane __arg_nonnull,
 	u64 due = lane_first(lane, dsq, cpu, cpu);
 
 	return due != LANE_NOBODY && vtime_before(due, deadline) &&
-	       lane_move_before(lane, dsq, FAIR_VRUNTIME_WORD, READ_ONCE(l->q.now) + 1);
+	       lane_move_before(lane, dsq, FAIR_VRUNTIME_WORD, READ_ONCE(l->q.now) + 1,
+				FAIR_LOOKS);
 }
 
 /*
@@ -433,7 +436,7 @@ static __always_inline bool fair_pick(struct lane *lane, struct fair_llc *l, u64
 		return false;
 	if (likely(!vtime_before(now, task->e.vruntime)))
 		return lane_move_to_local(lane, dsq);
-	if (!lane_move_before(lane, dsq, FAIR_VRUNTIME_WORD, now + 1))
+	if (!lane_move_before(lane, dsq, FAIR_VRUNTIME_WORD, now + 1, FAIR_LOOKS))
 		return false;
 	lane_count(lane, fair_counter_passed_over);
 	return true;
