@@ -16,6 +16,7 @@
  */
 #include <sched.bpf.h>
 #include <idle.bpf.h>
+#include <rescue.bpf.h>
 #include <weighted.bpf.h>
 #include "options.h"
 
@@ -36,11 +37,13 @@ struct nest_task {
 	u32 attached; /* where it ran twice in a row, plus one */
 	u32 misses; /* wake-ups that found the primary nest busy, one after the other */
 	u32 queued; /* it comes from the queue */
+	u64 queued_ns; /* since when it waits there */
 };
 
 struct nest_cpu {
 	u64 idle_since_ns; /* 0: it runs a task of the lane, or never did */
 	u64 runs; /* a task of the lane */
+	u64 rescue_ns; /* when it next looks for who waits long, see rescue.bpf.h */
 };
 
 static __always_inline struct nest_lane *nest_state(struct lane *lane)
@@ -225,6 +228,7 @@ static void nest_enqueue(struct lane *lane, struct task_struct *p, struct lane_t
 
 	task->vtime = nest_place(lane, p, task->vtime);
 	task->queued = 1;
+	task->queued_ns = scx_bpf_now();
 	lane_count(lane, nest_counter_queued);
 	lane_insert_vtime(lane, p, lane_dsq(lane, 0), lane->options[nest_option_slice_ns],
 			  task->vtime, enq_flags);
@@ -233,15 +237,19 @@ static void nest_enqueue(struct lane *lane, struct task_struct *p, struct lane_t
 static bool nest_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 			  struct lane_task *t, const struct lane_run *run)
 {
+	struct nest_cpu *here = nest_cpu_at(lane, cpu);
 	u64 dsq = lane_dsq(lane, 0);
 
+	if (here && rescue(lane, dsq, STATE_WORD(struct nest_task, queued_ns), &here->rescue_ns,
+			   scx_bpf_now())) {
+		lane_count(lane, nest_counter_rescued);
+		return true;
+	}
 	if (prev) {
 		u64 vtime = nest_place(lane, prev, STATE_OF(t, struct nest_task)->vtime +
 					    weighted_ns(run->ran_ns, task_weight(prev)));
-		struct task_struct *first = scx_bpf_dsq_peek(dsq);
 
-		if (!first || vtime_before(vtime, first->scx.dsq_vtime)) {
-			weighted_advance(&nest_state(lane)->vtime_now, vtime);
+		if (weighted_goes_on(lane, dsq, cpu, vtime, &nest_state(lane)->vtime_now)) {
 			lane_count(lane, nest_counter_kept);
 			lane_grant(lane, prev, lane->options[nest_option_slice_ns]);
 			return true;

@@ -23,6 +23,7 @@
 	COUNTER(nest, impatient, "wake-ups on an idle CPU of neither, which joined the primary nest") \
 	COUNTER(nest, queued, "tasks put into the queue by their vtime, since no CPU was idle or they ran on") \
 	COUNTER(nest, kept, "tasks that went on for another slice")                                \
+	COUNTER(nest, rescued, "tasks that ran before their turn since they had waited for 5 s")    \
 	COUNTER(nest, demoted, "CPUs that left the primary nest since they had nothing to run")    \
 	COUNTER(nest, spun, "times that a CPU of the primary nest had nothing to run and was kept from deep sleep")
 

@@ -22,6 +22,7 @@
 	COUNTER(rusty, foreign, "wake-ups on an idle CPU of another domain")                       \
 	COUNTER(rusty, queued, "tasks put into the queue of their domain by their vtime")          \
 	COUNTER(rusty, kept, "tasks that went on for another slice")                               \
+	COUNTER(rusty, rescued, "tasks that ran before their turn since they had waited for 5 s")  \
 	COUNTER(rusty, stolen, "tasks that a CPU with nothing to do took from another domain")     \
 	COUNTER(rusty, balanced, "tasks that changed their domain to even out the load")
 

@@ -14,6 +14,7 @@
  */
 #include <sched.bpf.h>
 #include <idle.bpf.h>
+#include <rescue.bpf.h>
 #include <weighted.bpf.h>
 #include <ravg.bpf.h>
 #include "options.h"
@@ -41,6 +42,7 @@ struct rusty_task {
 	u64 duty_ns; /* as of then */
 	u32 domain;
 	u32 runnable;
+	u64 queued_ns; /* since when it waits */
 };
 
 /* Sums only grow, by any CPU; averages are the timer's, but for what tasks take along. */
@@ -64,6 +66,7 @@ struct rusty_cpu {
 	u32 runs; /* a task of the lane */
 	u32 next; /* the next CPU of its domain, round and round */
 	u64 counted_ns; /* of the run: its domain has so much of it */
+	u64 rescue_ns; /* when it next looks for who waits long, see rescue.bpf.h */
 };
 
 static __always_inline struct rusty_lane *rusty_state(struct lane *lane)
@@ -400,6 +403,7 @@ static void rusty_enqueue(struct lane *lane, struct task_struct *p, struct lane_
 	if (!l)
 		return;
 	task->vtime = rusty_place(lane, p, l, task->vtime);
+	task->queued_ns = now;
 	lane_count(lane, rusty_counter_queued);
 	lane_insert_vtime(lane, p, lane_llc_dsq(lane, task->domain, 0),
 			  lane->options[rusty_option_slice_ns], task->vtime, enq_flags);
@@ -434,15 +438,19 @@ static bool rusty_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 	u32 domain = cpu_llc(cpu), node = cpu_node(cpu);
 	u64 dsq = lane_llc_dsq(lane, domain, 0);
 	struct rusty_llc *l = rusty_llc_at(lane, domain);
+	struct rusty_cpu *here = rusty_cpu_at(lane, cpu);
 
+	if (here && rescue(lane, dsq, STATE_WORD(struct rusty_task, queued_ns), &here->rescue_ns,
+			   scx_bpf_now())) {
+		lane_count(lane, rusty_counter_rescued);
+		return true;
+	}
 	/* One from elsewhere goes back to its own domain's queue if anybody waits here. */
 	if (prev && l && (task->domain == domain || scx_bpf_dsq_nr_queued(dsq) <= 0)) {
 		u64 vtime = rusty_place(lane, prev, l, task->vtime +
 					weighted_ns(run->ran_ns, task_weight(prev)));
-		struct task_struct *first = scx_bpf_dsq_peek(dsq);
 
-		if (!first || vtime_before(vtime, first->scx.dsq_vtime)) {
-			weighted_advance(&l->vtime_now, vtime);
+		if (weighted_goes_on(lane, dsq, cpu, vtime, &l->vtime_now)) {
 			lane_count(lane, rusty_counter_kept);
 			/* One that always goes on is never stopped. */
 			rusty_count(lane, prev, task, scx_bpf_now());

@@ -381,3 +381,14 @@ fn two_lanes_have_domains_of_their_own() {
     .run_for(LENGTH)
     .pass();
 }
+
+/// By their weights its turn comes after more than 30 s.
+#[test]
+pub(crate) fn who_weighs_next_to_nothing_runs_every_few_seconds() {
+    policy("a light hog beside a heavy one", "rusty")
+        .task(TaskSpec::hog("light").weight(1))
+        .tasks(2, |i| TaskSpec::hog(format!("heavy {i}")).weight(8_668))
+        .waits_at_most(ms(8_000))
+        .run_for(ms(60_000))
+        .pass();
+}

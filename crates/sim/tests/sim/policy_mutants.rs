@@ -98,6 +98,14 @@ plants! {
         "policies/vtime/vtime.bpf.c",
         "	if (here && rescue("
             => "	if (0 && rescue(";
+    a_rescue_that_nest_does_without_is_caught: policies::nest::who_weighs_next_to_nothing_runs_every_few_seconds, "waiting_bounded",
+        "policies/nest/nest.bpf.c",
+        "	if (here && rescue("
+            => "	if (0 && rescue(";
+    a_rescue_that_rusty_does_without_is_caught: policies::rusty::who_weighs_next_to_nothing_runs_every_few_seconds, "waiting_bounded",
+        "policies/rusty/rusty.bpf.c",
+        "	if (here && rescue("
+            => "	if (0 && rescue(";
     a_rescue_that_bpfland_does_without_is_caught: policies::bpfland::who_weighs_next_to_nothing_runs_every_few_seconds, "waiting_bounded",
         "policies/bpfland/bpfland.bpf.c",
         "	if (bpfland_rescue(lane, here))"
