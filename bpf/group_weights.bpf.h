@@ -45,27 +45,36 @@ struct group_share {
 	u32 weight; /* in its cgroup, in parts */
 };
 
-/* A cgroup, counted in one that is not above it any more, counts there no more; that one or NULL. */
-static __always_inline struct lane_group *group_uncounts(struct lane *lane, struct group_weights *g)
+/*
+ * A cgroup, counted in one that is not the one @above it any more, or in a state that has begun anew,
+ * counts there no more; returns where that was, or NULL. If another CPU is at its books at this moment
+ * it is done when a task of it is next asked what it weighs.
+ */
+static __always_inline struct lane_group *
+group_uncounts(struct lane *lane, struct lane_group *group, struct lane_group *above)
 {
-	struct lane_group *over = lane_group_find(lane, g->over_place, g->over_serial);
+	struct group_weights *g = STATE_OF(group, struct group_weights);
+	struct lane_group *over;
 
+	if (!g->counted ||
+	    (above && g->over_serial == above->serial && g->over_place == above->place) ||
+	    __sync_lock_test_and_set(&g->changes, 1))
+		return NULL;
+	over = lane_group_find(lane, g->over_place, g->over_serial);
 	if (over)
 		__sync_fetch_and_add(&STATE_OF(over, struct group_weights)->sum, -g->counted);
 	g->counted = 0;
+	__sync_lock_test_and_set(&g->changes, 0);
 	return over;
 }
 
-/*
- * Brings what a cgroup adds to the one @above, which may be none, up to date. Returns whose sum has
- * changed by that, or NULL. What it was counted in wrongly comes first: what it adds above it does
- * when a task of it is next asked what it weighs.
- */
-static __always_inline struct lane_group *group_counts(struct lane *lane, struct lane_group *group,
-						       struct lane_group *above)
+/* Brings what a cgroup adds to the one above up to date; whether that has changed. */
+static __always_inline bool group_counts(struct lane *lane, struct lane_group *group,
+					 struct lane_group *above)
 {
 	struct group_weights *g = STATE_OF(group, struct group_weights);
-	struct lane_group *changed = NULL;
+	struct group_weights *over = STATE_OF(above, struct group_weights);
+	bool changed = false;
 	u64 weight;
 	u32 i;
 
@@ -74,33 +83,38 @@ static __always_inline struct lane_group *group_counts(struct lane *lane, struct
 		if (!READ_ONCE(g->changed) || __sync_lock_test_and_set(&g->changes, 1))
 			break;
 		__sync_lock_test_and_set(&g->changed, 0);
-		weight = above && (s64)READ_ONCE(g->sum) > 0 ? lane_group_weight(lane, group) : 0;
-		if (g->counted && (!above || g->over_serial != above->serial ||
-				   g->over_place != above->place)) {
-			changed = group_uncounts(lane, g);
-		} else if (above && weight != g->counted) {
-			__sync_fetch_and_add(&STATE_OF(above, struct group_weights)->sum,
-					     weight - g->counted);
+		weight = (s64)READ_ONCE(g->sum) > 0 ? lane_group_weight(lane, group) : 0;
+		if (g->counted && g->over_serial != above->serial)
+			weight = g->counted;
+		if (weight != g->counted) {
+			__sync_fetch_and_add(&over->sum, weight - g->counted);
 			g->counted = weight;
 			g->over_place = above->place;
 			g->over_serial = above->serial;
-			changed = above;
+			changed = true;
 		}
 		__sync_lock_test_and_set(&g->changes, 0);
 	}
 	return changed;
 }
 
-/* The same for those above it, as far up as there is a change. */
+/*
+ * The same for those above it, as far up as there is a change. Where it was counted wrongly comes
+ * first: what it adds above it does when a task of it is next asked what it weighs.
+ */
 __weak __noinline int groups_count(struct lane *lane __arg_nonnull, u32 place, u64 serial)
 {
-	struct lane_group *group = lane_group_find(lane, place, serial);
+	struct lane_group *group = lane_group_find(lane, place, serial), *above, *over;
 	u32 i;
 
 	bpf_for(i, 0, GROUP_LEVELS) {
 		if (!group)
 			break;
-		group = group_counts(lane, group, lane_group_above(lane, group));
+		above = lane_group_above(lane, group);
+		over = group_uncounts(lane, group, above);
+		if (!over && (!above || !group_counts(lane, group, above)))
+			break;
+		group = over ? over : above;
 	}
 	return 0;
 }

@@ -80,8 +80,8 @@ plants! {
             => "			factor = factor;";
     a_cgroup_that_counts_above_its_lane_is_caught: shares::who_is_assigned_under_fair_pays_alone_for_it, "'P/B' had",
         "bpf/group_weights.bpf.h",
-        "			changed = group_uncounts(lane, g);"
-            => "			;";
+        "		over = group_uncounts(lane, group, above);"
+            => "		over = NULL;";
     a_lane_that_has_come_to_end_lower_is_caught: shares::a_lane_of_fairs_beside_fair_takes_its_cgroup_along, "'P/",
         "bpf/group_weights.bpf.h",
         "	if (group && unlikely(READ_ONCE(STATE_OF(group, struct group_weights)->counted)))"
