@@ -523,6 +523,9 @@ static enum pair_choice pair_choose(struct lane *lane, struct pair *pair, s32 cp
 
 	pair->mine->next = 0;
 	pair->mine->handed_ns = 0;
+	/* Somebody else has run what it was handed: its partner need not make way. */
+	if (!pair_holds(lane, cpu))
+		pair->mine->asked_ns = 0;
 	if (prev == LANE_NOBODY)
 		pair_release(pair);
 	runs = READ_ONCE(pair->both->runs);

@@ -296,7 +296,7 @@ plants! {
             => "	;";
     a_batch_that_is_never_over_is_caught: policies::pair::each_cgroup_has_its_turn_of_a_batch_however_many_tasks_it_has, " ran ",
         "policies/pair/pair.bpf.c",
-        "	if (!pair_left_ns(lane, pair, now)) {"
+        "	if (!pair_left_ns(lane, pair, now) || (others && pair_was_asked(pair, now))) {"
             => "	if (0) {";
     a_threshold_that_does_not_move_is_caught: policies::bpfland::what_is_often_is_found_out, " and ",
         "policies/bpfland/bpfland.bpf.c",
@@ -332,8 +332,8 @@ plants! {
             => "	;";
     one_slice_for_all_on_idle_cpus_is_caught: policies::ioprio::on_an_idle_cpu_too_who_has_priority_has_the_slice_of_its_class, "with priority",
         "policies/ioprio/ioprio.bpf.c",
-        "		slice_ns = lane->options[ioprio_option_prio_slice_ns];"
-            => "		;";
+        "ioprio_slice(lane, prio), &claimed);"
+            => "ioprio_slice(lane, false), &claimed);";
     weights_the_other_way_round_are_caught: policies::qmap::hogs_of_the_five_classes_share_a_cpu_as_1_2_4_8_16, "and not",
         "policies/qmap/qmap.bpf.c",
         "			at->left = 1 << at->queue;"
