@@ -227,6 +227,7 @@ struct task_struct {
 	unsigned int flags;
 	int nr_cpus_allowed;
 	unsigned short migration_disabled;
+	int rcu_read_lock_nesting;
 	const struct cpumask *cpus_ptr;
 	int pid;
 	int tgid;

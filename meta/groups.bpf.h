@@ -59,30 +59,36 @@ static __always_inline struct group_of *group_known(struct group *g, const struc
 	return likely(READ_ONCE(of->policy_of) == policy_of) ? of : NULL;
 }
 
-/* A state of the cgroup becomes that of the policy of @lane, and begins with zeroes. */
-static __always_inline struct group_of *group_begin(struct group *g, const struct lane *lane,
-						    u32 number)
+/*
+ * A state of the cgroup becomes that of @policy_of, see struct group_of, and begins with zeroes.
+ * Several CPUs may come at once: one of them begins. A call, since it is rare and the verifier would
+ * follow it wherever a cgroup is asked for.
+ */
+__weak __noinline int group_begin(u64 policy_of, u32 number)
 {
-	u64 first = READ_ONCE(g->of[0].policy_of), before;
+	struct group *g = group_at(number);
 	u32 last = GROUP_POLICIES - 1;
-	struct group_of *of = &g->of[group_unless(first) & last];
+	struct group_of *of;
+	u64 first, before;
 
+	if (!g)
+		return 0;
+	first = READ_ONCE(g->of[0].policy_of);
+	of = &g->of[group_unless(first) & last];
 	before = READ_ONCE(of->policy_of);
-	if (first == GROUP_CHANGES || before == GROUP_CHANGES ||
+	if (first == GROUP_CHANGES || first == policy_of || before == GROUP_CHANGES ||
+	    before == policy_of ||
 	    __sync_val_compare_and_swap(&of->policy_of, before, GROUP_CHANGES) != before)
-		return NULL;
+		return 0;
 	__builtin_memset(of->lane.state, 0, sizeof(of->lane.state));
 	of->lane.ran_ns = g->of[0].lane.ran_ns;
 	of->lane.place = number;
 	of->lane.serial = __sync_fetch_and_add(&group_serials, 1) + 1;
-	__sync_lock_test_and_set(&of->policy_of, lane->policy + 1);
-	return of;
+	__sync_lock_test_and_set(&of->policy_of, policy_of);
+	return 0;
 }
 
-/*
- * The cgroup of that place as the policy of @lane keeps it. Several CPUs may come at once: one of
- * them begins, and the others get NULL until it has.
- */
+/* The cgroup of that place as the policy of @lane keeps it; NULL while another CPU begins it. */
 static __always_inline struct lane_group *group_for(const struct lane *lane, u32 number)
 {
 	struct group *g = group_at(number);
@@ -91,8 +97,10 @@ static __always_inline struct lane_group *group_for(const struct lane *lane, u32
 	if (!g)
 		return NULL;
 	of = group_known(g, lane);
-	if (unlikely(!of))
-		of = group_begin(g, lane, number);
+	if (unlikely(!of)) {
+		group_begin(lane->policy + 1, number);
+		of = group_known(g, lane);
+	}
 	return of ? &of->lane : NULL;
 }
 

@@ -62,6 +62,17 @@ static __always_inline bool may_not_migrate(struct task_struct *p)
 	       p->migration_disabled > (p == bpf_get_current_task_btf() ? 1 : 0);
 }
 
+/*
+ * Whether the task is in a read section of RCU, in which it may be preempted where the kernel is built so.
+ * The kernel frees nothing before it has left, so it is to run on. We are in one while we are called:
+ * that is one of the task that runs.
+ */
+static __always_inline bool is_in_rcu_section(struct task_struct *p)
+{
+	return bpf_core_field_exists(struct task_struct, rcu_read_lock_nesting) &&
+	       p->rcu_read_lock_nesting > (p == bpf_get_current_task_btf() ? 1 : 0);
+}
+
 /* A cpuset gives its tasks no CPU that is off line, so how many a task may use says nothing then. */
 __weak __noinline bool task_is_bound(struct task_struct *p __arg_trusted)
 {

@@ -156,7 +156,7 @@ __attribute__((unused)) static struct lane_group *lane_group_find(struct lane *l
 /* See sched.bpf.h. */
 __attribute__((unused)) static u64 lane_group_weight(struct lane *lane, struct lane_group *group)
 {
-	return weight_left(group->place);
+	return cgroup_weight_left(group->place);
 }
 
 /*

@@ -75,6 +75,15 @@ static __always_inline u64 reserved_for_run(struct task_ctx *t)
 }
 
 /*
+ * Who is not parked, whatever its limit says: others wait for what it does. What it runs is charged
+ * all the same.
+ */
+static __always_inline bool is_never_parked(struct task_struct *p)
+{
+	return p->flags & PF_KTHREAD || task_dies(p) || is_in_rcu_section(p);
+}
+
+/*
  * The task runs under its limit from now on. If nothing is left of that, since it was queued before
  * it was used up or was let through, its CPU chooses anew at once. Where another CPU lets it run
  * on the timer is left to the next tick.
@@ -107,7 +116,7 @@ static __noinline void limited_begins(struct task_struct *p, bool starts)
 			slice_timer_set(on, cpu->limited_since_ns + cpu->taken_ns);
 		return;
 	}
-	if (p->flags & PF_KTHREAD || task_dies(p))
+	if (is_never_parked(p))
 		return;
 	if (!starts)
 		t->ended = 0;
@@ -165,7 +174,7 @@ static __noinline u32 task_waits_for(struct task_struct *p)
 	struct task_ctx *t;
 	u32 number;
 
-	if (p->flags & PF_KTHREAD || task_dies(p))
+	if (is_never_parked(p))
 		return 0;
 	t = task_ctx_make(p);
 	if (!t)

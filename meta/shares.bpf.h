@@ -101,9 +101,10 @@ static __always_inline void cgroup_arrival(struct task_struct *p, struct task_ct
 
 /*
  * What a cgroup weighs for its own account: cpu.weight, less what belongs to cgroups below it that
- * are another's, in WEIGHT_BITS. What policies read in place of cpu.weight.
+ * are another's, in WEIGHT_BITS. What policies read in place of cpu.weight. A call, so that the
+ * verifier follows its branches once.
  */
-static __always_inline u64 weight_left(u32 number)
+__weak __noinline u64 cgroup_weight_left(u32 number)
 {
 	struct cgroup_node *n = cgroup_node_at(number);
 	u64 weight = (u64)n->weight << WEIGHT_BITS, share = n->share, left = n->left;
@@ -118,12 +119,6 @@ static __always_inline u64 weight_left(u32 number)
 		left = share * OWN_TASKS_WEIGH / (n->sum + OWN_TASKS_WEIGH);
 	weight = weight * left / share;
 	return weight ? weight : 1;
-}
-
-/* The same for the simulator, which calls it; it is no code of the kernel's program. */
-__weak __noinline u64 cgroup_weight_left(u32 number)
-{
-	return weight_left(number);
 }
 
 /* To whom the tasks of an account go: without a lane to the root's. */

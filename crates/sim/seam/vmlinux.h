@@ -205,6 +205,7 @@ struct task_struct {
 	s32 static_prio;
 	s32 nr_cpus_allowed;
 	u16 migration_disabled;
+	s32 rcu_read_lock_nesting;
 	struct cpumask *cpus_ptr;
 	struct sched_entity se;
 	struct sched_ext_entity scx;

@@ -236,6 +236,8 @@ pub struct TaskStruct {
     pub nr_cpus_allowed: i32,
     /// Not 0 while it may not migrate: see [`crate::kernel::Kernel::disable_migration`].
     pub migration_disabled: u16,
+    /// Not 0 in a read section of RCU: see [`crate::kernel::Kernel::enter_rcu_section`].
+    pub rcu_read_lock_nesting: i32,
     /// Points to `cpus_mask`.
     pub cpus_ptr: *mut CpuMask,
     /// Run time.

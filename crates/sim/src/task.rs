@@ -224,6 +224,7 @@ impl Raw {
             static_prio: 120,
             nr_cpus_allowed: allowed.count() as i32,
             migration_disabled: 0,
+            rcu_read_lock_nesting: 0,
             cpus_ptr: ptr::null_mut(),
             cpus_mask: allowed,
             se: SchedEntity::default(),

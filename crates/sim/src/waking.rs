@@ -249,6 +249,12 @@ impl Kernel {
         self.observe(cpu, Some(id), What::Allowed(Rc::new(CpuMask::one(cpu))));
     }
 
+    /// A task is in a read section of RCU from now on, twice, since the callbacks are in one for their
+    /// own doing. Nothing ends it.
+    pub fn enter_rcu_section(&mut self, id: TaskId) {
+        self.tasks[id.0].c_mut().rcu_read_lock_nesting = 2;
+    }
+
     /// Writes down where a task may run, and tells the policy. It stands in no queue.
     pub(crate) fn set_cpus_allowed(&mut self, id: TaskId, mask: CpuMask) {
         let c = self.tasks[id.0].c_mut();

@@ -213,6 +213,21 @@ fn who_has_taken_the_signal_that_kills_it_is_not_parked_again() {
     }
 }
 
+/// What the kernel wants to free waits for who reads. The others have used up the quota for long.
+#[test]
+pub(crate) fn who_is_in_a_read_section_is_not_parked() {
+    for policy in POLICIES {
+        let outcome = limited("a read section", policy, &[("a", 60)])
+            .task(TaskSpec::named("reads").in_cgroup("a").run(exactly(ms(10))))
+            .at(ms(1), |kernel| kernel.enter_rcu_section(kernel.task_named("reads")))
+            .at(ms(2), |kernel| kernel.set_cgroup_max("a", 1_000_000, 1_000, 0))
+            .run_for(ms(900))
+            .pass();
+        let left = outcome.task("reads").exited_ns;
+        assert!(left.is_some_and(|at| at <= ms(100)), "{policy}: it was parked: {left:?}");
+    }
+}
+
 /// The longest that level 1 keeps a task parked, and what it may take until it runs.
 const PARKED_AT_MOST: u64 = ms(10_000);
 const UNTIL_IT_RUNS: u64 = ms(500);

@@ -386,6 +386,10 @@ plants! {
         "meta/parking.bpf.h",
         "	if (number && t->parked_from_ns && bpf_ktime_get_ns() - t->parked_from_ns >= PARKED_LOOK_NS)"
             => "	if (0)";
+    who_is_parked_in_a_read_section_is_caught: limits::who_is_in_a_read_section_is_not_parked, "it was parked",
+        "meta/parking.bpf.h",
+        " || is_in_rcu_section(p);"
+            => ";";
     a_refill_that_wakes_everybody_is_caught: limits::a_refill_leaves_the_tasks_of_other_cgroups_parked, "200 tasks were queued",
         "meta/limits.bpf.h",
         "	if (waits)\n		return;"
