@@ -327,7 +327,8 @@ static __always_inline u32 out_of_turn(struct cpu_ctx *here, u64 set)
  * a kernel thread, or came through a lane that was replaced. What it ran is charged, and it
  * changes lanes if its cgroup or what is said of it has changed.
  */
-static __noinline u32 account_of_prev(struct cpu_ctx *here, struct task_struct *prev, u32 root)
+__weak __noinline u32 account_of_prev(struct cpu_ctx *here __arg_nonnull,
+				      struct task_struct *prev __arg_trusted, u32 root)
 {
 	struct meta_lane *l = lane_running(here, prev);
 
@@ -365,8 +366,9 @@ static __always_inline bool serve_alone(u32 number, u32 own, s32 cpu, struct tas
  * Tries the accounts of a set of several in their order until one gives a task, or keeps the one
  * that ran here, if it is of the account @own. Whether there is one to run.
  */
-static __always_inline bool serve_accounts(u64 left, u32 own, s32 cpu, struct task_struct *prev,
-					   struct cpu_ctx *here)
+__weak __noinline bool serve_accounts(u64 left, u32 own, s32 cpu,
+				      struct task_struct *prev __arg_trusted __arg_nullable,
+				      struct cpu_ctx *here __arg_nonnull)
 {
 	bool in_turn = true;
 	u32 i, number;

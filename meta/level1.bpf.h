@@ -203,13 +203,14 @@ static __always_inline u64 running_until(struct cpu_ctx *there, u64 now)
  * Charges the lane whose tasks this CPU ran last with what is not charged yet; if that is
  * less than nothing, what was charged too much is forgotten.
  */
-static __always_inline void charge_rest(struct cpu_ctx *cpu)
+__weak __noinline int charge_rest(struct cpu_ctx *cpu __arg_nonnull)
 {
 	struct meta_lane *l = lane_if_current((u32)cpu->slot, cpu->generation);
 
 	if (l && (s64)cpu->uncharged_ns > 0)
 		lane_charge(l, cpu->uncharged_ns);
 	cpu->uncharged_ns = 0;
+	return 0;
 }
 
 /* Charges what the task of this CPU has run up to there; less if the CPU's look charged more. */

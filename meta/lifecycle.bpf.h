@@ -67,7 +67,7 @@ static __always_inline void change_end(void)
 }
 
 /* Creates the lane's queues; all of them or none. */
-static int lane_create_queues(struct lane *lane, u32 queues)
+__weak __noinline int lane_create_queues(struct lane *lane __arg_nonnull, u32 queues)
 {
 	u32 queue;
 
@@ -107,7 +107,6 @@ static int lane_make(u32 variant, u32 account)
 	u32 policy = policy_of_variant(variant);
 	struct meta_lane *l;
 	int slot, err;
-	u32 queues;
 
 	slot = free_slot();
 	if (slot < 0)
@@ -118,18 +117,18 @@ static int lane_make(u32 variant, u32 account)
 	l->lane.policy = policy;
 	l->lane.variant = variant;
 	l->lane.dsq = make_dsq_id(generations + 1, slot, 0);
-	queues = policy_queues(&l->lane);
-	if (!queues)
+	/* By way of memory: what is known of it would be a path of its own for each policy. */
+	WRITE_ONCE(l->queues, policy_queues(&l->lane));
+	if (!READ_ONCE(l->queues))
 		return -ENOENT;
 	policy_forget_places(&l->lane);
 	policy_default_options(&l->lane);
-	err = lane_create_queues(&l->lane, queues);
+	err = lane_create_queues(&l->lane, READ_ONCE(l->queues));
 	if (err)
 		return err;
 	generations++;
 	l->lane.generation = generations;
-	l->queues = queues;
-	l->ready = queues - policy_has_user_half(policy);
+	l->ready = l->queues - policy_has_user_half(policy);
 	l->places = l->ready - lane_shared_queues(l);
 	if (any_places())
 		marks_forget(slot, l->places);

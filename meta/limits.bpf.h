@@ -11,8 +11,8 @@
  * fills accounts up, and has the tasks enqueued again that were parked by them.
  *
  * As in the fair class before 6.18, a task may be parked that holds a lock of the
- * kernel's. Kernel threads and tasks that die are never parked; one that is killed while it
- * is parked is found by the sweep, see limit_find_dying().
+ * kernel's. Kernel threads, tasks that die and those in a read section of RCU are never parked; one
+ * that is killed while it is parked is found by the sweep, see limit_find_dying().
  */
 #ifndef METASCHED_LIMITS_BPF_H
 #define METASCHED_LIMITS_BPF_H
@@ -230,6 +230,9 @@ static __always_inline bool task_dies(struct task_struct *p)
 	       (process->group_exec_task && process->group_exec_task != p);
 }
 
+/* So many looks were had at a queue; of the sweep, in memory, since the verifier counts a register's. */
+u32 dying_looks;
+
 /*
  * Finds those that a limit has parked and that were killed meanwhile, which nobody tells of:
  * limits_refill() has them enqueued anew, and nobody who stays parked with them.
@@ -240,13 +243,13 @@ static __always_inline bool task_dies(struct task_struct *p)
 __noinline int limit_find_dying(u32 number)
 {
 	struct task_struct *p;
-	u32 looks = 0;
 
+	dying_looks = 0;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, PARKED_BASE_DSQ + number, 0) {
 		if (task_dies(p))
 			scx_bpf_dsq_move(&___it, p, DYING_DSQ, 0);
-		if (++looks >= DYING_LOOKS)
+		if (++dying_looks >= DYING_LOOKS)
 			break;
 	}
 	bpf_rcu_read_unlock();

@@ -75,6 +75,7 @@ struct {
 	u32 tasks; /* in the places of this lane, so far */
 	u32 found; /* one of those that hold tasks, plus one */
 	u32 steps; /* left in this sweep */
+	u32 lanes; /* passed in this sweep; in memory, as what mark_step() keeps */
 	/* Of a word: what is left to be looked at, and what was found. */
 	u64 left;
 	u64 empty;
@@ -157,7 +158,7 @@ static __always_inline u32 next_queue(struct meta_lane *l, u32 queue)
 }
 
 /* A lane is made: nobody is in its queues. */
-static __noinline void marks_forget(u32 slot, u32 places)
+__weak __noinline int marks_forget(u32 slot, u32 places)
 {
 	u64 *word;
 	u32 i;
@@ -167,6 +168,7 @@ static __noinline void marks_forget(u32 slot, u32 places)
 		if (word)
 			*word = 0;
 	}
+	return 0;
 }
 
 /*
@@ -241,14 +243,15 @@ __noinline bool mark_lane_step(void)
 /* By the sweep, while lanes have places. A lane is passed twice in no sweep. */
 static __noinline void sweep_marks(void)
 {
-	u32 i, lanes = 0;
+	u32 i;
 
+	marking.lanes = 0;
 	marking.sweeps++;
 	marking.steps = MARK_STEPS;
 	bpf_for(i, 0, MARK_STEPS) {
-		if (lanes >= LANES_MAX || (s32)--marking.steps <= 0)
+		if (READ_ONCE(marking.lanes) >= LANES_MAX || (s32)--marking.steps <= 0)
 			break;
-		lanes += mark_lane_step();
+		WRITE_ONCE(marking.lanes, marking.lanes + mark_lane_step());
 	}
 }
 

@@ -177,7 +177,7 @@ static __always_inline u32 policy_llc_queues(u32 policy)
 }
 
 /* What was kept in the lane's place for CPUs, caches and in sets of CPUs begins anew. */
-static __noinline void forget_places(struct lane *lane, bool cpus, bool llcs, u32 sets)
+__weak __noinline int forget_places(struct lane *lane __arg_nonnull, bool cpus, bool llcs, u32 sets)
 {
 	struct cpu_state *c;
 	struct llc_state *l;
@@ -199,6 +199,7 @@ static __noinline void forget_places(struct lane *lane, bool cpus, bool llcs, u3
 		if (set)
 			__builtin_memset(set, 0, sizeof(*set));
 	}
+	return 0;
 }
 
 static __always_inline void policy_forget_places(struct lane *lane)
