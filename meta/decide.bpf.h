@@ -195,7 +195,7 @@ __weak __noinline u32 decide_one(u32 at)
 }
 
 /* The process is there, and has decided so much. */
-static __noinline void decide(u32 decisions, u32 tgid)
+static __always_inline void decide(u32 decisions, u32 tgid)
 {
 	u32 at;
 

@@ -55,7 +55,6 @@ static __always_inline u32 next_account(u64 set, u32 number)
 static __always_inline bool lane_dispatch(struct meta_lane *l, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_ctx *here;
-	struct lane_run run;
 	struct task_ctx *t;
 
 	if (policy_keeps_tasks(l->lane.policy) && prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
@@ -63,8 +62,8 @@ static __always_inline bool lane_dispatch(struct meta_lane *l, s32 cpu, struct t
 		here = cpu_ctx_here();
 		t = here && lane_running(here, prev) == l ? task_ctx_find(prev) : NULL;
 		if (t && t->generation == l->lane.generation) {
-			run = run_of(here, prev, true);
-			return policy_dispatch_task(&l->lane, cpu, prev, &t->policy, &run);
+			here->run = run_of(here, prev, true);
+			return policy_dispatch_task(&l->lane, cpu, prev, &t->policy, &here->run);
 		}
 	}
 	return policy_dispatch_task(&l->lane, cpu, NULL, &no_task, &no_run);
@@ -413,7 +412,7 @@ __weak __noinline bool serve_accounts(u64 left, u32 own, s32 cpu,
 }
 
 /* Several lanes are served: gives this CPU a task of one of them, or lets the one that ran go on. */
-static __noinline bool dispatch_shared(s32 cpu, struct task_struct *prev, u32 root)
+static __always_inline bool dispatch_shared(s32 cpu, struct task_struct *prev, u32 root)
 {
 	struct cpu_ctx *here = cpu_ctx_here();
 	bool goes_on = prev && (prev->scx.flags & SCX_TASK_QUEUED);

@@ -127,7 +127,7 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p)
 }
 
 /* Has an idle CPU that may run @p choose anew; whether there is one. */
-__weak __noinline bool tell_idle_cpu(struct task_struct *p __arg_trusted)
+static __noinline bool tell_idle_cpu(struct task_struct *p)
 {
 	s32 cpu = claim_idle_cpu(p);
 

@@ -91,6 +91,7 @@ struct cpu_ctx {
 	/* Of the task, until its wait is counted. */
 	u64 wait_arrivals;
 	u64 wait_from_ns;
+	struct lane_run run; /* what dispatch tells a policy: the stack has no room where calls are deep */
 	struct lane_task spare; /* state for a task that memory could not be had for */
 };
 

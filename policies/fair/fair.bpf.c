@@ -540,8 +540,8 @@ __weak __noinline int fair_count(struct fair_llc *l __arg_nonnull, u32 llc, u64 
  * Some sleep in debt. Whose turn it were before that of those who wait, and before @deadline, competes no
  * more; nobody does if nothing @runs here and nobody waits.
  */
-__weak __noinline int fair_look(struct lane *lane __arg_nonnull, struct fair_llc *l __arg_nonnull,
-				u64 dsq, u64 deadline, bool runs)
+static __always_inline void fair_look(struct lane *lane, struct fair_llc *l, u64 dsq, u64 deadline,
+				      bool runs)
 {
 	struct task_struct *first = scx_bpf_dsq_peek(dsq);
 	bool all = !runs;
@@ -553,7 +553,6 @@ __weak __noinline int fair_look(struct lane *lane __arg_nonnull, struct fair_llc
 	}
 	if (all || !vtime_before(READ_ONCE(l->q.now), READ_ONCE(l->sleepers.next)))
 		eevdf_settle(lane, &l->q, &l->sleepers, deadline, all);
-	return 0;
 }
 
 static bool fair_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
