@@ -166,39 +166,70 @@ static __always_inline void group_join(struct lane *lane, struct task_struct *p,
 		groups_count(lane, group->place, group->serial);
 }
 
+/* The way up from a task's cgroup. */
+struct group_walk {
+	u64 serial; /* of the cgroup that it has come to, and its place */
+	u64 factor; /* what the cgroups below leave of a weight, in GROUP_FACTOR_ONE */
+	u32 place;
+	u32 gives_way; /* one of them does */
+	u64 wrong_serial; /* a cgroup whose part of the one above is not what it should be; 0: none */
+	u32 wrong_place;
+	u32 unused;
+};
+
+/* One level further; whether there was one. A call, since the verifier follows loops many times. */
+__weak __noinline bool group_walk_up(struct lane *lane __arg_nonnull,
+				     struct group_walk *walk __arg_nonnull)
+{
+	struct lane_group *group = lane_group_find(lane, walk->place, walk->serial), *above;
+	u64 own, sum, counted;
+
+	if (!group)
+		return false;
+	above = lane_group_above(lane, group);
+	own = above ? lane_group_weight(lane, group) : 0;
+	sum = READ_ONCE(STATE_OF(group, struct group_weights)->sum);
+	counted = READ_ONCE(STATE_OF(group, struct group_weights)->counted);
+	/* cpu.weight has changed since; or the lane ends here, as it did not before. */
+	if (unlikely(own != counted && !walk->wrong_serial)) {
+		walk->wrong_place = group->place;
+		walk->wrong_serial = group->serial;
+	}
+	if (!above)
+		return false;
+	if (own <= (WEIGHT_IDLE << WEIGHT_BITS))
+		walk->gives_way = 1;
+	if ((s64)sum > 0)
+		walk->factor = walk->factor * own / sum;
+	if (walk->factor > GROUP_FACTOR_MAX)
+		walk->factor = GROUP_FACTOR_MAX;
+	walk->place = above->place;
+	walk->serial = above->serial;
+	return true;
+}
+
 /* The flat weight of a task that has joined, 1 at least; and it says whether the task gives way. */
 __weak __noinline u32 group_flat_weight(struct lane *lane __arg_nonnull,
 					struct group_share *share __arg_nonnull)
 {
-	struct lane_group *group = lane_group_find(lane, share->place, share->serial), *above;
-	u64 factor = GROUP_FACTOR_ONE, weight = share->weight, own, sum;
-	bool gives_way = weight <= (WEIGHT_IDLE << WEIGHT_BITS);
+	struct group_walk walk = {
+		.serial = share->serial,
+		.place = share->place,
+		.factor = GROUP_FACTOR_ONE,
+		.gives_way = share->weight <= (WEIGHT_IDLE << WEIGHT_BITS),
+	};
+	u64 weight;
 	u32 i;
 
-	if (!share->serial)
-		group = NULL;
 	bpf_for(i, 0, GROUP_LEVELS) {
-		above = group ? lane_group_above(lane, group) : NULL;
-		if (!above)
+		if (!walk.serial || !group_walk_up(lane, &walk))
 			break;
-		own = lane_group_weight(lane, group);
-		sum = READ_ONCE(STATE_OF(group, struct group_weights)->sum);
-		if (own <= (WEIGHT_IDLE << WEIGHT_BITS))
-			gives_way = true;
-		/* cpu.weight has changed since. */
-		if (unlikely(own != READ_ONCE(STATE_OF(group, struct group_weights)->counted)))
-			groups_count(lane, group->place, group->serial);
-		if ((s64)sum > 0)
-			factor = factor * own / sum;
-		if (factor > GROUP_FACTOR_MAX)
-			factor = GROUP_FACTOR_MAX;
-		group = above;
 	}
-	/* The lane ends here, as it did not before. */
-	if (group && unlikely(READ_ONCE(STATE_OF(group, struct group_weights)->counted)))
-		groups_count(lane, group->place, group->serial);
-	share->gives_way = gives_way;
-	weight = weight * factor / GROUP_FACTOR_ONE;
+	/* Where several are wrong the others are mended when somebody asks again. */
+	if (unlikely(walk.wrong_serial))
+		groups_count(lane, walk.wrong_place, walk.wrong_serial);
+	share->gives_way = walk.gives_way;
+	weight = share->weight * walk.factor / GROUP_FACTOR_ONE;
 	if (weight > ~0U)
 		return ~0U;
 	return weight ? weight : 1;
