@@ -76,16 +76,16 @@ plants! {
             => "		if (competes) {\n			eevdf_leave(&from->q, &task->e, fair_slice(lane));\n			task->e.lag = 0;\n			competes = false;\n		}";
     weights_of_cgroups_that_are_ignored_are_caught: policies::fair::cgroups_have_the_shares_of_the_fair_class, "a/x: ",
         "bpf/group_weights.bpf.h",
-        "			factor = factor * own / sum;"
-            => "			factor = factor;";
+        "		walk->factor = walk->factor * own / sum;"
+            => "		;";
     a_cgroup_that_counts_above_its_lane_is_caught: shares::who_is_assigned_under_fair_pays_alone_for_it, "'P/B' had",
         "bpf/group_weights.bpf.h",
         "		over = group_uncounts(lane, group, above);"
             => "		over = NULL;";
     a_lane_that_has_come_to_end_lower_is_caught: shares::a_lane_of_fairs_beside_fair_takes_its_cgroup_along, "'P/",
         "bpf/group_weights.bpf.h",
-        "	if (group && unlikely(READ_ONCE(STATE_OF(group, struct group_weights)->counted)))"
-            => "	if (0)";
+        "	if (unlikely(own != counted && !walk->wrong_serial)) {"
+            => "	if (above && own != counted && !walk->wrong_serial) {";
     two_policies_with_one_state_of_a_cgroup_are_caught: shares::fair_knows_its_cgroups_again_after_pair, "'P/",
         "meta/groups.bpf.h",
         "#define GROUP_POLICIES 2"
