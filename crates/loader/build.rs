@@ -171,7 +171,8 @@ fn functions(object: &object::File) -> BTreeMap<FunctionAt, Function> {
             if code != 0x85 || from != 1 {
                 continue;
             }
-            let (section, base) = match relocated.get(&(at * INSN)).map(object::Relocation::target) {
+            let (section, base) = match relocated.get(&(at * INSN)).map(object::Relocation::target)
+            {
                 Some(RelocationTarget::Symbol(index)) => {
                     let symbol = object.symbol_by_index(index).expect("it is in the table");
                     // The kernel's own functions are in none, and libbpf finds them.
