@@ -58,7 +58,7 @@ struct bpfland_task {
 
 /* When a CPU last served the shared queue, and next looks for who waits long in each: see rescue.bpf.h. */
 struct bpfland_cpu {
-	u64 shared_ns;
+	struct queue_here shared;
 	u64 rescue_ns[BPFLAND_QUEUES];
 };
 
@@ -244,11 +244,11 @@ static bool bpfland_dispatch(struct lane *lane, s32 cpu, struct task_struct *pre
 		vtime = bpfland_place(lane, prev,
 				      task->vtime + weighted_ns(run->ran_ns, task_weight(prev)));
 		if (!prev_has_priority)
-			queue_has_its_turn_here(since_ns, &here->shared_ns);
+			queue_has_its_turn_here(since_ns, &here->shared);
 	}
 	if (bpfland_rescue(lane, here))
 		return true;
-	if (queue_serve_starving(lane, shared, since_ns, &here->shared_ns,
+	if (queue_serve_starving(lane, shared, since_ns, &here->shared,
 				 lane->options[bpfland_option_starvation_thresh_ns])) {
 		lane_count(lane, bpfland_counter_rescued);
 		return true;
@@ -259,7 +259,7 @@ static bool bpfland_dispatch(struct lane *lane, s32 cpu, struct task_struct *pre
 		return true;
 	if (prev && bpfland_goes_on(lane, cpu, prev, shared, vtime))
 		return true;
-	return queue_serve(lane, shared, since_ns, &here->shared_ns);
+	return queue_serve(lane, shared, since_ns, &here->shared);
 }
 
 static void bpfland_running(struct lane *lane, struct task_struct *p, struct lane_task *t)

@@ -30,7 +30,7 @@ struct ioprio_lane {
 };
 
 struct ioprio_cpu {
-	u64 normal_ns; /* when it last served the normal queue */
+	struct queue_here normal;
 };
 
 struct ioprio_task {
@@ -108,20 +108,20 @@ static bool ioprio_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev
 	u64 *since_ns = &STATE_OF(lane, struct ioprio_lane)->normal_since_ns;
 	u64 normal = lane_dsq(lane, IOPRIO_NORMAL);
 	struct cpu_state *of_cpu = lane_cpu(lane, cpu);
-	u64 *here_ns;
+	struct queue_here *here;
 
 	if (!of_cpu)
 		return false;
-	here_ns = &STATE_OF(of_cpu, struct ioprio_cpu)->normal_ns;
+	here = &STATE_OF(of_cpu, struct ioprio_cpu)->normal;
 	if (prev && !STATE_OF(t, struct ioprio_task)->had_priority)
-		queue_has_its_turn_here(since_ns, here_ns);
-	if (unlikely(queue_serve_starving(lane, normal, since_ns, here_ns,
+		queue_has_its_turn_here(since_ns, here);
+	if (unlikely(queue_serve_starving(lane, normal, since_ns, here,
 					  lane->options[ioprio_option_starvation_ns]))) {
 		lane_count(lane, ioprio_counter_rescued);
 		return true;
 	}
 	if (lane_move_to_local(lane, lane_dsq(lane, IOPRIO_PRIO)) ||
-	    queue_serve(lane, normal, since_ns, here_ns))
+	    queue_serve(lane, normal, since_ns, here))
 		return true;
 	if (!prev)
 		return false;

@@ -1,6 +1,6 @@
 //! What ioprio promises, run in the simulator from its own source.
 
-use metasched_sim::metasched::set_option;
+use metasched_sim::metasched::{assign, set_app_with, set_option};
 use metasched_sim::{Outcome, Scenario, TaskSpec, between, exactly, ms, options, policy, us};
 
 /// The default of both slices in options.h.
@@ -21,11 +21,15 @@ fn server(name: impl Into<String>) -> TaskSpec {
     TaskSpec::named(name).run(exactly(MOMENT)).sleep(exactly(PAUSE)).for_ever()
 }
 
-fn ioprio(name: &str, set: &[(&str, u64)]) -> Scenario {
-    let set: Vec<(usize, u64)> = set
-        .iter()
+/// Options by their numbers.
+fn numbered(set: &[(&str, u64)]) -> Vec<(usize, u64)> {
+    set.iter()
         .map(|(name, value)| options::option("ioprio", name, &value.to_string()).unwrap())
-        .collect();
+        .collect()
+}
+
+fn ioprio(name: &str, set: &[(&str, u64)]) -> Scenario {
+    let set = numbered(set);
     policy(name, "ioprio").at(0, move |kernel| {
         for (option, value) in &set {
             set_option(kernel, 0, *option, *value);
@@ -216,6 +220,28 @@ pub(crate) fn a_bound_hog_is_not_starved_by_those_with_priority_on_its_cpu() {
         .pass();
     let longest = outcome.task("bound").longest_wait_ns;
     assert!(longest <= ms(300), "{longest}");
+}
+
+/// The lane's turns are so far apart that the normal queue has waited for too long at each.
+#[test]
+pub(crate) fn who_has_priority_is_not_starved_where_the_lane_seldom_runs() {
+    policy("a newcomer in a light lane", "vtime")
+        .tasks(3, |i| TaskSpec::hog(format!("heavy {i}")))
+        .tasks(4, |i| {
+            TaskSpec::named(format!("normal {i}"))
+                .in_cgroup("light")
+                .run(between(us(100), us(1_000)))
+                .for_ever()
+        })
+        .task(TaskSpec::hog("newcomer").in_cgroup("light").arrives(ms(50)))
+        .at(0, |kernel| {
+            let set = numbered(&[("first_use_percent", 1), ("starvation_ns", us(1_500))]);
+            set_app_with(kernel, 1, "ioprio", (3, true), &set);
+            assign(kernel, "light", 1);
+        })
+        .waits_at_most(ms(8_000))
+        .run_for(ms(20_000))
+        .pass();
 }
 
 /// Who comes meanwhile waits for the end of that slice.

@@ -116,12 +116,16 @@ plants! {
             => "	if (0 && rescue(";
     turns_that_are_all_elsewhere_are_caught: policies::bpfland::a_bound_hog_is_not_starved_by_interactive_tasks_of_its_cpu, "waiting_bounded",
         "bpf/starvation.bpf.h",
-        "	if (likely(!here && !queue_starves("
-            => "	here = false;\n	if (likely(!here && !queue_starves(";
+        "	if (likely(!starves_here && !queue_starves("
+            => "	starves_here = false;\n	if (likely(!starves_here && !queue_starves(";
     turns_of_ioprio_that_are_all_elsewhere_are_caught: policies::ioprio::a_bound_hog_is_not_starved_by_those_with_priority_on_its_cpu, "waiting_bounded",
         "bpf/starvation.bpf.h",
-        "	if (likely(!here && !queue_starves("
-            => "	here = false;\n	if (likely(!here && !queue_starves(";
+        "	if (likely(!starves_here && !queue_starves("
+            => "	starves_here = false;\n	if (likely(!starves_here && !queue_starves(";
+    a_rescue_each_time_is_caught: policies::ioprio::who_has_priority_is_not_starved_where_the_lane_seldom_runs, "waiting_bounded",
+        "bpf/starvation.bpf.h",
+        "	bool turn_of_other = here->rescued;"
+            => "	bool turn_of_other = false;";
     who_goes_on_alone_by_another_slice_is_caught: policies::ioprio::who_goes_on_alone_has_the_slice_of_its_class, "",
         "policies/ioprio/ioprio.bpf.c",
         "	if (!prev)\n		return false;\n	/* Nobody"
@@ -304,7 +308,7 @@ plants! {
             => "	u64 threshold = BPFLAND_LEAST_THRESHOLD;";
     a_shared_queue_that_starves_is_caught: policies::bpfland::the_shared_queue_has_a_turn_after_its_time_whoever_is_interactive, " and ",
         "bpf/starvation.bpf.h",
-        "	if (likely(!here && !queue_starves(dsq, *since_ns, most_ns)))"
+        "	if (likely(!starves_here && !queue_starves(dsq, *since_ns, most_ns)))"
             => "	if (1)";
     slices_that_are_never_divided_are_caught: policies::bpfland::slices_get_shorter_the_more_tasks_wait, "in a crowd",
         "policies/bpfland/bpfland.bpf.c",
@@ -324,7 +328,7 @@ plants! {
             => "	if (0) {";
     a_normal_queue_that_starves_is_caught: policies::ioprio::the_normal_queue_has_a_turn_after_starvation_ns_whoever_has_priority, "waiting_bounded",
         "bpf/starvation.bpf.h",
-        "	if (likely(!here && !queue_starves(dsq, *since_ns, most_ns)))"
+        "	if (likely(!starves_here && !queue_starves(dsq, *since_ns, most_ns)))"
             => "	if (1)";
     who_yields_taken_for_one_who_waits_is_caught: policies::ioprio::who_yields_is_not_taken_for_one_who_waits, " to ",
         "policies/ioprio/ioprio.bpf.c",
