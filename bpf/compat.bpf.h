@@ -67,32 +67,4 @@ static __always_inline bool scx_bpf_dsq_move_to_local(u64 dsq_id)
 	return scx_bpf_dsq_move_to_local___plain(dsq_id);
 }
 
-/*
- * Sets of CPUs that no kfunc gives, by the kernel's symbols: 64 CPUs from 64 * @word on. Empty where the
- * kernel does not tell the addresses of its data (CONFIG_KALLSYMS_ALL). This can go when there are kfuncs.
- */
-extern const void __cpu_online_mask __weak __ksym;
-extern const void __cpu_active_mask __weak __ksym;
-
-static __always_inline u64 cpus_of_symbol(const void *mask, u32 word)
-{
-	u64 cpus = 0;
-
-	if (mask)
-		bpf_probe_read_kernel(&cpus, sizeof(cpus), (const u64 *)mask + word);
-	return cpus;
-}
-
-/* Those that are on line. */
-static __always_inline u64 online_cpus(u32 word)
-{
-	return cpus_of_symbol(&__cpu_online_mask, word);
-}
-
-/* Those of them that take tasks. */
-static __always_inline u64 active_cpus(u32 word)
-{
-	return cpus_of_symbol(&__cpu_active_mask, word);
-}
-
 #endif

@@ -18,7 +18,7 @@
 #define METASCHED_LEAVING_CPU_BPF_H
 
 #include <bits.bpf.h>
-#include <compat.bpf.h>
+#include <cpu_masks.bpf.h>
 #include <dying_cpu.bpf.h>
 #include <kcalls.bpf.h>
 #include <lanes.bpf.h>
@@ -56,13 +56,12 @@ static __noinline void leave_places(u32 cpu)
 static __noinline void sweep_leaving(void)
 {
 	u32 word, i, cpu;
-	u64 active, leaving, back;
+	u64 online = 0, active = 0, leaving, back;
 
 	bpf_for(word, 0, (nr_cpus() + 63) / 64) {
-		if (word >= CPUS_MAX / 64)
+		if (word >= CPUS_MAX / 64 || !cpus_of_kernel(word, &online, &active))
 			break;
-		active = active_cpus(word);
-		leaving = online_cpus(word) & ~active & ~READ_ONCE(cpus_told.words[word]);
+		leaving = online & ~active & ~READ_ONCE(cpus_told.words[word]);
 		back = READ_ONCE(cpus_off.words[word]) & active & ~READ_ONCE(cpus_told.words[word]);
 		if (unlikely(back))
 			__sync_fetch_and_and(&cpus_off.words[word], ~back);

@@ -306,6 +306,12 @@ struct cycle {
 	struct begun_turn latest[TURNS_KEPT]; /* by their number */
 };
 
+/* Where the kernel has these sets of CPUs; 0 where that is not known. Written by user space. */
+struct cpu_mask_addresses {
+	u64 online;
+	u64 active;
+};
+
 #define EXIT_REASON_LEN 128
 #define EXIT_MSG_LEN 1024
 #define EXIT_DUMP_LEN 32768

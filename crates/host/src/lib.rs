@@ -3,6 +3,7 @@
 pub mod btf;
 pub mod cgroup;
 pub mod elf;
+pub mod kallsyms;
 pub mod kernel;
 pub mod machine;
 pub mod process;

@@ -7,6 +7,7 @@
 mod apps;
 mod callbacks;
 mod capture;
+mod cpu_masks;
 mod exit;
 mod held;
 mod lanes;

@@ -18,6 +18,7 @@ use metasched_host::process::Prompt;
 
 use crate::apps::AppPrograms;
 use crate::capture::Capture;
+use crate::cpu_masks;
 use crate::exit::{ExitRecord, c_text, kind_name};
 use crate::held::Held;
 use crate::lanes::LaneInfo;
@@ -249,6 +250,9 @@ impl Program {
     fn start(loaded: Loaded, link: Link, held: Held) -> Result<Program> {
         let failed = |e: std::io::Error| Error::new(Kind::Failed, "start", e);
         let own = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().map_err(failed);
+        let masks = MapHandle::try_from(&loaded.get().maps.cpu_masks)
+            .attempt(Kind::Failed, || "share the addresses of the kernel's sets of CPUs".into())?;
+        cpu_masks::find(masks).map_err(failed)?;
         let progs = &loaded.get().progs;
         let replace_root = own(progs.replace_root.as_fd())?;
         let count_queued = own(progs.count_queued.as_fd())?;

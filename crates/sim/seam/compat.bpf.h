@@ -6,8 +6,4 @@
 #include <vmlinux.h>
 #include <seam.h>
 
-/* By the kernel's symbols there. */
-u64 online_cpus(u32 word);
-u64 active_cpus(u32 word);
-
 #endif

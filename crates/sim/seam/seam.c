@@ -305,14 +305,11 @@ const struct cpumask *scx_bpf_get_online_cpumask(void)
 	return HOST(online_mask);
 }
 
-u64 online_cpus(u32 word)
+bool cpus_of_kernel(u32 word, u64 *online, u64 *active)
 {
-	return ((const u64 *)HOST(online_mask))[word];
-}
-
-u64 active_cpus(u32 word)
-{
-	return ((const u64 *)HOST(active_mask))[word];
+	*online = ((const u64 *)HOST(online_mask))[word];
+	*active = ((const u64 *)HOST(active_mask))[word];
+	return true;
 }
 
 void scx_bpf_put_cpumask(const struct cpumask *mask)

@@ -6,6 +6,7 @@
 mod awake;
 mod calls;
 mod constants;
+mod cpu_masks;
 mod lanes;
 mod load;
 mod memory;
