@@ -137,6 +137,7 @@ fn bench(args: &Args) -> Result<Figures> {
         }),
         alone(ours("fifo")?),
         alone(ours("vtime")?),
+        alone(ours("fair")?),
     ];
     for lanes in LANES {
         subjects.push(Subject {

@@ -98,13 +98,16 @@ __weak __noinline int eevdf_settle(struct lane *lane __arg_nonnull,
 	u64 next = READ_ONCE(q->now) + EEVDF_LONGEST_NS, vruntime;
 	struct group_share share;
 	struct eevdf_note *note;
-	u32 i, ticket, weight;
+	u32 i, ticket, weight, count = READ_ONCE(s->count), left = count;
 
 	bpf_for(i, 0, EEVDF_NOTES) {
+		if (!left)
+			break;
 		note = &s->notes[i & (EEVDF_NOTES - 1)];
 		ticket = READ_ONCE(note->ticket);
 		if (ticket == NOTE_FREE || ticket == NOTE_TAKEN)
 			continue;
+		left--;
 		if (!all && (!eevdf_eligible(q, note->vruntime) ||
 			     !vtime_before(note->deadline, deadline))) {
 			if (vtime_before(note->vruntime, next))
@@ -117,11 +120,13 @@ __weak __noinline int eevdf_settle(struct lane *lane __arg_nonnull,
 		weight = note->weight;
 		share = note->share;
 		__sync_fetch_and_add(&s->count, -1);
+		count--;
 		__sync_lock_test_and_set(&note->ticket, NOTE_FREE);
 		eevdf_goes(q, vruntime, weight, EEVDF_LONGEST_NS);
 		group_leave(lane, &share);
 	}
-	WRITE_ONCE(s->next, next);
+	/* If some came or woke meanwhile, one may not have been looked at. */
+	WRITE_ONCE(s->next, READ_ONCE(s->count) == count ? next : READ_ONCE(q->now));
 	return 0;
 }
 

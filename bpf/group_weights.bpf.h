@@ -11,7 +11,8 @@
  * and a cgroup of 100 as much as one of these, whatever is in it.
  *
  * sum(g) is what the members of g with work weigh. Those with work change all the time; so each
- * task's flat weight is computed when it is needed, on the way up.
+ * task's flat weight is computed when it is needed, on the way up. The part of it that is above its own
+ * cgroup holds for a millisecond.
  */
 #ifndef METASCHED_GROUP_WEIGHTS_BPF_H
 #define METASCHED_GROUP_WEIGHTS_BPF_H
@@ -22,6 +23,8 @@
 #define GROUP_LEVELS 32
 /* How often who is at work in a cgroup looks again for what others have left to it. */
 #define GROUP_TRIES 4
+/* For so long what the cgroups above one leave of a weight is not looked up again. */
+#define GROUP_ABOVE_NS (1000ULL * 1000)
 /* A factor of one, and the most that factors come to. */
 #define GROUP_FACTOR_ONE (1ULL << 20)
 #define GROUP_FACTOR_MAX (1ULL << 36)
@@ -32,9 +35,12 @@ struct group_weights {
 	u64 counted; /* what of its weight is in the sum of the one above: 0 while it has no work */
 	/* That one. The lane may end here since, or the state up there have begun anew. */
 	u64 over_serial;
+	u64 above_factor; /* what those above leave of a weight, in GROUP_FACTOR_ONE; 0: there are none */
+	u64 above_ns; /* when that was looked up; 0: never */
 	u32 over_place;
 	u32 changes; /* somebody is making that true */
 	u32 changed; /* and has to once more */
+	u32 above_gives_way;
 };
 
 /* What a task has added to its cgroup's sum. */
@@ -174,7 +180,7 @@ struct group_walk {
 	u32 gives_way; /* one of them does */
 	u64 wrong_serial; /* a cgroup whose part of the one above is not what it should be; 0: none */
 	u32 wrong_place;
-	u32 unused;
+	u32 above; /* it has come to one above the first */
 };
 
 /* One level further; whether there was one. A call, since the verifier follows loops many times. */
@@ -208,28 +214,57 @@ __weak __noinline bool group_walk_up(struct lane *lane __arg_nonnull,
 	return true;
 }
 
+/* Looks up what the cgroups above one leave of a weight. */
+static __always_inline void group_look_above(struct lane *lane, struct lane_group *group, u64 now)
+{
+	struct group_weights *g = STATE_OF(group, struct group_weights);
+	struct group_walk walk = { .serial = group->serial, .place = group->place };
+	u32 i;
+
+	bpf_for(i, 0, GROUP_LEVELS) {
+		if (!group_walk_up(lane, &walk))
+			break;
+		if (walk.above)
+			continue;
+		/* Its own part changes too often to be kept. */
+		walk.above = 1;
+		walk.gives_way = 0;
+		walk.factor = GROUP_FACTOR_ONE;
+	}
+	/* Where several are wrong the others are mended when somebody looks again. */
+	if (unlikely(walk.wrong_serial))
+		groups_count(lane, walk.wrong_place, walk.wrong_serial);
+	g->above_gives_way = walk.gives_way;
+	g->above_factor = walk.above ? (walk.factor ? walk.factor : 1) : 0;
+	g->above_ns = now;
+}
+
 /* The flat weight of a task that has joined, 1 at least; and it says whether the task gives way. */
 __weak __noinline u32 group_flat_weight(struct lane *lane __arg_nonnull,
 					struct group_share *share __arg_nonnull)
 {
-	struct group_walk walk = {
-		.serial = share->serial,
-		.place = share->place,
-		.factor = GROUP_FACTOR_ONE,
-		.gives_way = share->weight <= (WEIGHT_IDLE << WEIGHT_BITS),
-	};
-	u64 weight;
-	u32 i;
+	struct lane_group *group = lane_group_find(lane, share->place, share->serial);
+	u64 now = scx_bpf_now(), weight = share->weight, factor, own, sum;
+	bool gives_way = weight <= (WEIGHT_IDLE << WEIGHT_BITS);
+	struct group_weights *g;
 
-	bpf_for(i, 0, GROUP_LEVELS) {
-		if (!walk.serial || !group_walk_up(lane, &walk))
-			break;
+	if (group) {
+		g = STATE_OF(group, struct group_weights);
+		if (!g->above_ns || now - g->above_ns >= GROUP_ABOVE_NS)
+			group_look_above(lane, group, now);
+		factor = g->above_factor;
+		if (factor) {
+			own = lane_group_weight(lane, group);
+			sum = READ_ONCE(g->sum);
+			gives_way |= own <= (WEIGHT_IDLE << WEIGHT_BITS) || g->above_gives_way;
+			if ((s64)sum > 0)
+				factor = factor * own / sum;
+			if (factor > GROUP_FACTOR_MAX)
+				factor = GROUP_FACTOR_MAX;
+			weight = weight * factor / GROUP_FACTOR_ONE;
+		}
 	}
-	/* Where several are wrong the others are mended when somebody asks again. */
-	if (unlikely(walk.wrong_serial))
-		groups_count(lane, walk.wrong_place, walk.wrong_serial);
-	share->gives_way = walk.gives_way;
-	weight = share->weight * walk.factor / GROUP_FACTOR_ONE;
+	share->gives_way = gives_way;
 	if (weight > ~0U)
 		return ~0U;
 	return weight ? weight : 1;

@@ -20,21 +20,24 @@
 /* Tasks that are looked at: at some 50 ns each a ten thousandth of a CPU's time. */
 #define RESCUE_LOOKS 1000
 
+/* It is time to look. */
+__weak __noinline bool rescue_looks(struct lane *lane __arg_nonnull, u64 dsq, u32 word,
+				    u64 *next_ns __arg_nonnull, u64 now)
+{
+	bool found = lane_move_before(lane, dsq, word, now - RESCUE_WAIT_NS,
+				      RESCUE_LOOKS | SCX_DSQ_ITER_REV);
+
+	*next_ns = now + (found ? RESCUE_AGAIN_NS : RESCUE_LOOK_NS);
+	return found;
+}
+
 /*
  * In dispatch: moves a task of @dsq to this CPU that waits there for too long by the time in its state
  * word @word, if it is time to look. When that is, is kept in @next_ns, of this CPU and this queue.
  */
-__weak __noinline bool rescue(struct lane *lane __arg_nonnull, u64 dsq, u32 word,
-			      u64 *next_ns __arg_nonnull, u64 now)
+static __always_inline bool rescue(struct lane *lane, u64 dsq, u32 word, u64 *next_ns, u64 now)
 {
-	bool found;
-
-	if (likely(vtime_before(now, *next_ns)))
-		return false;
-	found = lane_move_before(lane, dsq, word, now - RESCUE_WAIT_NS,
-				 RESCUE_LOOKS | SCX_DSQ_ITER_REV);
-	*next_ns = now + (found ? RESCUE_AGAIN_NS : RESCUE_LOOK_NS);
-	return found;
+	return unlikely(!vtime_before(now, *next_ns)) && rescue_looks(lane, dsq, word, next_ns, now);
 }
 
 #endif

@@ -31,6 +31,10 @@ enum { fair_counters(COUNTER_INDEX) };
 #define FAIR_LOOKS 32
 /* Who ran alone is owed nothing, but for what divisions lose. */
 #define FAIR_ROUNDED_NS 1000ULL
+/* A division loses less than one: some of them make a task that is owed nothing look as if it owed so much. */
+#define FAIR_LOST_NS 16ULL
+/* The weight of a task that waits holds for so long. */
+#define FAIR_WEIGHED_NS (1000ULL * 1000)
 /* How often a cache looks at the next one for more than its own share of work. */
 #define FAIR_BALANCE_NS (4ULL * 1000 * 1000)
 /* By how much that one has to have more, as parts of it: 5 for 4. */
@@ -282,9 +286,9 @@ __weak __noinline int fair_preempt(struct lane *lane __arg_nonnull,
 	/* Whether who waits is eligible is not asked: mostly it is. */
 	bool is_next = eevdf_eligible(&l->q, task->e.vruntime) &&
 		       (!first || !vtime_before(first->scx.dsq_vtime, task->e.deadline));
-	u32 i;
+	u32 i, looks = FAIR_PREEMPT_LOOKS < nr_cpus() ? FAIR_PREEMPT_LOOKS : nr_cpus();
 
-	bpf_for(i, 0, FAIR_PREEMPT_LOOKS) {
+	bpf_for(i, 0, looks) {
 		there = cpu_llc(cpu) == task->e.queue && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ?
 				fair_cpu_at(lane, cpu) : NULL;
 		if (there && fair_takes(lane, l, there, task, is_next, now)) {
@@ -328,7 +332,9 @@ static void fair_enqueue(struct lane *lane, struct task_struct *p, struct lane_t
 		return;
 	if (!task->e.weight || task->e.queue != llc)
 		fair_compete(lane, p, task, llc);
-	fair_reweigh(lane, p, task, l);
+	/* Who wakes was weighed just now, see fair_runnable(). */
+	if (!(enq_flags & SCX_ENQ_WAKEUP))
+		fair_reweigh(lane, p, task, l);
 	slice_ns = eevdf_request(&l->q, &task->e, slice_ns);
 	task->e.queued_ns = scx_bpf_now();
 	if (enq_flags & SCX_ENQ_WAKEUP)
@@ -412,7 +418,7 @@ __weak __noinline bool fair_pick_bound(struct lane *lane __arg_nonnull,
  * before @deadline; any, if @any. Who gives way does so whatever the deadlines.
  */
 static __always_inline bool fair_pick(struct lane *lane, struct fair_llc *l, u64 dsq, s32 cpu,
-				      u64 deadline, bool any, bool gives_way)
+				      u64 now_ns, u64 deadline, bool any, bool gives_way)
 {
 	struct task_struct *first = scx_bpf_dsq_peek(dsq);
 	u64 now = READ_ONCE(l->q.now);
@@ -427,14 +433,15 @@ static __always_inline bool fair_pick(struct lane *lane, struct fair_llc *l, u64
 	t = lane_kept(lane, first);
 	if (unlikely(!t))
 		return lane_move_to_local(lane, dsq);
-	/* Others of its cgroup may have come or gone while it waited. */
 	task = STATE_OF(t, struct fair_task);
-	eevdf_reweigh(&l->q, &task->e, group_flat_weight(lane, &task->share));
+	/* Others of its cgroup may have come or gone while it waited. */
+	if ((s64)(now_ns - task->e.queued_ns) > (s64)FAIR_WEIGHED_NS)
+		eevdf_reweigh(&l->q, &task->e, group_flat_weight(lane, &task->share));
 	if (gives_way && !task->share.gives_way)
 		return lane_move_to_local(lane, dsq);
 	if (!any && !vtime_before(task->e.deadline, deadline))
 		return false;
-	if (likely(!vtime_before(now, task->e.vruntime)))
+	if (likely(!vtime_before(now + FAIR_LOST_NS, task->e.vruntime)))
 		return lane_move_to_local(lane, dsq);
 	if (!lane_move_before(lane, dsq, FAIR_VRUNTIME_WORD, now + 1, FAIR_LOOKS))
 		return false;
@@ -588,7 +595,7 @@ static bool fair_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 			  goes_on ? task->e.deadline : READ_ONCE(l->q.now) + EEVDF_LONGEST_NS, prev);
 		goes_on = goes_on && eevdf_eligible(&l->q, task->e.vruntime);
 	}
-	if (fair_pick(lane, l, dsq, cpu, task->e.deadline, !goes_on,
+	if (fair_pick(lane, l, dsq, cpu, now, task->e.deadline, !goes_on,
 		      prev && task->share.gives_way))
 		return true;
 	if (goes_on)

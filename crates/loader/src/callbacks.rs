@@ -10,7 +10,8 @@ const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 /// The callbacks that run for every change of task. The kernel keeps 15 characters of
 /// a name, which tell them apart.
-pub const HOT_CALLBACKS: [&str; 5] = ["select_cpu", "enqueue", "dispatch", "running", "stopping"];
+pub const HOT_CALLBACKS: [&str; 7] =
+    ["select_cpu", "runnable", "enqueue", "dispatch", "running", "stopping", "quiescent"];
 
 /// A callback of our program, summed over all CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
