@@ -4,7 +4,7 @@
  * kfuncs.
  *
  * Declared as symbols they would be resolved by libbpf, which reads all of /proc/kallsyms for that before it
- * loads anything: a quarter of what a start takes. So the loader looks for them while we run.
+ * loads anything: a quarter of what a start takes. So the loader looks for them while we are loaded.
  */
 #ifndef METASCHED_CPU_MASKS_BPF_H
 #define METASCHED_CPU_MASKS_BPF_H
@@ -30,7 +30,7 @@ static __always_inline u64 cpus_at(u64 address, u32 word)
 
 /*
  * Of 64 CPUs from 64 * @word on, those that are on line and those of them that are given tasks. False where
- * the kernel does not tell the addresses of its data (CONFIG_KALLSYMS_ALL), and while they are not found.
+ * the kernel does not tell the addresses of its data (CONFIG_KALLSYMS_ALL).
  */
 static __always_inline bool cpus_of_kernel(u32 word, u64 *online, u64 *active)
 {
@@ -40,9 +40,8 @@ static __always_inline bool cpus_of_kernel(u32 word, u64 *online, u64 *active)
 
 	if (!at)
 		return false;
-	/* User space may write them at this moment, one after the other. */
-	online_at = READ_ONCE(at->online);
-	active_at = READ_ONCE(at->active);
+	online_at = at->online;
+	active_at = at->active;
 	if (!online_at || !active_at)
 		return false;
 	*active = cpus_at(active_at, word);

@@ -18,7 +18,7 @@ use metasched_host::process::Prompt;
 
 use crate::apps::AppPrograms;
 use crate::capture::Capture;
-use crate::cpu_masks;
+use crate::cpu_masks::CpuMasks;
 use crate::exit::{ExitRecord, c_text, kind_name};
 use crate::held::Held;
 use crate::lanes::LaneInfo;
@@ -222,6 +222,7 @@ impl Program {
             refusal::explain(attempt(), stage, error, &capture.text(), record)
         };
         refusal::check_host(&attempt())?;
+        let masks = CpuMasks::find().map_err(|e| Error::new(Kind::Failed, attempt(), e))?;
 
         let storage: *mut MaybeUninit<OpenObject> = Box::into_raw(Box::new(MaybeUninit::uninit()));
         let mut loaded = Loaded { skel: None, storage };
@@ -241,6 +242,7 @@ impl Program {
         loaded.skel = Some(open.load().map_err(|e| refused(Stage::Load, &e, None))?);
 
         let skel = loaded.skel.as_mut().expect("just loaded");
+        masks.tell(&skel.maps.cpu_masks).map_err(|e| refused(Stage::Load, &e, None))?;
         let link = skel.maps.metasched_ops.attach_struct_ops();
         let link = link.map_err(|e| refused(Stage::Attach, &e, exit_record(loaded.get())))?;
         drop(capture);
@@ -250,9 +252,6 @@ impl Program {
     fn start(loaded: Loaded, link: Link, held: Held) -> Result<Program> {
         let failed = |e: std::io::Error| Error::new(Kind::Failed, "start", e);
         let own = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().map_err(failed);
-        let masks = MapHandle::try_from(&loaded.get().maps.cpu_masks)
-            .attempt(Kind::Failed, || "share the addresses of the kernel's sets of CPUs".into())?;
-        cpu_masks::find(masks).map_err(failed)?;
         let progs = &loaded.get().progs;
         let replace_root = own(progs.replace_root.as_fd())?;
         let count_queued = own(progs.count_queued.as_fd())?;
