@@ -3,8 +3,9 @@
 //! Our `fifo` policy on one lane alone does what the kernel tools' `scx_simple -f` does
 //! without lanes; what it takes longer is the cost of the layer. With lanes of
 //! applications beside it tasks are looked up, measured and shared out; the load is on
-//! one of those lanes, and the others are idle. All stand beside EEVDF in the same boot,
-//! in rounds of random order.
+//! one of those lanes, and the others are idle. `fair`, which whoever is not assigned lives
+//! under, is to cost what EEVDF does. All stand beside EEVDF in the same boot, in rounds of
+//! random order.
 //!
 //! After that the kernel counts what each callback takes, in runs of their own since
 //! counting costs time itself. There a second lane has work too, once: the load's time is then
@@ -298,6 +299,7 @@ fn figures(args: &Args, subjects: &[&Subject], times: &[Vec<Vec<f64>>]) -> Figur
         ("scx_simple -f", "eevdf"),
         ("fifo", "eevdf"),
         ("vtime", "eevdf"),
+        ("fair", "eevdf"),
         ("fifo", "scx_simple -f"),
         ("vtime", "scx_simple -f"),
     ]

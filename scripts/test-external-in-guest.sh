@@ -23,11 +23,11 @@ in_force() { # whether a scheduler of ours is
 
 # With ROUND's lanes to be looked at, where there are some.
 run_test() { # SCHEDULER ROUND [LANES]
-	timeout --kill-after=10 $TEST_TIMEOUT_S "$TEST" </dev/null 2>&1 | {
+	timeout --kill-after=10 $TEST_TIMEOUT_S stdbuf -oL "$TEST" </dev/null 2>&1 | {
 		watcher=
 		while IFS= read -r line; do
 			echo "$line"
-			[[ -z ${3:-} || $line != *'ok '*test_cpucg_weight_underprovisioned* ]] ||
+			[[ -z ${3:-} || $line != *'ok '*test_cpucg_nice* ]] ||
 				{ watch_lanes "$2" & watcher=$!; }
 		done
 		wait $watcher
@@ -36,7 +36,7 @@ run_test() { # SCHEDULER ROUND [LANES]
 }
 
 # What is measured has to be what is meant: that the test's cgroups are on lanes is looked at
-# while its nested loads run, and not before: whoever looks takes the emulator from the CPU that runs
+# while its loads of weights run, and not before: whoever looks takes the emulator from the CPU that runs
 # the test, which then misses ticks, and the kernel's count of nice time goes by ticks.
 watch_lanes() { # ROUND
 	for ((i = 0; i < TEST_TIMEOUT_S * 5; i++)); do
