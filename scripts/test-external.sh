@@ -132,7 +132,7 @@ awk -v rounds="$rounds" '
 			failed[key]++
 			if (error != "") {
 				errors[key] = errors[key] (errors[key] == "" ? "" : ", ") sprintf("%.1f", error)
-				if (error > largest[key]) largest[key] = error + 0
+				if (error + 0 > largest[key] + 0) largest[key] = error + 0
 				told[key]++
 			}
 		}
