@@ -196,6 +196,7 @@ struct sched_entity {
 struct sched_info {
 	unsigned long pcount;
 	unsigned long long run_delay;
+	unsigned long long last_queued;
 };
 
 struct sched_ext_entity {

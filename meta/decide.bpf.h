@@ -54,7 +54,7 @@ static __noinline void task_is_ready(struct meta_lane *l, struct task_struct *p,
 	if (!tell_cpu(cpu, p))
 		tell_idle_cpu(p);
 	if (awake && several(accounts_with_work(READ_ONCE(root_word))))
-		preempt_if_lagging(account_at(l->account), p, NULL);
+		preempt_if_lagging(l->account, p, NULL);
 }
 
 /* The task has waited for user space as long as it may: the policy decides alone. */

@@ -27,6 +27,10 @@
  * only would wait for ever beside accounts that have no other CPU. With many accounts it comes
  * more often, so that each has its turn here after ROTATION_ALL_NS, or twice that: a choice
  * that an account which lags has asked for is left to it as long.
+ *
+ * Most often nobody depends on that: the account's tasks would soon have had another CPU. So it has this
+ * one only if one of its first tasks has waited for ROTATION_NS; and in a round each ROTATION_ALL_NS
+ * anyway, since a task that has may stand behind others.
  */
 #define ROTATION_NS (64ULL * 1000 * 1000)
 #define ROTATION_ALL_NS (2000ULL * 1000 * 1000)
@@ -222,11 +226,11 @@ __weak __noinline bool account_serve(u32 number, s32 cpu,
 }
 
 /*
- * The account of a set of several that is to be served first, the lower number of two alike.
- * Of those that are urgent it is the one that has waited longest: with more than a CPU has time
+ * The account of a set of several that is to be served first, the lower number of two alike. What other
+ * CPUs run for them at this moment counts as charged. Of those that are urgent it is the one that has waited longest: with more than a CPU has time
  * for in URGENT_SWEEPS all of them are urgent always.
  */
-__noinline u32 first_of_accounts(u64 set)
+__noinline u32 first_of_accounts(u64 set, struct cpu_ctx *here __arg_nonnull)
 {
 	u64 urgent = READ_ONCE(busy.urgent) & set, key, lowest = 0;
 	u32 i, number, best = NO_ACCOUNT;
@@ -240,7 +244,8 @@ __noinline u32 first_of_accounts(u64 set)
 		number = lowest_account(set);
 		set &= set - 1;
 		a = account_at(number);
-		key = unlikely(urgent) ? -(u64)a->unserved_sweeps : a->vtime;
+		key = unlikely(urgent) ? -(u64)a->unserved_sweeps :
+					 account_vtime_elsewhere(number, here);
 		if (best == NO_ACCOUNT || vtime_before(key, lowest)) {
 			best = number;
 			lowest = key;
@@ -250,9 +255,9 @@ __noinline u32 first_of_accounts(u64 set)
 }
 
 /* The account of a set that is to be served first. Most often one alone has work. */
-static __always_inline u32 first_account(u64 set)
+static __always_inline u32 first_account(u64 set, struct cpu_ctx *here)
 {
-	return likely(!several(set)) ? lowest_account(set) : first_of_accounts(set);
+	return likely(!several(set)) ? lowest_account(set) : first_of_accounts(set, here);
 }
 
 /* Remembers how far level 1 has come, when an account is served in its turn. */
@@ -262,7 +267,76 @@ static __always_inline void level1_advance(u64 vtime)
 		level1.vtime_now = vtime;
 }
 
-/* Whether this choice goes to the next account in order of those with work, see ROTATION_NS. */
+/* Tasks at the head of a queue that are looked at. */
+#define LEFT_LOOKS 8
+
+/* What a CPU that goes idle finds in a queue. */
+enum left {
+	LEFT_NOBODY, /* that another CPU could be told of */
+	LEFT_TOLD, /* an idle CPU was told of somebody */
+	LEFT_MINE, /* somebody that this CPU may run itself */
+};
+
+/* In place of the CPU that may run what is left: none. */
+#define NO_CPU (-1)
+
+/*
+ * Tells an idle CPU that may run one of the first tasks of a queue, unless @cpu may run one
+ * that stands before it. With a time it tells nobody, and LEFT_MINE says that one which @cpu may
+ * run waits since then.
+ */
+__noinline int tell_of_left(u64 dsq, s32 cpu, u64 since_ns)
+{
+	struct task_struct *p;
+	u32 looks = 0;
+
+	if (!scx_bpf_dsq_nr_queued(dsq))
+		return LEFT_NOBODY;
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		if (cpu != NO_CPU && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+		    (!since_ns || waits_since(p, since_ns)))
+			return LEFT_MINE;
+		if (!since_ns && tell_idle_cpu(p))
+			return LEFT_TOLD;
+		if (++looks >= LEFT_LOOKS)
+			break;
+	}
+	return LEFT_NOBODY;
+}
+
+/* The same for the queues of an account. */
+__noinline int account_tell_of_left(u32 number, s32 cpu, u64 since_ns)
+{
+	u32 i, at, queue, lane = account_at(number)->first;
+	struct meta_lane *l;
+	int said;
+
+	bpf_for(i, 0, LANES_MAX) {
+		if (!lane)
+			break;
+		l = lane_at(lane - 1);
+		queue = 0;
+		bpf_for(at, 0, l->ready) {
+			queue = next_queue(l, queue);
+			if (queue >= l->ready)
+				break;
+			said = tell_of_left(lane_dsq(&l->lane, queue), cpu, since_ns);
+			if (said != LEFT_NOBODY)
+				return said;
+			queue++;
+		}
+		lane = l->next;
+	}
+	return LEFT_NOBODY;
+}
+
+/* Whether one of an account's first tasks that may run on this CPU waits since that time. */
+static __always_inline bool account_has_waiting(u32 number, s32 cpu, u64 since_ns)
+{
+	return account_tell_of_left(number, cpu, since_ns) == LEFT_MINE;
+}
+
+/* Whether it is the turn of the next account in order of those with work, see ROTATION_NS. */
 static __always_inline bool rotation_is_due(struct cpu_ctx *here, u64 set, u64 now, bool asked_for)
 {
 	u64 since = now - here->rotated_ns, every;
@@ -307,16 +381,35 @@ static __noinline u32 behind_and_due(struct cpu_ctx *here, u64 set, u64 now, boo
 	return NO_ACCOUNT;
 }
 
+/* The next account in order, which has its turn; NO_ACCOUNT if it does not need it. */
+static __noinline u32 next_in_rotation(struct cpu_ctx *here, u64 set, u64 now)
+{
+	u32 number = next_account(set, (u32)here->turn);
+
+	if (number <= here->turn) {
+		here->anyway = now - here->anyway_ns >= ROTATION_ALL_NS;
+		if (here->anyway)
+			here->anyway_ns = now;
+	}
+	here->turn = number;
+	if (!kernel_tells_since_when() || here->anyway ||
+	    account_has_waiting(number, bpf_get_smp_processor_id(), now - ROTATION_NS))
+		return number;
+	return NO_ACCOUNT;
+}
+
 /* The account of a set of several to which this choice goes out of its turn; NO_ACCOUNT: to none. */
 static __always_inline u32 out_of_turn(struct cpu_ctx *here, u64 set)
 {
 	bool asked_for = here->preempted;
 	u64 now = scx_bpf_now();
+	u32 number;
 
 	here->preempted = 0;
 	if (rotation_is_due(here, set, now, asked_for)) {
-		here->turn = next_account(set, (u32)here->turn);
-		return here->turn;
+		number = next_in_rotation(here, set, now);
+		if (number != NO_ACCOUNT)
+			return number;
 	}
 	return unlikely(here->behind & set) ? behind_and_due(here, set, now, asked_for) : NO_ACCOUNT;
 }
@@ -386,7 +479,7 @@ __weak __noinline bool serve_accounts(u64 left, u32 own, s32 cpu,
 	bpf_for(i, 0, ACCOUNTS_MAX) {
 		if (!left)
 			break;
-		number = first_account(left);
+		number = first_account(left, here);
 		left &= ~account_bit(number);
 		vtime = account_at(number)->vtime;
 		if (account_serve(number, cpu, prev)) {
@@ -547,67 +640,6 @@ static __always_inline u64 slice_of_last(struct task_struct *p, u32 root)
 					SHARED_SLICE_NS;
 }
 
-/* Tasks at the head of a queue for which an idle CPU is looked for. */
-#define LEFT_LOOKS 8
-
-/* What a CPU that goes idle finds in a queue. */
-enum left {
-	LEFT_NOBODY, /* that another CPU could be told of */
-	LEFT_TOLD, /* an idle CPU was told of somebody */
-	LEFT_MINE, /* somebody that this CPU may run itself */
-};
-
-/* In place of the CPU that may run what is left: none. */
-#define NO_CPU (-1)
-
-/*
- * Tells an idle CPU that may run one of the first tasks of a queue, unless @cpu may run one
- * that stands before it.
- */
-__noinline int tell_of_left(u64 dsq, s32 cpu)
-{
-	struct task_struct *p;
-	u32 looks = 0;
-
-	if (!scx_bpf_dsq_nr_queued(dsq))
-		return LEFT_NOBODY;
-	bpf_for_each(scx_dsq, p, dsq, 0) {
-		if (cpu != NO_CPU && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-			return LEFT_MINE;
-		if (tell_idle_cpu(p))
-			return LEFT_TOLD;
-		if (++looks >= LEFT_LOOKS)
-			break;
-	}
-	return LEFT_NOBODY;
-}
-
-/* The same for the queues of an account. */
-__noinline int account_tell_of_left(u32 number, s32 cpu)
-{
-	u32 i, at, queue, lane = account_at(number)->first;
-	struct meta_lane *l;
-	int said;
-
-	bpf_for(i, 0, LANES_MAX) {
-		if (!lane)
-			break;
-		l = lane_at(lane - 1);
-		queue = 0;
-		bpf_for(at, 0, l->ready) {
-			queue = next_queue(l, queue);
-			if (queue >= l->ready)
-				break;
-			said = tell_of_left(lane_dsq(&l->lane, queue), cpu);
-			if (said != LEFT_NOBODY)
-				return said;
-			queue++;
-		}
-		lane = l->next;
-	}
-	return LEFT_NOBODY;
-}
-
 /* The same for all queues. */
 static __noinline int tell_of_all_left(s32 cpu, u32 root)
 {
@@ -616,14 +648,14 @@ static __noinline int tell_of_all_left(s32 cpu, u32 root)
 	u32 i;
 
 	if (root & ROOT_LANES) {
-		said = tell_of_left(KTHREADS_DSQ, cpu);
+		said = tell_of_left(KTHREADS_DSQ, cpu, 0);
 		if (said != LEFT_NOBODY)
 			return said;
 	}
 	bpf_for(i, 0, ACCOUNTS_MAX) {
 		if (!left)
 			break;
-		said = account_tell_of_left(lowest_account(left), cpu);
+		said = account_tell_of_left(lowest_account(left), cpu, 0);
 		left &= left - 1;
 		if (said != LEFT_NOBODY)
 			return said;

@@ -16,7 +16,7 @@
 #define METASCHED_LEVEL1_BPF_H
 
 #include <kcalls.bpf.h>
-#include <accounts.bpf.h>
+#include <in_service.bpf.h>
 #include <services.bpf.h>
 #include <user.bpf.h>
 #include <apps.bpf.h>
@@ -230,38 +230,36 @@ static __always_inline void charge_so_far(struct cpu_ctx *cpu, u64 now)
 }
 
 /*
- * Whether a CPU runs for an account that @a lags behind by enough. What that CPU's task runs
+ * Whether a CPU runs for another account, which this one lags behind by enough. What that CPU's task runs
  * at this moment is counted as well: it is charged only when it stops, at a choice, or when
  * the CPU looks. A lane that drains was there first and is not disturbed.
  */
-static __always_inline bool lags_behind(struct account *a, struct cpu_ctx *there, u64 now)
+static __always_inline bool lags_behind(u32 number, struct cpu_ctx *there, u64 now)
 {
 	struct meta_lane *runs;
-	struct account *other;
 	u64 runs_for;
 
 	if (!there->task)
 		return false;
 	runs = lane_if_current((u32)there->slot, there->generation);
-	if (!runs || runs->state == LANE_DRAINING)
-		return false;
-	other = account_at(runs->account);
-	if (other == a)
+	if (!runs || runs->state == LANE_DRAINING || runs->account == number)
 		return false;
 	/* Clocks of two CPUs may differ a little, and it may have stopped since. */
 	runs_for = running_until(there, now) - there->charged_from_ns;
 	if (runs_for > SHARED_SLICE_NS)
 		runs_for = (s64)runs_for < 0 ? 0 : SHARED_SLICE_NS;
-	return vtime_before(a->vtime + WAKE_LAG_NS,
-			    other->vtime + account_vtime_ns(other, runs_for));
+	return vtime_before(account_vtime_elsewhere(number, there) + WAKE_LAG_NS,
+			    account_vtime_elsewhere(runs->account, there) +
+				    account_vtime_ns(account_at(runs->account), runs_for));
 }
 
 /*
  * Whether a task that woke is left to this CPU: whoever woke it runs here for the same account and
  * is about to sleep. Another CPU would be taken away for nothing, and the two would run side by
- * side, each for as long as the other's answer takes.
+ * side, each for as long as the other's answer takes. An account of two such tasks never makes
+ * good for what it lags.
  */
-static __always_inline bool is_left_to_waker(struct account *a, struct task_struct *p,
+static __always_inline bool is_left_to_waker(u32 account, struct task_struct *p,
 					     struct task_ctx *t, struct cpu_ctx *here)
 {
 	struct meta_lane *l;
@@ -270,7 +268,7 @@ static __always_inline bool is_left_to_waker(struct account *a, struct task_stru
 		return false;
 	t->woken_sync = 0;
 	l = lane_if_current((u32)here->slot, here->generation);
-	return l && account_at(l->account) == a &&
+	return l && l->account == account &&
 	       bpf_cpumask_test_cpu(bpf_get_smp_processor_id(), p->cpus_ptr);
 }
 
@@ -278,8 +276,7 @@ static __always_inline bool is_left_to_waker(struct account *a, struct task_stru
  * A task woke and was queued: a CPU on which it may run, and which runs for an account that
  * its own lags behind, chooses anew. The one on which it ran last comes first.
  */
-static __noinline void preempt_if_lagging(struct account *a, struct task_struct *p,
-					  struct task_ctx *t)
+static __noinline void preempt_if_lagging(u32 account, struct task_struct *p, struct task_ctx *t)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	u32 i, cpus = nr_cpus();
@@ -287,7 +284,7 @@ static __noinline void preempt_if_lagging(struct account *a, struct task_struct 
 	u64 now = scx_bpf_now();
 
 	if (here && here->task) {
-		if (is_left_to_waker(a, p, t, here))
+		if (is_left_to_waker(account, p, t, here))
 			return;
 		/* It may run for the same account, which so lags by less. */
 		charge_so_far(here, now);
@@ -296,8 +293,8 @@ static __noinline void preempt_if_lagging(struct account *a, struct task_struct 
 		if (i >= cpus)
 			break;
 		there = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? cpu_ctx_of(cpu) : NULL;
-		if (there && lags_behind(a, there, now)) {
-			a->kicks++;
+		if (there && lags_behind(account, there, now)) {
+			account_at(account)->kicks++;
 			there->preempted = 1;
 			ends_run(there);
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -351,7 +348,7 @@ static __noinline void enqueue_watched(struct task_struct *p, u32 root, u64 enq_
 	}
 	announce_first(l, p);
 	if (enq_flags & SCX_ENQ_WAKEUP && several(accounts_with_work(root)))
-		preempt_if_lagging(account_at(l->account), p, t);
+		preempt_if_lagging(l->account, p, t);
 }
 
 /*
@@ -403,6 +400,7 @@ static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
 	if (cpu->uncharged_ns &&
 	    (cpu->slot != l->lane.slot || cpu->generation != l->lane.generation))
 		charge_rest(cpu);
+	run_in_service(cpu, l->account, others);
 	cpu->task = (u64)(unsigned long)p;
 	cpu->episode = watch_episode;
 	cpu->slot = l->lane.slot;
@@ -421,18 +419,19 @@ static __always_inline void cpu_runs(struct cpu_ctx *cpu, struct task_struct *p,
 }
 
 /*
- * Has the task's CPU look from now on, if it does not; at a tick, or as a task starts to run. Only
- * that CPU can begin to; where another one lets the task run on, its tick does.
+ * The CPU runs a task while others have work, from now on or at a tick: it looks from now on if somebody
+ * waits, unless it does. Only that CPU can begin to; where another one lets the task run on, its
+ * tick does.
  */
-static __always_inline void look_from_now_on(struct cpu_ctx *cpu, struct task_struct *p)
+static __always_inline void look_if_somebody_waits(struct cpu_ctx *cpu, struct task_struct *p,
+						   u32 own)
 {
 	s32 here = bpf_get_smp_processor_id();
 
 	if (!cpu->since_ns)
 		cpu->since_ns = scx_bpf_now() - (p->se.sum_exec_runtime - cpu->ran_from_ns);
-	if (cpu->looks || scx_bpf_task_cpu(p) != here)
-		return;
-	cpu->looks = look_timer_start(here);
+	if (!cpu->looks && scx_bpf_task_cpu(p) == here && somebody_waits(own))
+		cpu->looks = look_timer_start(here);
 }
 
 /*
@@ -502,7 +501,7 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 		end_at_start(p, t);
 	}
 	if (unlikely(others) && root & ROOT_LANES)
-		look_from_now_on(cpu, p);
+		look_if_somebody_waits(cpu, p, l->account);
 	if (root & ROOT_SHARED && t && t->generation == l->lane.generation)
 		wait_ends(cpu, p, t);
 }
@@ -602,7 +601,7 @@ static __noinline void tick_shared(struct task_struct *p, u32 root)
 	if (l) {
 		account_arrival(l->account);
 		if (others)
-			look_from_now_on(cpu, p);
+			look_if_somebody_waits(cpu, p, l->account);
 		t = task_ctx_find(p);
 		if (t)
 			cgroup_runs(t->watched);

@@ -158,7 +158,7 @@ static int lifecycle_start(u32 variant)
 		return slot;
 	l = lane_at(slot);
 	account_at(ROOT_ACCOUNT)->weight = WEIGHT_DFL;
-	account_at(ROOT_ACCOUNT)->weight_now = WEIGHT_NOW_DFL;
+	account_set_weight_now(account_at(ROOT_ACCOUNT), WEIGHT_NOW_DFL);
 	account_at(ROOT_ACCOUNT)->lane = slot + 1;
 	account_add(l);
 	l->state = LANE_IN_FORCE;
@@ -279,7 +279,7 @@ static __always_inline void account_weigh(struct account *a, u32 weight, u32 fix
 	a->weight = weight;
 	a->weight_fixed = fixed;
 	if (!a->first)
-		a->weight_now = weight * (WEIGHT_NOW_DFL / WEIGHT_DFL);
+		account_set_weight_now(a, weight * (WEIGHT_NOW_DFL / WEIGHT_DFL));
 	shares.changed = 1;
 }
 

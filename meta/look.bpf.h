@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a CPU does between two ticks while several accounts have work.
+ * What a CPU does between two ticks while an account waits for which no CPU runs.
  *
- * Without it an account's vtime is behind by a whole run on each CPU: a choice elsewhere
- * meanwhile gives it too much, which others get back in one piece, on all CPUs at once. And an
- * account whose tasks are all queued has none that wakes and could ask for a CPU: it would wait
- * for the end of a slice, which comes with a tick, up to 4 ms later.
+ * Of its tasks none wakes that could ask for a CPU: it would wait for the end of a slice, which comes
+ * with a tick, up to 4 ms later. And vtimes would be behind by a whole run on each CPU. Where each
+ * account with work has a CPU nobody looks: its timer would interrupt who runs, for nothing.
  */
 #ifndef METASCHED_LOOK_BPF_H
 #define METASCHED_LOOK_BPF_H
@@ -13,31 +12,31 @@
 #include <level1.bpf.h>
 
 /*
- * How long two CPUs may run for an account until another lags behind it by enough; 0 if it does.
- * With one CPU it is twice as long. Where there are more it is shorter, but each of them looks, at a
- * time of its own.
+ * How long two CPUs may run for an account, one of them @here, until one that waits lags behind it by
+ * enough; 1 if it does. With one CPU it is twice as long. Where there are more it is shorter, but each
+ * of them looks, at a time of its own.
  */
-static __always_inline u64 until_lag_ns(struct account *ahead, struct account *behind)
+static __always_inline u64 until_lag_ns(u32 ahead, u32 behind, struct cpu_ctx *here)
 {
-	s64 vtime_ns = behind->vtime + WAKE_LAG_NS - ahead->vtime;
+	struct account *a = account_at(ahead);
+	s64 vtime_ns = account_at(behind)->vtime + WAKE_LAG_NS - account_vtime_elsewhere(ahead, here);
 
 	if (vtime_ns <= 0)
-		return 0;
-	if ((u64)vtime_ns >= account_vtime_ns(ahead, 2 * SHARED_SLICE_NS))
+		return 1;
+	if ((u64)vtime_ns >= account_vtime_ns(a, 2 * SHARED_SLICE_NS))
 		return SHARED_SLICE_NS;
-	return (u64)vtime_ns * READ_ONCE(ahead->weight_now) / WEIGHT_NOW_DFL / 2;
+	return 1 + (u64)vtime_ns * READ_ONCE(a->weight_now) / WEIGHT_NOW_DFL / 2;
 }
 
 /*
- * Has the CPU choose anew if an account with tasks that are ready lags behind the one that it serves,
- * unless that one was served out of its turn: it lags behind nobody, and has its slice. Returns
- * in what time that may be so again.
+ * Has the CPU choose anew if an account that waits lags behind the one that it serves, unless that one
+ * was served out of its turn: it lags behind nobody, and has its slice. Returns in what time that
+ * may be so again; 0 if nobody waits.
  */
-static __noinline u64 look_for_laggards(s32 cpu, struct cpu_ctx *here, struct account *own, u64 now)
+static __noinline u64 look_for_laggards(s32 cpu, struct cpu_ctx *here, u32 own, u64 now)
 {
-	u64 since_turn_ns = now - here->out_of_turn_ns, ns, next_ns = SHARED_SLICE_NS;
-	u64 set = accounts_with_work(READ_ONCE(root_word));
-	struct account *a;
+	u64 since_turn_ns = now - here->out_of_turn_ns, ns, next_ns = 0;
+	u64 set = accounts_with_work(READ_ONCE(root_word)) & ~account_bit(own);
 	u32 i, number;
 
 	if (since_turn_ns < SHARED_SLICE_NS)
@@ -47,19 +46,17 @@ static __noinline u64 look_for_laggards(s32 cpu, struct cpu_ctx *here, struct ac
 			break;
 		number = lowest_account(set);
 		set &= set - 1;
-		a = account_at(number);
-		if (a == own)
+		if (!account_waits(number))
 			continue;
-		if (!lags_behind(a, here, now)) {
-			ns = until_lag_ns(own, a);
-			if (ns < next_ns)
-				next_ns = ns;
-		} else if (account_has_ready(number)) {
-			a->kicks++;
+		if (lags_behind(number, here, now)) {
+			account_at(number)->kicks++;
 			ends_run(here);
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-			return until_lag_ns(a, own);
+			return SHARED_SLICE_NS;
 		}
+		ns = until_lag_ns(own, number, here);
+		if (!next_ns || ns < next_ns)
+			next_ns = ns;
 	}
 	return next_ns;
 }
@@ -84,9 +81,11 @@ static u64 look(s32 cpu)
 	l = lane_if_current((u32)here->slot, here->generation);
 	if (!l || !others_have_work(l, root))
 		return 0;
-	here->looks = 1;
 	charge_so_far(here, now);
-	next_ns = look_for_laggards(cpu, here, account_at(l->account), now);
+	next_ns = look_for_laggards(cpu, here, l->account, now);
+	if (!next_ns)
+		return 0;
+	here->looks = 1;
 	return next_ns > LOOK_NS ? next_ns : LOOK_NS;
 }
 

@@ -21,6 +21,7 @@
 #define METASCHED_SHARES_BPF_H
 
 #include <accounts.bpf.h>
+#include <in_service.bpf.h>
 #include <cgroups.bpf.h>
 
 /* The whole machine. */
@@ -273,7 +274,7 @@ static __noinline void shares_publish(void)
 		if (!shares.parts[number])
 			continue;
 		weight = shares.parts[number] * with_work * WEIGHT_NOW_DFL / SHARE_ONE;
-		WRITE_ONCE(account_at(number)->weight_now, weight ? weight : 1);
+		account_set_weight_now(account_at(number), weight ? weight : 1);
 	}
 }
 

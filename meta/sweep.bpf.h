@@ -133,6 +133,7 @@ static __noinline void sweep_accounts(void)
 			urgent = true;
 	}
 	sweep_shares();
+	sweep_in_service();
 	if (urgent)
 		kick_idle_cpus();
 	/* As for accounts. One that comes at this moment is found by the next sweep. */

@@ -60,6 +60,7 @@ struct cpu_ctx {
 	u64 episode; /* the watch_episode in which it was written */
 	u64 generation; /* of its lane */
 	u64 slot;
+	u64 runs_for; /* its account plus one, see in_service.bpf.h; 0: none */
 	u64 since_ns; /* when it started to run, while others have work; 0: not known */
 	u64 ran_from_ns; /* sum_exec_runtime when it started to run */
 	u64 granted_ns; /* the slices that it has got since */
@@ -73,10 +74,12 @@ struct cpu_ctx {
 	u64 limited_from_ns; /* sum_exec_runtime when it started to run under the limit */
 	u64 limited_since_ns; /* and by the clock */
 	u64 taken_ns; /* what its run has taken of the limit so far */
-	u64 rotated_ns; /* when a choice last went to the next account in order */
+	u64 rotated_ns; /* when it was last the turn of the next account in order */
 	u64 preempted; /* a task that woke has had this CPU choose anew; written by any CPU */
 	u64 kicked; /* whoever runs is to stop, and not to answer only; written by any CPU */
-	u64 turn; /* the account that was served last in order, see ROTATION_NS */
+	u64 turn; /* the account whose turn that was, see ROTATION_NS */
+	u64 anyway; /* in this round each account has its turn, whoever waits */
+	u64 anyway_ns; /* when the last such round began */
 	u64 out_of_turn_ns; /* when an account was last served out of its turn, for that or as one below */
 	u64 out_of_turn; /* that account plus one, until the wait of its task is known; 0: none */
 	u64 behind; /* accounts whose tasks wait here for long, a bit each, see BEHIND_NS */

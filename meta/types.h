@@ -88,7 +88,8 @@ struct account {
 	u32 weight; /* what the user gave it, or the cpu.weight that was told of last */
 	u32 weight_fixed; /* the user gave it: cpu.weight of its cgroups has no say */
 	u32 weight_now; /* its share among accounts that have work, see shares.bpf.h; never 0 */
-	u64 unused_too[5];
+	u64 run_vtime_ns; /* what it is charged for a run of RUN_NS, by that share */
+	u64 unused_too[4];
 
 	/* Written while several have work; a cache line of its own. */
 	u64 vtime; /* ns at WEIGHT_DFL */
@@ -99,7 +100,7 @@ struct account {
 	u64 serves_seen; /* serves, at the last sweep */
 	u64 longest_unserved_ns; /* the longest of such times so far */
 	u32 urgent_at; /* how many unserved sweeps make it urgent next */
-	u32 unused_word;
+	u32 cpus; /* how many run for it, see in_service.bpf.h */
 	u64 settles_at; /* the serves by which tasks are out that may belong to others now */
 } __attribute__((aligned(64)));
 

@@ -50,6 +50,19 @@ static __always_inline bool kernel_counts_waits(void)
 	return bpf_core_field_exists(struct sched_info, run_delay);
 }
 
+/* Whether this kernel says since when a task waits. */
+static __always_inline bool kernel_tells_since_when(void)
+{
+	return bpf_core_field_exists(struct sched_info, last_queued);
+}
+
+/* Whether the task waits since that time or longer: in its run queue, from which it may have been moved. */
+static __always_inline bool waits_since(struct task_struct *p, u64 since_ns)
+{
+	return kernel_tells_since_when() && p->sched_info.last_queued &&
+	       vtime_before(p->sched_info.last_queued, since_ns);
+}
+
 /* The task wants a CPU; it may have wanted one before, and not have got it. */
 static __always_inline void wait_begins(struct task_struct *p, struct task_ctx *t)
 {

@@ -164,6 +164,7 @@ struct sched_entity {
 struct sched_info {
 	unsigned long pcount;
 	u64 run_delay;
+	u64 last_queued;
 };
 
 struct kernfs_node {

@@ -208,6 +208,8 @@ pub struct SchedInfo {
     pub pcount: u64,
     /// How long it has waited for a CPU, ns.
     pub run_delay: u64,
+    /// Since when it waits, ns; 0 if it does not.
+    pub last_queued: u64,
 }
 
 /// `struct signal_struct`: what the threads of a process have in common.

@@ -10,7 +10,10 @@ impl Kernel {
     /// A runnable task has come to a run queue.
     pub(crate) fn sched_info_enqueue(&mut self, id: TaskId) {
         let now = self.now();
-        self.tasks[id.0].last_queued.get_or_insert(now);
+        let task = &mut self.tasks[id.0];
+        let since = *task.last_queued.get_or_insert(now);
+        // The kernel's clock is past 0 when it starts.
+        task.c_mut().sched_info.last_queued = since.max(1);
     }
 
     /// It leaves one.
@@ -18,7 +21,9 @@ impl Kernel {
         let now = self.now();
         let task = &mut self.tasks[id.0];
         if let Some(since) = task.last_queued.take() {
-            task.c_mut().sched_info.run_delay += now - since;
+            let books = &mut task.c_mut().sched_info;
+            books.run_delay += now - since;
+            books.last_queued = 0;
         }
     }
 

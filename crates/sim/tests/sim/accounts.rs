@@ -5,9 +5,12 @@ use crate::lanes::{app_lane, hogs, near};
 use crate::level1::expect;
 use metasched_abi::{Account, ROOT_ACCOUNT};
 use metasched_sim::image::{self, Image};
+use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{assign, drop_app, replace_root, scenario, scenario_of, set_app};
 use metasched_sim::step::Step;
 use metasched_sim::{Machine, Scenario, TaskSpec, between, exactly, ms, us};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -39,41 +42,111 @@ pub(crate) fn who_wakes_all_the_time_saves_no_more_than_20_ms() {
     assert!(share < 0.55, "it had {share:.3} of the machine when it was heavy");
 }
 
-/// Two tasks that each wait for the other's answer, beside hogs, on two CPUs.
-pub(crate) fn asks_and_answers(image: &'static [u8]) -> Scenario {
+/// Two tasks that each wait for the other's answer, beside hogs, on two CPUs, from that time on.
+fn asks_and_answers(image: &'static [u8], from_ns: u64) -> Scenario {
     let of_a = |name: &str| TaskSpec::named(name).in_cgroup("a");
     let run = scenario_of(image, "one asks and one answers", "fifo").cpus(2);
     let run = run.pipe("there", 1).pipe("back", 1);
+    let rounds = |spec: TaskSpec| {
+        spec.run(exactly(us(50)))
+            .step(Step::Write("there".into(), 1))
+            .step(Step::Read("back".into(), 1))
+    };
+    let run = run.task(of_a("asks").sleep(exactly(from_ns)).repeat(20_000, rounds)).task(
+        of_a("answers")
+            .step(Step::Read("there".into(), 1))
+            .run(exactly(us(50)))
+            .step(Step::Write("back".into(), 1))
+            .for_ever(),
+    );
+    two_applications(hogs(run, 4, "b"), "fifo")
+        .at(from_ns + ms(1_000), |kernel| {
+            let kicks = app_lane(kernel, 1).map_or(0, |lane| lane.kicks);
+            // For 10,000 rounds: it keeps the CPU that it has, which is its share.
+            expect(kernel, kicks < 50, &format!("others were preempted {kicks} times"));
+        })
+        .run_for(from_ns + ms(1_000))
+}
+
+/// They are there from the beginning.
+fn asks_at_once(image: &'static [u8]) -> Scenario {
+    asks_and_answers(image, 1)
+}
+
+/// They come with all the credit that there is, and can never use it: of two tasks one sleeps.
+pub(crate) fn asks_late(image: &'static [u8]) -> Scenario {
+    asks_and_answers(image, ms(100))
+}
+
+/// Each wake-up took another CPU away, of which the hog had 20 us until the next. And 15 times a second
+/// a hog had this CPU in rotation, which would have had the other one 4 ms later.
+#[test]
+pub(crate) fn who_is_woken_by_a_task_that_sleeps_then_has_its_cpu() {
+    for run in [asks_at_once, asks_late] {
+        let outcome = run(image::metasched()).pass();
+        let rounds = outcome.task("asks").voluntary_switches;
+        assert!(rounds > 9_800, "{rounds} rounds of 10,000");
+    }
+}
+
+/// A server and its ten clients, which are one task, had both CPUs for a slice and none for the next, since both
+/// CPUs saw the same account lag. So each hog's turn was cut short.
+#[test]
+pub(crate) fn two_applications_have_a_cpu_each() {
+    let of_a = |name: &str| TaskSpec::named(name).in_cgroup("a");
+    let (requests, replies) = ("requests", "replies");
+    let mut run = scenario("a server and its clients", "fifo").cpus(2);
+    run = run.pipe(requests, 10).pipe(replies, 10);
+    for (name, reads, writes) in [("server", requests, replies), ("clients", replies, requests)] {
+        let steps = of_a(name).step(Step::Read(reads.into(), 1)).run(between(us(30), us(80)));
+        run = run.task(steps.step(Step::Write(writes.into(), 1)).for_ever());
+    }
+    let run = run.task(of_a("starter").step(Step::Write(requests.into(), 10)));
+    let outcome = two_applications(hogs(run, 6, "b"), "fifo").run_for(ms(2_000)).pass();
+    let migrations = outcome.all().map(|(_, f)| f.migrations).sum::<u64>();
+    assert!(migrations < 100, "tasks changed their CPU {migrations} times");
+}
+
+/// CPUs on which an application once ran, and which are idle since, count for it no more: beside another
+/// one on the CPU that both are bound to it has its half at once.
+pub(crate) fn ran_elsewhere_before(image: &'static [u8]) -> Scenario {
+    let run = scenario_of(image, "its other CPUs are idle by now", "fifo").cpus(16);
     let run = run
+        .tasks(15, |i| {
+            let spec = TaskSpec::named(format!("a {i}")).in_cgroup("a").only_on([i + 1]);
+            spec.run(exactly(ms(1_000)))
+        })
+        .task(TaskSpec::hog("a bound").in_cgroup("a").only_on([0]))
         .task(
-            of_a("asks")
-                .run(exactly(us(50)))
-                .step(Step::Write("there".into(), 1))
-                .step(Step::Read("back".into(), 1))
+            TaskSpec::named("b waking")
+                .in_cgroup("b")
+                .only_on([15])
+                .run(exactly(us(10)))
+                .sleep(exactly(ms(2)))
                 .for_ever(),
         )
         .task(
-            of_a("answers")
-                .step(Step::Read("there".into(), 1))
-                .run(exactly(us(50)))
-                .step(Step::Write("back".into(), 1))
-                .for_ever(),
+            TaskSpec::named("b bound")
+                .in_cgroup("b")
+                .only_on([0])
+                .sleep(exactly(ms(1_100)))
+                .run(exactly(ms(4_000))),
         );
-    two_applications(hogs(run, 4, "b"), "fifo")
-        .at(ms(1_000), |kernel| {
-            let kicks = app_lane(kernel, 1).map_or(0, |lane| lane.kicks);
-            // It runs for a second in pieces of its lag, 0.5 ms: for 10,000 rounds.
-            expect(kernel, kicks < 1_500, &format!("others were preempted {kicks} times"));
+    let ran = Rc::new(Cell::new(0));
+    let before = Rc::clone(&ran);
+    let of_b = |kernel: &mut Kernel| app_lane(kernel, 2).map_or(0, |lane| lane.runtime_ns);
+    two_applications(run, "fifo")
+        .at(ms(1_100), move |kernel| before.set(of_b(kernel)))
+        .at(ms(1_300), move |kernel| {
+            let share = (of_b(kernel) - ran.get()) as f64 / ms(200) as f64;
+            expect(kernel, (0.45..0.65).contains(&share), &format!("it had {share:.3} of its CPU"));
         })
-        .run_for(ms(1_010))
+        .run_for(ms(1_310))
 }
 
-/// Each wake-up took another CPU away, of which the hog had 20 us until the next.
 #[test]
-fn who_is_woken_by_a_task_that_sleeps_then_has_its_cpu() {
-    let outcome = asks_and_answers(image::metasched()).pass();
-    let rounds = outcome.task("asks").voluntary_switches;
-    assert!(rounds > 7_000, "{rounds} rounds");
+fn who_ran_on_other_cpus_before_has_its_half_of_the_one_that_is_left() {
+    ran_elsewhere_before(image::metasched()).pass();
 }
 
 /// A policy that lets its task go on does not know that others have work.

@@ -93,9 +93,10 @@ fn has_lanes(kernel: &mut Kernel) {
 }
 
 /// 1,536 words and queues by MARK_STEPS, two words more and the rest of the last one; of each lane
-/// the queue for all, twice; and all CPUs are told if an account is urgent. All queues would be
+/// the queue for all, twice; a part of all CPUs for whom they run; and all are told if an account is
+/// urgent. All queues would be
 /// 37,000 calls.
-const SWEEP_CALLS: u64 = 1_536 + 34 + 2 * (APPS as u64 + 1) + CPUS as u64 + 20;
+const SWEEP_CALLS: u64 = 1_536 + 34 + 2 * (APPS as u64 + 1) + CPUS as u64 + 64 + 20;
 
 /// A queue each, a word for 32 of them, and each CPU is told twice at most.
 const LANE_CALLS: u64 = QUEUES + QUEUES / 32 + 1 + 2 * CPUS as u64 + 200;

@@ -1,7 +1,9 @@
 //! Faults planted in level 1 itself: each is caught, by the name of what it breaks, and the same
 //! scenario passes without it.
 
-use crate::accounts::{an_arrival_is_lost, asks_and_answers, crowd_on_a_cpu, long_rotation};
+use crate::accounts::{
+    an_arrival_is_lost, asks_late, crowd_on_a_cpu, long_rotation, ran_elsewhere_before,
+};
 use crate::hotplug::woken_by_dying_cpus;
 use crate::lanes::{hogs, rescued_long_ago, share_from_elsewhere};
 use crate::level1::kicked_in_vain;
@@ -334,11 +336,14 @@ plants! {
     undecided_tasks_that_do_not_drain_are_caught: "expectation", drains,
         "meta/lifecycle.bpf.h",
         "	l->ready = l->queues;" => "	;";
-    a_wake_up_that_leaves_nobody_to_the_waker_is_caught: "expectation", asks_and_answers,
+    a_wake_up_that_leaves_nobody_to_the_waker_is_caught: "expectation", asks_late,
         "meta/level1.bpf.h",
         "	t->woken_sync = !!(wake_flags & SCX_WAKE_SYNC);" => "	t->woken_sync = 0;";
+    cpus_that_count_for_ever_are_caught: "expectation", ran_elsewhere_before,
+        "meta/in_service.bpf.h",
+        "			set_runs_for(there, 0);" => "			;";
     undecided_tasks_that_look_ready_to_a_cpu_are_caught: "expectation", undecided_beside_hogs,
-        "meta/look.bpf.h",
+        "meta/in_service.bpf.h",
         "account_has_ready(number)" => "account_has_queued(number)";
     an_undecided_task_that_preempts_when_it_wakes_is_caught: "expectation", undecided_beside_hogs,
         "meta/level1.bpf.h",

@@ -366,6 +366,15 @@ plants! {
         "policies/rustland/rustland.bpf.c",
         "	u32 first = STATE_OF(lane, struct rustland_lane)->choices++ % RUSTLAND_QUEUES;"
             => "	u32 first = RUSTLAND_ALONE;";
+    a_rotation_that_nobody_needs_is_caught: accounts::who_is_woken_by_a_task_that_sleeps_then_has_its_cpu, "rounds of 10,000",
+        "meta/dispatch.bpf.h",
+        "	if (!kernel_tells_since_when() || here->anyway ||" => "	if (1 ||";
+    a_rotation_that_sees_nobody_wait_is_caught: policies::pair::who_is_bound_to_a_cpu_that_another_lane_mostly_has_has_its_turn, "b waited",
+        "meta/waits.bpf.h",
+        "	       vtime_before(p->sched_info.last_queued, since_ns);" => "	       0;";
+    runs_that_count_when_they_are_over_are_caught: accounts::two_applications_have_a_cpu_each, "changed their CPU",
+        "meta/in_service.bpf.h",
+        "	return a->vtime + cpus * READ_ONCE(a->run_vtime_ns);" => "	return a->vtime;";
     a_kept_slice_that_is_not_cut_is_caught: accounts::who_is_kept_beside_others_makes_way_after_2_ms_and_a_tick, "the kernel thread waited",
         "meta/dispatch.bpf.h",
         "			if (number == own && prev && prev->scx.slice > SHARED_SLICE_NS)"
