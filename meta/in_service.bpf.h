@@ -29,18 +29,16 @@ static __always_inline void account_set_weight_now(struct account *a, u32 weight
 	WRITE_ONCE(a->run_vtime_ns, account_vtime_ns(a, RUN_NS));
 }
 
-/* The vtime that an account will have come to when runs on so many CPUs are over. */
-static __always_inline u64 account_vtime_with(struct account *a, u32 cpus)
-{
-	return a->vtime + cpus * READ_ONCE(a->run_vtime_ns);
-}
-
-/* The same for those that run for it but this one, which chooses. */
+/* The vtime that an account will have come to when the runs are over of all CPUs but that one. */
 __weak __noinline u64 account_vtime_elsewhere(u32 number, struct cpu_ctx *here __arg_nonnull)
 {
 	struct account *a = account_at(number);
+	u32 cpus = READ_ONCE(a->cpus);
 
-	return account_vtime_with(a, READ_ONCE(a->cpus) - (here->runs_for == number + 1));
+	/* The two are not written at once: it may not be counted yet, or no more. */
+	if (cpus && here->runs_for == number + 1)
+		cpus--;
+	return a->vtime + cpus * READ_ONCE(a->run_vtime_ns);
 }
 
 /* The CPU runs for that account from now on, plus one; 0: for none. By its own CPU, and by the sweep. */
