@@ -56,7 +56,7 @@ __weak __noinline int set_runs_for(struct cpu_ctx *cpu __arg_nonnull, u64 accoun
 /* A run begins. While nobody else has work nobody compares. */
 static __always_inline void run_in_service(struct cpu_ctx *cpu, u32 number, bool others)
 {
-	if (cpu->runs_for != number + 1 && (others || cpu->runs_for))
+	if (unlikely(others || cpu->runs_for) && cpu->runs_for != number + 1)
 		set_runs_for(cpu, number + 1);
 }
 
