@@ -227,8 +227,8 @@ __weak __noinline bool account_serve(u32 number, s32 cpu,
 
 /*
  * The account of a set of several that is to be served first, the lower number of two alike. What other
- * CPUs run for them at this moment counts as charged. Of those that are urgent it is the one that has waited longest: with more than a CPU has time
- * for in URGENT_SWEEPS all of them are urgent always.
+ * CPUs run for them at this moment counts as charged. Of those that are urgent it is the one that has
+ * waited longest: with more than a CPU has time for in URGENT_SWEEPS all of them are urgent always.
  */
 __noinline u32 first_of_accounts(u64 set, struct cpu_ctx *here __arg_nonnull)
 {

@@ -3,8 +3,8 @@
  * What a CPU does between two ticks while an account waits for which no CPU runs.
  *
  * Of its tasks none wakes that could ask for a CPU: it would wait for the end of a slice, which comes
- * with a tick, up to 4 ms later. And vtimes would be behind by a whole run on each CPU. Where each
- * account with work has a CPU nobody looks: its timer would interrupt who runs, for nothing.
+ * with a tick, up to 4 ms later. Where each account with work has a CPU nobody looks: the timer would
+ * interrupt who runs, for nothing.
  */
 #ifndef METASCHED_LOOK_BPF_H
 #define METASCHED_LOOK_BPF_H
