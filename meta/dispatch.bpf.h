@@ -19,6 +19,7 @@
 
 #include <level1.bpf.h>
 #include <look.bpf.h>
+#include <left.bpf.h>
 #include <kthreads.bpf.h>
 
 /*
@@ -267,75 +268,6 @@ static __always_inline void level1_advance(u64 vtime)
 		level1.vtime_now = vtime;
 }
 
-/* Tasks at the head of a queue that are looked at. */
-#define LEFT_LOOKS 8
-
-/* What a CPU that goes idle finds in a queue. */
-enum left {
-	LEFT_NOBODY, /* that another CPU could be told of */
-	LEFT_TOLD, /* an idle CPU was told of somebody */
-	LEFT_MINE, /* somebody that this CPU may run itself */
-};
-
-/* In place of the CPU that may run what is left: none. */
-#define NO_CPU (-1)
-
-/*
- * Tells an idle CPU that may run one of the first tasks of a queue, unless @cpu may run one
- * that stands before it. With a time it tells nobody, and LEFT_MINE says that one which @cpu may
- * run waits since then.
- */
-__noinline int tell_of_left(u64 dsq, s32 cpu, u64 since_ns)
-{
-	struct task_struct *p;
-	u32 looks = 0;
-
-	if (!scx_bpf_dsq_nr_queued(dsq))
-		return LEFT_NOBODY;
-	bpf_for_each(scx_dsq, p, dsq, 0) {
-		if (cpu != NO_CPU && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
-		    (!since_ns || waits_since(p, since_ns)))
-			return LEFT_MINE;
-		if (!since_ns && tell_idle_cpu(p))
-			return LEFT_TOLD;
-		if (++looks >= LEFT_LOOKS)
-			break;
-	}
-	return LEFT_NOBODY;
-}
-
-/* The same for the queues of an account. */
-__noinline int account_tell_of_left(u32 number, s32 cpu, u64 since_ns)
-{
-	u32 i, at, queue, lane = account_at(number)->first;
-	struct meta_lane *l;
-	int said;
-
-	bpf_for(i, 0, LANES_MAX) {
-		if (!lane)
-			break;
-		l = lane_at(lane - 1);
-		queue = 0;
-		bpf_for(at, 0, l->ready) {
-			queue = next_queue(l, queue);
-			if (queue >= l->ready)
-				break;
-			said = tell_of_left(lane_dsq(&l->lane, queue), cpu, since_ns);
-			if (said != LEFT_NOBODY)
-				return said;
-			queue++;
-		}
-		lane = l->next;
-	}
-	return LEFT_NOBODY;
-}
-
-/* Whether one of an account's first tasks that may run on this CPU waits since that time. */
-static __always_inline bool account_has_waiting(u32 number, s32 cpu, u64 since_ns)
-{
-	return account_tell_of_left(number, cpu, since_ns) == LEFT_MINE;
-}
-
 /* Whether it is the turn of the next account in order of those with work, see ROTATION_NS. */
 static __always_inline bool rotation_is_due(struct cpu_ctx *here, u64 set, u64 now, bool asked_for)
 {
@@ -392,7 +324,7 @@ static __noinline u32 next_in_rotation(struct cpu_ctx *here, u64 set, u64 now)
 			here->anyway_ns = now;
 	}
 	here->turn = number;
-	if (!kernel_tells_since_when() || here->anyway ||
+	if (!kernel_counts_waits() || here->anyway ||
 	    account_has_waiting(number, bpf_get_smp_processor_id(), now - ROTATION_NS))
 		return number;
 	return NO_ACCOUNT;
@@ -638,29 +570,6 @@ static __always_inline u64 slice_of_last(struct task_struct *p, u32 root)
 {
 	return is_used(USES_INFINITE) ? slice_alone(lane_of(task_ctx_find(p), root), SHARED_SLICE_NS) :
 					SHARED_SLICE_NS;
-}
-
-/* The same for all queues. */
-static __noinline int tell_of_all_left(s32 cpu, u32 root)
-{
-	u64 left = accounts_with_work(root);
-	int said;
-	u32 i;
-
-	if (root & ROOT_LANES) {
-		said = tell_of_left(KTHREADS_DSQ, cpu, 0);
-		if (said != LEFT_NOBODY)
-			return said;
-	}
-	bpf_for(i, 0, ACCOUNTS_MAX) {
-		if (!left)
-			break;
-		said = account_tell_of_left(lowest_account(left), cpu, 0);
-		left &= left - 1;
-		if (said != LEFT_NOBODY)
-			return said;
-	}
-	return LEFT_NOBODY;
 }
 
 /*

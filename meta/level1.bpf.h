@@ -272,6 +272,14 @@ static __always_inline bool is_left_to_waker(u32 account, struct task_struct *p,
 	       bpf_cpumask_test_cpu(bpf_get_smp_processor_id(), p->cpus_ptr);
 }
 
+/* A CPU is to choose anew, for an account that lags behind the one that it serves. */
+static __always_inline void choose_anew(s32 cpu, struct cpu_ctx *there, u32 account)
+{
+	account_at(account)->kicks++;
+	ends_run(there);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
 /*
  * A task woke and was queued: a CPU on which it may run, and which runs for an account that
  * its own lags behind, chooses anew. The one on which it ran last comes first.
@@ -294,10 +302,8 @@ static __noinline void preempt_if_lagging(u32 account, struct task_struct *p, st
 			break;
 		there = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? cpu_ctx_of(cpu) : NULL;
 		if (there && lags_behind(account, there, now)) {
-			account_at(account)->kicks++;
 			there->preempted = 1;
-			ends_run(there);
-			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+			choose_anew(cpu, there, account);
 			break;
 		}
 		cpu = cpu + 1 < cpus ? cpu + 1 : 0;

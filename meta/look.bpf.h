@@ -11,9 +11,12 @@
 
 #include <level1.bpf.h>
 
+/* In place of a time until somebody lags: nobody waits. */
+#define NEVER (~0ULL)
+
 /*
  * How long two CPUs may run for an account, one of them @here, until one that waits lags behind it by
- * enough; 1 if it does. With one CPU it is twice as long. Where there are more it is shorter, but each
+ * enough. With one CPU it is twice as long. Where there are more it is shorter, but each
  * of them looks, at a time of its own.
  */
 static __always_inline u64 until_lag_ns(u32 ahead, u32 behind, struct cpu_ctx *here)
@@ -22,20 +25,20 @@ static __always_inline u64 until_lag_ns(u32 ahead, u32 behind, struct cpu_ctx *h
 	s64 vtime_ns = account_at(behind)->vtime + WAKE_LAG_NS - account_vtime_elsewhere(ahead, here);
 
 	if (vtime_ns <= 0)
-		return 1;
+		return 0;
 	if ((u64)vtime_ns >= account_vtime_ns(a, 2 * SHARED_SLICE_NS))
 		return SHARED_SLICE_NS;
-	return 1 + (u64)vtime_ns * READ_ONCE(a->weight_now) / WEIGHT_NOW_DFL / 2;
+	return (u64)vtime_ns * READ_ONCE(a->weight_now) / WEIGHT_NOW_DFL / 2;
 }
 
 /*
  * Has the CPU choose anew if an account that waits lags behind the one that it serves, unless that one
  * was served out of its turn: it lags behind nobody, and has its slice. Returns in what time that
- * may be so again; 0 if nobody waits.
+ * may be so again.
  */
 static __noinline u64 look_for_laggards(s32 cpu, struct cpu_ctx *here, u32 own, u64 now)
 {
-	u64 since_turn_ns = now - here->out_of_turn_ns, ns, next_ns = 0;
+	u64 since_turn_ns = now - here->out_of_turn_ns, ns, next_ns = NEVER;
 	u64 set = accounts_with_work(READ_ONCE(root_word)) & ~account_bit(own);
 	u32 i, number;
 
@@ -49,13 +52,11 @@ static __noinline u64 look_for_laggards(s32 cpu, struct cpu_ctx *here, u32 own, 
 		if (!account_waits(number))
 			continue;
 		if (lags_behind(number, here, now)) {
-			account_at(number)->kicks++;
-			ends_run(here);
-			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+			choose_anew(cpu, here, number);
 			return SHARED_SLICE_NS;
 		}
 		ns = until_lag_ns(own, number, here);
-		if (!next_ns || ns < next_ns)
+		if (ns < next_ns)
 			next_ns = ns;
 	}
 	return next_ns;
@@ -83,7 +84,7 @@ static u64 look(s32 cpu)
 		return 0;
 	charge_so_far(here, now);
 	next_ns = look_for_laggards(cpu, here, l->account, now);
-	if (!next_ns)
+	if (next_ns == NEVER)
 		return 0;
 	here->looks = 1;
 	return next_ns > LOOK_NS ? next_ns : LOOK_NS;

@@ -20,7 +20,6 @@
 #ifndef METASCHED_SHARES_BPF_H
 #define METASCHED_SHARES_BPF_H
 
-#include <accounts.bpf.h>
 #include <in_service.bpf.h>
 #include <cgroups.bpf.h>
 

@@ -50,16 +50,10 @@ static __always_inline bool kernel_counts_waits(void)
 	return bpf_core_field_exists(struct sched_info, run_delay);
 }
 
-/* Whether this kernel says since when a task waits. */
-static __always_inline bool kernel_tells_since_when(void)
-{
-	return bpf_core_field_exists(struct sched_info, last_queued);
-}
-
 /* Whether the task waits since that time or longer: in its run queue, from which it may have been moved. */
 static __always_inline bool waits_since(struct task_struct *p, u64 since_ns)
 {
-	return kernel_tells_since_when() && p->sched_info.last_queued &&
+	return kernel_counts_waits() && p->sched_info.last_queued &&
 	       vtime_before(p->sched_info.last_queued, since_ns);
 }
 

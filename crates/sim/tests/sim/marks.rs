@@ -36,9 +36,8 @@ pub(crate) fn inserts_meet_sweeps(image: &'static [u8]) -> Scenario {
         .at(0, Kernel::timers_come_in_gaps)
         // It comes out of turn each 64 ms.
         .waits_at_most(ms(150))
-        .run_for(ms(60_000))
-        // Not in every run does a sweep meet the one that waits.
-        .seed(2)
+        // Not in every minute does a sweep meet the one that waits.
+        .run_for(ms(400_000))
 }
 
 /// Marks of tasks that wait are lost, and found again: some sweeps later all words are looked at.

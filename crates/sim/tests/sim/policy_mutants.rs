@@ -368,7 +368,7 @@ plants! {
             => "	u32 first = RUSTLAND_ALONE;";
     a_rotation_that_nobody_needs_is_caught: accounts::who_is_woken_by_a_task_that_sleeps_then_has_its_cpu, "rounds of 10,000",
         "meta/dispatch.bpf.h",
-        "	if (!kernel_tells_since_when() || here->anyway ||" => "	if (1 ||";
+        "	if (!kernel_counts_waits() || here->anyway ||" => "	if (1 ||";
     a_rotation_that_sees_nobody_wait_is_caught: policies::pair::who_is_bound_to_a_cpu_that_another_lane_mostly_has_has_its_turn, "b waited",
         "meta/waits.bpf.h",
         "	       vtime_before(p->sched_info.last_queued, since_ns);" => "	       0;";
