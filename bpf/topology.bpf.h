@@ -40,6 +40,27 @@ static __always_inline bool cpu_possible(u32 cpu)
 					 (cpu & 63) & 1;
 }
 
+/*
+ * The number that comes so many places after another one, round and round; both are below @numbers.
+ * Loops over CPUs from one of them on count @places. They do not move on a number of a CPU: where that
+ * begins as a constant the verifier would follow it through each turn of the loop.
+ */
+static __always_inline u32 number_after(u32 number, u32 places, u32 numbers)
+{
+	number += places;
+	return number < numbers ? number : number - numbers;
+}
+
+static __always_inline u32 cpu_after(u32 cpu, u32 places)
+{
+	return number_after(cpu, places, nr_cpus());
+}
+
+static __always_inline u32 llc_after(u32 llc, u32 places)
+{
+	return number_after(llc, places, nr_llcs());
+}
+
 /* The last-level cache that a CPU is under. */
 static __always_inline u32 cpu_llc(u32 cpu)
 {

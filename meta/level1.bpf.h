@@ -286,10 +286,10 @@ static __always_inline void choose_anew(s32 cpu, struct cpu_ctx *there, u32 acco
  */
 static __noinline void preempt_if_lagging(u32 account, struct task_struct *p, struct task_ctx *t)
 {
-	s32 cpu = scx_bpf_task_cpu(p);
-	u32 i, cpus = nr_cpus();
+	s32 cpu, last = scx_bpf_task_cpu(p);
 	struct cpu_ctx *there, *here = cpu_ctx_here();
 	u64 now = scx_bpf_now();
+	u32 i;
 
 	if (here && here->task) {
 		if (is_left_to_waker(account, p, t, here))
@@ -298,15 +298,15 @@ static __noinline void preempt_if_lagging(u32 account, struct task_struct *p, st
 		charge_so_far(here, now);
 	}
 	bpf_for(i, 0, PREEMPT_LOOKS) {
-		if (i >= cpus)
+		if (i >= nr_cpus())
 			break;
+		cpu = cpu_after(last, i);
 		there = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? cpu_ctx_of(cpu) : NULL;
 		if (there && lags_behind(account, there, now)) {
 			there->preempted = 1;
 			choose_anew(cpu, there, account);
 			break;
 		}
-		cpu = cpu + 1 < cpus ? cpu + 1 : 0;
 	}
 }
 

@@ -85,14 +85,14 @@ static __always_inline void central_look(struct lane *lane)
 __weak __noinline bool central_ask(struct lane *lane __arg_nonnull)
 {
 	struct central_lane *state = STATE_OF(lane, struct central_lane);
-	u32 i, cpu = READ_ONCE(state->cpu);
+	u32 i, cpu, from = READ_ONCE(state->cpu);
 
 	bpf_for(i, 0, nr_cpus()) {
+		cpu = cpu_after(from, i);
 		if (lane_ask(lane, cpu)) {
 			WRITE_ONCE(state->cpu, cpu);
 			return true;
 		}
-		cpu = cpu + 1 < nr_cpus() ? cpu + 1 : 0;
 	}
 	return false;
 }
@@ -182,11 +182,10 @@ static __always_inline bool central_is_over(struct lane *lane, struct central_cp
 /* Takes what another CPU was handed, which runs something else by now. */
 __weak __noinline bool central_steal(struct lane *lane __arg_nonnull, u32 cpu)
 {
-	u32 i, other = cpu;
+	u32 i;
 
 	bpf_for(i, 1, nr_cpus()) {
-		other = other + 1 < nr_cpus() ? other + 1 : 0;
-		if (!lane_move_to_local(lane, lane_cpu_dsq(lane, other, 0)))
+		if (!lane_move_to_local(lane, lane_cpu_dsq(lane, cpu_after(cpu, i), 0)))
 			continue;
 		lane_count(lane, central_counter_alone);
 		return true;

@@ -279,7 +279,7 @@ __weak __noinline int fair_preempt(struct lane *lane __arg_nonnull,
 				   struct fair_llc *l __arg_nonnull,
 				   struct fair_task *task __arg_nonnull)
 {
-	s32 cpu = scx_bpf_task_cpu(p);
+	s32 cpu, last = scx_bpf_task_cpu(p);
 	struct task_struct *first = scx_bpf_dsq_peek(lane_llc_dsq(lane, task->e.queue, 0));
 	struct fair_cpu *there;
 	u64 now = scx_bpf_now();
@@ -289,6 +289,7 @@ __weak __noinline int fair_preempt(struct lane *lane __arg_nonnull,
 	u32 i, looks = FAIR_PREEMPT_LOOKS < nr_cpus() ? FAIR_PREEMPT_LOOKS : nr_cpus();
 
 	bpf_for(i, 0, looks) {
+		cpu = cpu_after(last, i);
 		there = cpu_llc(cpu) == task->e.queue && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ?
 				fair_cpu_at(lane, cpu) : NULL;
 		if (there && fair_takes(lane, l, there, task, is_next, now)) {
@@ -298,7 +299,6 @@ __weak __noinline int fair_preempt(struct lane *lane __arg_nonnull,
 			lane_kick(lane, cpu, true);
 			break;
 		}
-		cpu = (u32)cpu + 1 < nr_cpus() ? cpu + 1 : 0;
 	}
 	return 0;
 }
@@ -482,11 +482,10 @@ __weak __noinline bool fair_pick_early(struct lane *lane __arg_nonnull,
 /* Nobody wants this CPU under its own cache: takes a task from the next one that has some. */
 __weak __noinline bool fair_steal(struct lane *lane __arg_nonnull, u32 llc)
 {
-	u32 i, other = llc;
+	u32 i;
 
 	bpf_for(i, 1, nr_llcs()) {
-		other = other + 1 < nr_llcs() ? other + 1 : 0;
-		if (lane_move_to_local(lane, lane_llc_dsq(lane, other, 0))) {
+		if (lane_move_to_local(lane, lane_llc_dsq(lane, llc_after(llc, i), 0))) {
 			lane_count(lane, fair_counter_stolen);
 			return true;
 		}
@@ -529,16 +528,19 @@ __weak __noinline bool fair_balance(struct lane *lane __arg_nonnull,
 	return true;
 }
 
-/* Now and then a cache counts its CPUs that take tasks. */
-__weak __noinline int fair_count(struct fair_llc *l __arg_nonnull, u32 llc, u64 now)
+/*
+ * Now and then one of a cache's CPUs counts those that take tasks. It is one itself. A comparison with
+ * what was counted would keep the verifier from seeing that the loop ends.
+ */
+__weak __noinline int fair_count(struct fair_llc *l __arg_nonnull, u32 here, u64 now)
 {
-	u32 cpu, cpus = 0;
+	u32 cpu, cpus = 1, llc = cpu_llc(here);
 
 	bpf_for(cpu, 0, nr_cpus()) {
-		cpus += cpu_possible(cpu) && cpu_llc(cpu) == llc && cpu_takes_tasks(cpu);
+		cpus += cpu != here && cpu_possible(cpu) && cpu_llc(cpu) == llc &&
+			cpu_takes_tasks(cpu);
 	}
-	/* This one may be about to go. */
-	l->cpus = cpus ? cpus : 1;
+	l->cpus = cpus;
 	l->counted_ns = now;
 	return 0;
 }
@@ -586,7 +588,7 @@ static bool fair_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 		return true;
 	}
 	if (nr_llcs() > 1 && (s64)(now - l->counted_ns) > (s64)FAIR_COUNT_NS)
-		fair_count(l, llc, now);
+		fair_count(l, cpu, now);
 	if (nr_llcs() > 1 && (s64)(now - l->balanced_ns) > (s64)FAIR_BALANCE_NS &&
 	    fair_balance(lane, l, llc, now))
 		return true;

@@ -115,15 +115,15 @@ __weak __noinline int nest_claim_any(struct lane *lane __arg_nonnull,
 				     bool whole_core)
 {
 	struct cpus *set = lane_cpu_set(lane, number);
-	u32 i, cpu = from;
+	u32 i, cpu;
 
 	if (!set)
 		return -1;
 	bpf_for(i, 0, nr_cpus()) {
+		cpu = cpu_after(from, i);
 		if (cpus_has(set, cpu) && !(whole_core && nest_core_runs(lane, cpu)) &&
 		    nest_claim(set, p, cpu))
 			return cpu;
-		cpu = cpu + 1 < nr_cpus() ? cpu + 1 : 0;
 	}
 	return -1;
 }

@@ -261,9 +261,8 @@ static s32 pair_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cp
 	    pair_fits(READ_ONCE(pair.both->runs), pair.other, number))
 		return cpu;
 	lane_kick(lane, cpu, false);
-	other = cpu;
-	bpf_for(i, 0, PAIR_LOOKS) {
-		other = other + 1 < (s32)nr_cpus() ? other + 1 : 0;
+	bpf_for(i, 1, PAIR_LOOKS + 1) {
+		other = cpu_after(cpu, i);
 		if (other == cpu)
 			break;
 		if (pair_claim_idle(lane, p, other, number))

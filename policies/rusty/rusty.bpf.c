@@ -334,14 +334,14 @@ static __always_inline bool rusty_takes_tasks(const struct rusty_llc *l, u32 dom
 /* A domain that takes tasks: that of the CPU, or the next one, round and round. */
 __weak __noinline u32 rusty_refuge(struct lane *lane __arg_nonnull, u32 cpu)
 {
-	u32 i, domain = cpu_llc(cpu);
+	u32 i, domain;
 	struct rusty_llc *l;
 
 	bpf_for(i, 0, nr_llcs()) {
+		domain = llc_after(cpu_llc(cpu), i);
 		l = rusty_llc_at(lane, domain);
 		if (l && rusty_takes_tasks(l, domain))
 			return domain;
-		domain = domain + 1 < nr_llcs() ? domain + 1 : 0;
 	}
 	return cpu_llc(cpu);
 }
@@ -413,13 +413,13 @@ static void rusty_enqueue(struct lane *lane, struct task_struct *p, struct lane_
 __weak __noinline bool rusty_steal(struct lane *lane __arg_nonnull, u32 domain, u32 node, bool same_node,
 				   u64 threshold)
 {
-	u32 i, other = domain;
+	u32 i, other;
 	struct rusty_llc *l;
 
 	if (!threshold)
 		return false;
 	bpf_for(i, 1, nr_llcs()) {
-		other = other + 1 < nr_llcs() ? other + 1 : 0;
+		other = llc_after(domain, i);
 		l = rusty_llc_at(lane, other);
 		if (!l || (cpu_node(l->first) == node) != same_node ||
 		    scx_bpf_dsq_nr_queued(lane_llc_dsq(lane, other, 0)) < (s32)threshold ||

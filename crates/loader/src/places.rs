@@ -1,7 +1,6 @@
 //! What the program is told of the machine before it is loaded, and what it needs for it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use libbpf_rs::OpenMapMut;
 use metasched_abi::{
@@ -9,7 +8,7 @@ use metasched_abi::{
     USES_RUNNABLE,
 };
 use metasched_base::{Error, Kind, Result, ResultExt};
-use metasched_host::machine::{self, Place};
+use metasched_host::machine::Place;
 
 use crate::skel::metasched::{OpenMetaschedSkel, types};
 
@@ -32,15 +31,17 @@ const LEAST_RING_BYTES: u32 = 4096;
 /// By a policy's number.
 const SHAPES: &[Shape] = include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
 
-/// Writes the machine's topology into the program, gives its maps of CPUs and caches the
-/// size that the enabled policies need here, and leaves out callbacks that none of them
+/// Writes a machine's topology into the program, gives its maps of CPUs and caches the
+/// size that the enabled policies need there, and leaves out callbacks that none of them
 /// names.
-pub(crate) fn prepare(open: &mut OpenMetaschedSkel<'_>) -> Result<()> {
-    let places = machine::places(Path::new("/"));
+pub(crate) fn prepare(
+    open: &mut OpenMetaschedSkel<'_>,
+    machine: &BTreeMap<u32, Place>,
+) -> Result<()> {
     let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
     let enabled = rodata.enabled_policies;
     let topology = &mut rodata.topology;
-    fill_in(topology, &places)?;
+    fill_in(topology, machine)?;
     let (cpus, llcs) = (topology.cpus, topology.llcs);
     let mine = || SHAPES.iter().enumerate().filter(|(i, _)| enabled >> i & 1 == 1).map(|(_, s)| s);
     let size = |map: &mut OpenMapMut<'_>, wanted: bool, each: usize| {

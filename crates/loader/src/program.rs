@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 use metasched_abi::{
     IntoBytes, LANE_DSQ_BITS, LANES_MAX, LIMITS_MAX, LaneState, ROOT_ACCOUNT, ReplaceArgs, UserLane,
 };
 use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_host::machine::{self, Place};
 use metasched_host::process::Prompt;
 
 use crate::apps::AppPrograms;
@@ -29,7 +31,7 @@ use crate::refusal::{self, Stage};
 use crate::skel::metasched::{
     MetaschedMaps, MetaschedProgs, MetaschedSkel, MetaschedSkelBuilder, types,
 };
-use crate::syscalls::run_program;
+use crate::syscalls::{run_program, verified_instructions};
 use crate::turns::TurnPrograms;
 use crate::wait::read_waits;
 
@@ -204,9 +206,45 @@ impl Program {
     /// `Busy` where another scheduler is attached; `Failed` where the verifier
     /// rejects the program, with the relevant lines of its log.
     pub fn load(options: &LoadOptions) -> Result<Program> {
-        let attempt = || format!("load '{}'", options.policy);
-        let variant = policy::number_of(&options.policy)?;
+        // Beside forty hogs the verifier alone took half a minute of waiting for its turns.
+        let _prompt = Prompt::new();
+        let capture = Capture::start();
         let held = Held::of(&options.policy, &options.policies)?;
+        let mut loaded = Self::read(options, &held, &machine::places(Path::new("/")), &capture)?;
+        let skel = loaded.skel.as_mut().expect("just loaded");
+        let link = skel.maps.metasched_ops.attach_struct_ops();
+        let link = link.map_err(|e| {
+            let record = exit_record(loaded.get());
+            refusal::explain(attempt_of(options), Stage::Attach, &e, &capture.text(), record)
+        })?;
+        drop(capture);
+        Self::start(loaded, link, held).map_err(|e| Error { attempt: attempt_of(options), ..e })
+    }
+
+    /// Has the kernel's verifier read the program as it would be on another machine: its constants
+    /// say which CPUs there are, and by them the verifier leaves out code. Nothing comes in force.
+    /// Returns how many instructions the verifier went through, of each program by its name.
+    ///
+    /// # Errors
+    /// As of [`Program::load`].
+    pub fn verify(
+        options: &LoadOptions,
+        machine: &BTreeMap<u32, Place>,
+    ) -> Result<Vec<(String, u32)>> {
+        let held = Held::of(&options.policy, &options.policies)?;
+        let loaded = Self::read(options, &held, machine, &Capture::start())?;
+        verified(loaded.get()).map_err(|e| Error { attempt: attempt_of(options), ..e })
+    }
+
+    /// The program as the kernel has taken it; it is not in force.
+    fn read(
+        options: &LoadOptions,
+        held: &Held,
+        machine: &BTreeMap<u32, Place>,
+        capture: &Capture,
+    ) -> Result<Loaded> {
+        let attempt = || attempt_of(options);
+        let variant = policy::number_of(&options.policy)?;
         if !(LEAST_TIMEOUT_MS..=MOST_TIMEOUT_MS).contains(&options.timeout_ms) {
             return Err(Error::new(
                 Kind::BadInput,
@@ -215,11 +253,8 @@ impl Program {
             )
             .remedy(format!("choose {LEAST_TIMEOUT_MS} to {MOST_TIMEOUT_MS} ms")));
         }
-        // Beside forty hogs the verifier alone took half a minute of waiting for its turns.
-        let _prompt = Prompt::new();
-        let capture = Capture::start();
-        let refused = |stage: Stage, error: &libbpf_rs::Error, record: Option<ExitRecord>| {
-            refusal::explain(attempt(), stage, error, &capture.text(), record)
+        let refused = |stage: Stage, error: &libbpf_rs::Error| {
+            refusal::explain(attempt(), stage, error, &capture.text(), None)
         };
         refusal::check_host(&attempt())?;
         let masks = CpuMasks::find().map_err(|e| Error::new(Kind::Failed, attempt(), e))?;
@@ -228,25 +263,21 @@ impl Program {
         let mut loaded = Loaded { skel: None, storage };
         // SAFETY: the storage outlives the skeleton, which Loaded drops first.
         let place: &'static mut MaybeUninit<OpenObject> = unsafe { &mut *storage };
-        let mut open = MetaschedSkelBuilder::default()
-            .open(place)
-            .map_err(|e| refused(Stage::Open, &e, None))?;
+        let mut open =
+            MetaschedSkelBuilder::default().open(place).map_err(|e| refused(Stage::Open, &e))?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.initial_variant = variant;
             rodata.enabled_policies = held.bits();
         }
-        places::prepare(&mut open)?;
+        places::prepare(&mut open, machine)?;
         // SAFETY: the skeleton points it at the map's initial value, which is ours
         // to change until the object is loaded.
         unsafe { (*open.struct_ops.metasched_ops).timeout_ms = options.timeout_ms };
-        loaded.skel = Some(open.load().map_err(|e| refused(Stage::Load, &e, None))?);
+        loaded.skel = Some(open.load().map_err(|e| refused(Stage::Load, &e))?);
 
         let skel = loaded.skel.as_mut().expect("just loaded");
-        masks.tell(&skel.maps.cpu_masks).map_err(|e| refused(Stage::Load, &e, None))?;
-        let link = skel.maps.metasched_ops.attach_struct_ops();
-        let link = link.map_err(|e| refused(Stage::Attach, &e, exit_record(loaded.get())))?;
-        drop(capture);
-        Self::start(loaded, link, held).map_err(|e| Error { attempt: attempt(), ..e })
+        masks.tell(&skel.maps.cpu_masks).map_err(|e| refused(Stage::Load, &e))?;
+        Ok(loaded)
     }
 
     fn start(loaded: Loaded, link: Link, held: Held) -> Result<Program> {
@@ -510,6 +541,20 @@ impl Program {
 
 fn variables(skel: &MetaschedSkel<'static>) -> Variables {
     Variables(ptr::from_ref(skel.maps.bss_data.as_deref().expect("the program has variables")))
+}
+
+fn attempt_of(options: &LoadOptions) -> String {
+    format!("load '{}'", options.policy)
+}
+
+/// How many instructions the verifier went through, of each program that was loaded.
+fn verified(skel: &MetaschedSkel<'static>) -> Result<Vec<(String, u32)>> {
+    let of = |program: libbpf_rs::Program<'_>| {
+        let instructions = verified_instructions(program.as_fd())
+            .attempt(Kind::Failed, || "ask the kernel for its programs".into())?;
+        Ok((program.name().to_string_lossy().into_owned(), instructions))
+    };
+    skel.object().progs().map(of).collect()
 }
 
 fn exit_record(skel: &MetaschedSkel<'static>) -> Option<ExitRecord> {

@@ -45,6 +45,19 @@ fn run_once(program: BorrowedFd<'_>, args: &[u8]) -> io::Result<i32> {
     Ok(opts.retval as i32)
 }
 
+/// How many instructions the verifier went through when it read a program.
+pub(crate) fn verified_instructions(program: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut size = size_of::<libbpf_sys::bpf_prog_info>() as u32;
+    // SAFETY: it is as large as the size says.
+    let status =
+        unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &mut info, &mut size) };
+    if status != 0 {
+        return Err(io::Error::from_raw_os_error(-status));
+    }
+    Ok(info.verified_insns)
+}
+
 /// Waits until every callback of a scheduler that runs now has come to its end,
 /// with what it inserted.
 ///

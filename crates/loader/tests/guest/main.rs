@@ -15,14 +15,21 @@ mod support;
 mod turns;
 mod waits;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
 use load::{Hog, Load};
+use metasched_abi::CPUS_MAX;
 use metasched_base::Kind;
+use metasched_host::machine::Place;
 use metasched_loader::{CgroupWaits, LaneSpec, LoadOptions, Program, WaitTracer, policies};
 use support::{Group, Offline, assert_alive, load, sysfs, wait_until};
+
+/// The verifier grants a million to each program; dispatch with all policies needs 44,000, and 46,000 on
+/// 7.0. It is most of what a start takes.
+const VERIFIED_MOST: u32 = 52_000;
 
 /// A process that holds a program of ours until it is killed, at the latest when it is dropped.
 struct Holder(nix::unistd::Pid);
@@ -243,9 +250,6 @@ fn an_operators_sysrq_ends_the_program_and_the_record_says_so() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn the_verifier_reads_few_instructions() {
-    // Of a million that it grants to each program; dispatch with all policies needs 44,000, and 46,000 on
-    // 7.0. It is most of what a start takes.
-    const MOST: u32 = 52_000;
     let _program = load("fifo");
     let cgroup_ids: Vec<u64> = (1..=WaitTracer::CGROUPS_MAX as u64).collect();
     let _tracer = WaitTracer::attach(&cgroup_ids).unwrap();
@@ -254,12 +258,43 @@ fn the_verifier_reads_few_instructions() {
         let name = program.name.to_string_lossy().into_owned();
         if ["metasched_", "wait_", "replace_root", "reap"].iter().any(|own| name.starts_with(own)) {
             println!("{name}: {} instructions verified", program.verified_insns);
-            assert!(program.verified_insns < MOST, "{name}: {}", program.verified_insns);
+            assert!(program.verified_insns < VERIFIED_MOST, "{name}: {}", program.verified_insns);
             total += program.verified_insns;
         }
     }
     println!("{total} in all");
     assert!(total > 100, "no program of ours was found");
+}
+
+/// CPUs that are spread over caches, nodes and cores, one after the other.
+fn machine(cpus: u32, llcs: u32, nodes: u32, threads: u32) -> BTreeMap<u32, Place> {
+    let place = |cpu: u32| Place {
+        llc: cpu * llcs / cpus,
+        node: cpu * nodes / cpus,
+        sibling: cpu / threads * threads + (cpu + 1) % threads,
+    };
+    (0..cpus).map(|cpu| (cpu, place(cpu))).collect()
+}
+
+/// What stands in the program of the machine are constants to the verifier: on a machine with one
+/// cache it does not read what is for several.
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn the_verifier_reads_the_program_of_any_machine() {
+    let every_second = machine(12, 3, 3, 2).into_iter().map(|(cpu, place)| (2 * cpu, place));
+    for (name, machine) in [
+        ("a CPU", machine(1, 1, 1, 1)),
+        ("three sockets, and numbers left out", every_second.collect()),
+        ("a server", machine(512, 64, 8, 2)),
+        ("the largest machine", machine(CPUS_MAX as u32, CPUS_MAX as u32, 64, 1)),
+    ] {
+        let programs = Program::verify(&LoadOptions::policy("fair"), &machine).unwrap();
+        let most = programs.iter().max_by_key(|(_, instructions)| *instructions).unwrap();
+        let total: u32 = programs.iter().map(|(_, instructions)| instructions).sum();
+        println!("{name}: {total} instructions verified, {most:?}");
+        assert!(most.1 < VERIFIED_MOST, "{name}: {most:?}");
+    }
+    assert_eq!(sysfs("state"), "disabled");
 }
 
 #[test]

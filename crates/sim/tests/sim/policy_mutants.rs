@@ -152,7 +152,7 @@ plants! {
             => "	if (0)";
     cpus_that_are_off_line_and_count_are_caught: policies::fair::a_cache_has_the_work_of_its_cpus_that_are_on_line, "from ",
         "policies/fair/fair.bpf.c",
-        "cpu_llc(cpu) == llc && cpu_takes_tasks(cpu);"
+        "cpu_llc(cpu) == llc &&\n			cpu_takes_tasks(cpu);"
             => "cpu_llc(cpu) == llc;";
     a_debt_that_ends_with_its_task_is_caught: policies::fair::a_cgroup_gains_nothing_by_tasks_that_end, "for the other",
         "policies/fair/fair.bpf.c",
@@ -252,8 +252,8 @@ plants! {
             => "			;";
     a_central_cpu_that_is_gone_is_caught: policies::central::who_wakes_while_the_central_cpu_is_off_line_is_handed_a_cpu_at_once, "longest_wait_ns",
         "policies/central/central.bpf.c",
-        "		cpu = cpu + 1 < nr_cpus() ? cpu + 1 : 0;\n	}\n	return false;\n}\n\nstatic __always_inline bool central_waits"
-            => "	}\n	return true;\n}\n\nstatic __always_inline bool central_waits";
+        "		cpu = cpu_after(from, i);\n		if (lane_ask(lane, cpu)) {"
+            => "		cpu = from;\n		if (lane_ask(lane, cpu) || 1) {";
     a_cpu_that_leaves_unseen_is_caught: policies::central::a_central_cpu_that_is_about_to_go_is_asked_for_a_sweep_at_most, "kicks of a CPU",
         "meta/sweep.bpf.h",
         "		sweep_leaving();"
