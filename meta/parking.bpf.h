@@ -130,16 +130,22 @@ static __always_inline void running_limited(struct task_struct *p)
 
 /*
  * The task goes on, which the kernel tells nobody of. It may have been about to end for want of
- * what has come meanwhile: then it takes a piece of that, as at its start.
+ * what has come meanwhile: then it takes a piece of that, as at its start. Or it is under other limits
+ * now: then it begins under those, and does not wait for the tick.
  */
 static __noinline void limited_goes_on(struct task_struct *p)
 {
 	struct cpu_ctx *cpu = cpu_ctx_here();
 	u64 piece;
 
-	if (!cpu || cpu->limited_task != (u64)(unsigned long)p ||
-	    p->se.sum_exec_runtime - cpu->limited_from_ns < cpu->taken_ns ||
-	    cpu->limit_chain != limit_chain((u32)cpu->limit))
+	if (!cpu || cpu->limited_task != (u64)(unsigned long)p)
+		return;
+	if (unlikely(cpu->limit_chain != limit_chain((u32)cpu->limit))) {
+		limited_ends(cpu, p);
+		limited_begins(p, false);
+		return;
+	}
+	if (p->se.sum_exec_runtime - cpu->limited_from_ns < cpu->taken_ns)
 		return;
 	piece = limit_take((u32)cpu->limit, PIECE_LEAST_NS, PIECE_MOST_NS, false);
 	if (!piece)

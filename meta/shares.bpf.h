@@ -70,12 +70,16 @@ static __always_inline void cgroup_runs(u32 number)
 		cgroup_marks(cgroup_node_at(number));
 }
 
-/* The task runs, or is queued in another cgroup. */
+/*
+ * The task runs, or is queued in another cgroup. Up to now its cgroup has had work by it, and may have
+ * been asked for the last time long ago.
+ */
 static __always_inline void cgroup_waits_no_more(struct task_struct *p, struct task_ctx *t)
 {
 	struct cgroup_node *n = cgroup_node_at(t->waits_in - 1);
 
 	t->waits_in = 0;
+	cgroup_marks(n);
 	if (READ_ONCE(n->waits) == (u64)(unsigned long)p)
 		WRITE_ONCE(n->waits, 0);
 }

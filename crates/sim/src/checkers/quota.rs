@@ -13,6 +13,9 @@ const PERIODS: u64 = 10;
 /// so for a tick before its CPU knows of the limit, and in the fair class each one for a tick
 /// before it is stopped.
 const OVERRUN_TICKS: u64 = 2;
+/// `PIECE_MOST_NS` of `meta/limits.bpf.h`: so much a task that runs when a limit is set may have taken of
+/// what was there before.
+const PIECE_MOST_NS: u64 = 4_000_000;
 /// Under level 1 each task of the cgroup may run for so long, ns, until its CPU's timer has
 /// expired, or it has come to a CPU and found nothing left, and the CPU has chosen anew.
 const LATE_NS: u64 = 200_000;
@@ -80,7 +83,10 @@ impl Limited {
     fn overrun(&self, tick_ns: u64) -> u64 {
         let ticks_ns = OVERRUN_TICKS * tick_ns;
         match self.by_level1 {
-            true => OVERDRAFT_NS + self.ran_already * ticks_ns + self.members * LATE_NS,
+            true => {
+                let already_ns = self.ran_already * ticks_ns.max(PIECE_MOST_NS);
+                OVERDRAFT_NS + already_ns + self.members * LATE_NS
+            }
             false => self.members * ticks_ns,
         }
     }

@@ -2,7 +2,7 @@
 //! its own, so that a run's chance stays the same when its case is made smaller.
 
 use super::{Act, Case, Does, Machine, Task, Timed, When};
-use crate::machine::Machine as Modelled;
+use crate::machine::HZ;
 use crate::metasched::{LAZY, POLICIES};
 use crate::options::options_of;
 use crate::random::Random;
@@ -99,6 +99,7 @@ fn generate_from(seed: u64, theme: Theme, mut random: Random) -> Case {
         Theme::Quotas => Machine::cpus(random.within(2, 16) as usize),
         _ => machine(&mut random),
     };
+    let machine = Machine { hz: hz(seed), ..machine };
     let mut generator = Generator {
         cpus: machine.cpus,
         machine,
@@ -131,7 +132,13 @@ fn machine(random: &mut Random) -> Machine {
     let smt = random.once_in(2);
     let (llcs, nodes) = *pick(random, &[(1, 1), (2, 1), (2, 2), (4, 2)]);
     let least = if smt { 2 * llcs } else { llcs };
-    Machine { cpus: cpus.next_multiple_of(least), llcs, nodes, smt }
+    Machine { llcs, nodes, smt, ..Machine::cpus(cpus.next_multiple_of(least)) }
+}
+
+/// The tick that distributions have had, half of the time that of today. Drawn by itself, so that it
+/// changes nothing else of a seed.
+fn hz(seed: u64) -> u32 {
+    *pick(&mut Random::new(seed ^ 0x71c4), &[HZ, HZ, HZ, 100, 300, 1_000])
 }
 
 fn pick<'a, T>(random: &mut Random, of: &'a [T]) -> &'a T {
@@ -330,7 +337,7 @@ impl Generator {
     fn moment(&mut self) -> When {
         // What is set then has to hold for long.
         let most_ns = if self.theme == Theme::Quotas { ms(500) } else { u64::MAX };
-        let (calm_ns, tick_ns) = (self.calm_ns.min(most_ns), Modelled::cpus(self.cpus).tick_ns());
+        let (calm_ns, tick_ns) = (self.calm_ns.min(most_ns), self.machine.modelled().tick_ns());
         let random = &mut self.random;
         let when = match random.within(0, 9) {
             0..=3 => When::At(random.within(0, calm_ns)),
@@ -510,6 +517,8 @@ mod tests {
             "CpuOff",
             "CpuOn",
             "smt: true",
+            "hz: 100 }",
+            "hz: 1000 }",
             "Fork",
             "Yield",
             "kthread: true",

@@ -17,6 +17,7 @@ pub use generate::{Theme, generate, generate_about};
 pub use run::{replay_seed, scenario, scenario_on};
 pub use shrink::{Shrunk, shrink};
 
+use crate::machine::HZ;
 use crate::span::Span;
 use crate::step::Step;
 use crate::task::TaskSpec;
@@ -62,6 +63,17 @@ pub struct Machine {
     /// Whether two CPUs share each core.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub smt: bool,
+    /// Its ticks per second.
+    #[serde(default = "usual_hz", skip_serializing_if = "is_usual_hz")]
+    pub hz: u32,
+}
+
+fn usual_hz() -> u32 {
+    HZ
+}
+
+fn is_usual_hz(hz: &u32) -> bool {
+    *hz == HZ
 }
 
 fn one() -> usize {
@@ -73,14 +85,15 @@ fn is_one(n: &usize) -> bool {
 }
 
 impl Machine {
-    /// CPUs that are all alike.
+    /// CPUs that are all alike, with the usual tick.
     pub fn cpus(cpus: usize) -> Machine {
-        Machine { cpus, llcs: 1, nodes: 1, smt: false }
+        Machine { cpus, llcs: 1, nodes: 1, smt: false, hz: HZ }
     }
 
     fn modelled(&self) -> crate::Machine {
-        let Machine { cpus, llcs, nodes, smt } = *self;
-        crate::Machine::new(cpus, llcs, nodes, smt).unwrap_or_else(|e| panic!("{e}"))
+        let Machine { cpus, llcs, nodes, smt, hz } = *self;
+        let machine = crate::Machine::new(cpus, llcs, nodes, smt);
+        machine.and_then(|machine| machine.hz(hz)).unwrap_or_else(|e| panic!("{e}"))
     }
 }
 

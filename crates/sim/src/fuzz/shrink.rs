@@ -2,6 +2,7 @@
 //! over the value.
 
 use super::{Act, Case, Does, Machine, Timed, When};
+use crate::machine::HZ;
 use crate::{Failure, us};
 
 /// What is left of a case.
@@ -111,10 +112,13 @@ impl Shrinker<'_> {
     }
 
     fn fewer_cpus(&mut self) {
-        self.attempt(|case| case.machine = Machine::cpus(case.machine.cpus));
+        self.attempt(|case| case.machine.hz = HZ);
+        let hz = self.case.machine.hz;
+        let alike = |cpus| Machine { hz, ..Machine::cpus(cpus) };
+        self.attempt(|case| case.machine = alike(case.machine.cpus));
         for cpus in [1, 2, self.case.machine.cpus / 2, self.case.machine.cpus.saturating_sub(1)] {
             if cpus > 0 && cpus < self.case.machine.cpus {
-                self.attempt(|case| case.machine = Machine::cpus(cpus));
+                self.attempt(|case| case.machine = alike(cpus));
             }
         }
     }
