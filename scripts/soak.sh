@@ -27,8 +27,8 @@ for line in sys.stdin:
     if message.get("executable") and message["profile"]["test"]:
         print(message["executable"])
 ')
-# Loading and unloading is safest with one thread, and CPUs go off line.
-target/release/metasched vm --cpus 2 --memory 3G --thread single \
+# Loading and unloading is safest with one thread, and CPUs go off line. Two caches of two CPUs.
+target/release/metasched vm --topology sockets=2,cores=2 --memory 3G --thread single \
 	--timeout "$((seconds + 300))s" ${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} \
 	--env METASCHED_SOAK_S="$seconds" ${METASCHED_SEED:+--env METASCHED_SEED="$METASCHED_SEED"} -- \
 	"$program" --ignored --nocapture lanes_hold_while_everything_changes_at_random

@@ -153,13 +153,15 @@ guest() {
 }
 
 # Runs test programs in a guest. One that dies takes one program with it; the others go
-# on in a new guest, so this ends.
+# on in a new guest, so this ends. The first worker's machine has a last-level cache for each of its
+# two CPUs, those of others have one cache: policies do other things there.
 in_a_guest() { # WORKER INDEX...
-	local worker=$1 out=$LOGS/guest first
+	local worker=$1 out=$LOGS/guest first machine=(--cpus 2)
+	[ "$worker" != 1 ] || machine=(--topology sockets=2,cores=1)
 	shift
 	while [ $# -gt 0 ]; do
 		first=$1
-		target/release/metasched vm --cpus 2 --memory 3G --thread single \
+		target/release/metasched vm "${machine[@]}" --memory 3G --thread single \
 			--timeout "${GUEST_TIMEOUT:-1500s}" ${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} \
 			--console "$out/console-$worker-$first.log" --rw "$out" -- \
 			scripts/test-in-guest.sh "$out" "$@" </dev/null | sed -u "s/^/$worker: /" ||
