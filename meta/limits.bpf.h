@@ -45,7 +45,7 @@
  * 1 ms would be over before it has its memory in the caches, or leaves the kernel, where others
  * wait for it. The fair class owes up to a tick for each CPU.
  */
-#define OVERDRAFT_NS (1ULL * 1000 * 1000)
+#define OVERDRAFT_NS (500ULL * 1000)
 /*
  * No task is parked for longer than twice this, 10 s: the kernel's watchdog would end us
  * after 30. So often the queue of a throttled limit is emptied all the same, and who has been

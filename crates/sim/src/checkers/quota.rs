@@ -24,7 +24,7 @@ const LATE_NS: u64 = 200_000;
 const RESERVED_NS: u64 = 250_000;
 
 /// `OVERDRAFT_NS` of `meta/limits.bpf.h`: so much a limit may owe before its tasks are stopped.
-const OVERDRAFT_NS: u64 = 1_000_000;
+const OVERDRAFT_NS: u64 = 500_000;
 
 /// `LIMIT_STEPS` of `meta/limits.bpf.h`: with more limits each is looked at in every second sweep, or
 /// more seldom.

@@ -28,7 +28,7 @@ const PINNED: &[(&str, &str)] = &[
     ("fifo, a machine of parts", "d20cd6c9e63e2dbc"),
     ("vtime, busy", "53328b7dfb17dcc1"),
     ("vtime, a machine of parts", "2bfcaf3443163755"),
-    ("lanes", "ec3d47912d660a6d"),
+    ("lanes", "ff2bf4a022d69a32"),
     ("a program comes and goes", "f26505fe6b5d962b"),
     ("the fault lost_wakeup", "9aa3fff23eba5b38"),
     ("the fault wrong_queue", "de7651f44437786b"),

@@ -233,7 +233,7 @@ const PARKED_AT_MOST: u64 = ms(10_000);
 const UNTIL_IT_RUNS: u64 = ms(500);
 
 /// What a limit may owe when the run ends.
-const OVERDRAFT_MS: f64 = 1.0;
+const OVERDRAFT_MS: f64 = 0.5;
 
 /// Quotas and periods at both ends of what cpu.max takes, us.
 const EXTREMES: [(u64, u64); 4] =
