@@ -209,8 +209,7 @@ impl Program {
         // Beside forty hogs the verifier alone took half a minute of waiting for its turns.
         let _prompt = Prompt::new();
         let capture = Capture::start();
-        let held = Held::of(&options.policy, &options.policies)?;
-        let mut loaded = Self::read(options, &held, &machine::places(Path::new("/")), &capture)?;
+        let (mut loaded, held) = Self::read(options, &machine::places(Path::new("/")), &capture)?;
         let skel = loaded.skel.as_mut().expect("just loaded");
         let link = skel.maps.metasched_ops.attach_struct_ops();
         let link = link.map_err(|e| {
@@ -231,20 +230,19 @@ impl Program {
         options: &LoadOptions,
         machine: &BTreeMap<u32, Place>,
     ) -> Result<Vec<(String, u32)>> {
-        let held = Held::of(&options.policy, &options.policies)?;
-        let loaded = Self::read(options, &held, machine, &Capture::start())?;
+        let (loaded, _) = Self::read(options, machine, &Capture::start())?;
         verified(loaded.get()).map_err(|e| Error { attempt: attempt_of(options), ..e })
     }
 
-    /// The program as the kernel has taken it; it is not in force.
+    /// The program as the kernel has taken it, and the policies that it holds; it is not in force.
     fn read(
         options: &LoadOptions,
-        held: &Held,
         machine: &BTreeMap<u32, Place>,
         capture: &Capture,
-    ) -> Result<Loaded> {
+    ) -> Result<(Loaded, Held)> {
         let attempt = || attempt_of(options);
         let variant = policy::number_of(&options.policy)?;
+        let held = Held::of(&options.policy, &options.policies)?;
         if !(LEAST_TIMEOUT_MS..=MOST_TIMEOUT_MS).contains(&options.timeout_ms) {
             return Err(Error::new(
                 Kind::BadInput,
@@ -277,7 +275,7 @@ impl Program {
 
         let skel = loaded.skel.as_mut().expect("just loaded");
         masks.tell(&skel.maps.cpu_masks).map_err(|e| refused(Stage::Load, &e))?;
-        Ok(loaded)
+        Ok((loaded, held))
     }
 
     fn start(loaded: Loaded, link: Link, held: Held) -> Result<Program> {
