@@ -42,6 +42,34 @@
 #define TURN_SETTLES_NS (100ULL * 1000 * 1000)
 
 /*
+ * What a run takes at a time of a cgroup's limit: its CPU's part of what is left, so that the last of
+ * a quota is there for all CPUs and not for the first; within these. Each piece costs an interrupt of
+ * a timer, 2 us or so, so one hundredth at most; and the longest one is a tick at HZ=250.
+ */
+#define PIECE_LEAST_NS (250ULL * 1000)
+#define PIECE_MOST_NS (4ULL * 1000 * 1000)
+/*
+ * So much may be owed before a run has to end: who runs when nothing is left goes on for it, and
+ * the next periods pay. For one at a time, else all that run would owe as much. A run of a quota of
+ * 1 ms would be over before it has its memory in the caches, or leaves the kernel, where others
+ * wait for it. The fair class owes up to a tick for each CPU.
+ */
+#define OVERDRAFT_NS (500ULL * 1000)
+/*
+ * No task is parked for longer than twice this, 10 s: the kernel's watchdog would end us
+ * after 30. So often the queue of a throttled limit is emptied all the same, and who has been
+ * parked for so long is let through, see task_waits_for(). And a debt that takes longer to
+ * pay is forgiven: a task that exits with much memory is never parked, and would make one
+ * that others of its cgroup pay for minutes.
+ */
+#define PARKED_LOOK_NS (5ULL * 1000 * 1000 * 1000)
+/*
+ * Places of limits that a sweep looks at; the next one goes on from there. So where all are in use
+ * each is looked at every 32 ms, and is filled up later by as much at most.
+ */
+#define LIMIT_STEPS 512
+
+/*
  * Queues of no lane, of which none has generation 0. Of kernel threads that any CPU may take,
  * while applications have lanes: each looks there before it looks at lanes.
  */

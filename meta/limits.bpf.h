@@ -30,42 +30,14 @@
 /* What cgroup callbacks call a quota of "max". */
 #define NO_QUOTA ~0ULL
 
-/*
- * What a run takes at a time: its CPU's part of what is left, so that the last of a quota is
- * there for all CPUs and not for the first; within these. Each piece costs an interrupt of a
- * timer, 2 us or so, so one hundredth at most; and the longest one is a tick at HZ=250.
- */
-#define PIECE_LEAST_NS (250ULL * 1000)
 /* A run that has used up so much takes at least so many times that: it is none of many short ones. */
 #define PIECES_GROW 3
-#define PIECE_MOST_NS (4ULL * 1000 * 1000)
-/*
- * So much may be owed before a run has to end: who runs when nothing is left goes on for it, and
- * the next periods pay. For one at a time, else all that run would owe as much. A run of a quota of
- * 1 ms would be over before it has its memory in the caches, or leaves the kernel, where others
- * wait for it. The fair class owes up to a tick for each CPU.
- */
-#define OVERDRAFT_NS (500ULL * 1000)
-/*
- * No task is parked for longer than twice this, 10 s: the kernel's watchdog would end us
- * after 30. So often the queue of a throttled limit is emptied all the same, and who has been
- * parked for so long is let through, see task_waits_for(). And a debt that takes longer to
- * pay is forgiven: a task that exits with much memory is never parked, and would make one
- * that others of its cgroup pay for minutes.
- */
-#define PARKED_LOOK_NS (5ULL * 1000 * 1000 * 1000)
 
 /*
  * Limits are enforced for so long after the last one went: by then who found it throttled just
  * before has come to its queue, which nobody looks at later.
  */
 #define LIMITS_LINGER_NS (100ULL * 1000 * 1000)
-
-/*
- * Places that a sweep looks at; the next one goes on from there. So where all are in use each is
- * looked at every 32 ms, and is filled up later by as much at most.
- */
-#define LIMIT_STEPS 512
 
 /* SIGKILL among the signals of a task; each thread gets it that any deadly signal is to end. */
 #define SIGKILL_BIT (1UL << 8)
@@ -102,17 +74,12 @@ static __always_inline struct limit *limit_at(u32 number)
 	return &limits[(number - 1) & (LIMITS_MAX - 1)];
 }
 
-/* What is left of a limit that may be overdrawn by so much; 0 also where more was used. */
-static __always_inline u64 limit_left_with(struct limit *l, u64 overdraft)
-{
-	u64 granted = READ_ONCE(l->granted_ns) + overdraft, used = READ_ONCE(l->used_ns);
-
-	return vtime_before(used, granted) ? granted - used : 0;
-}
-
+/* What is left of a limit; 0 also where more was used. */
 static __always_inline u64 limit_left(struct limit *l)
 {
-	return limit_left_with(l, 0);
+	u64 granted = READ_ONCE(l->granted_ns), used = READ_ONCE(l->used_ns);
+
+	return vtime_before(used, granted) ? granted - used : 0;
 }
 
 /*
@@ -165,9 +132,13 @@ static __always_inline void limit_throttle(struct limit *l)
 	WRITE_ONCE(l->throttled, 1);
 }
 
-/* Charges a limit and all above it; less than nothing gives back. */
-static __noinline void limit_charge(u32 number, u64 ns)
+/*
+ * Charges a limit and all above it; less than nothing gives back. Tells by how much one of them is
+ * charged with more than it may be: with what is granted and so much as @overdraft.
+ */
+static __noinline u64 limit_charge(u32 number, s64 ns, u64 overdraft)
 {
+	u64 used, granted, beyond = 0;
 	struct limit *l;
 	u32 i;
 
@@ -175,23 +146,29 @@ static __noinline void limit_charge(u32 number, u64 ns)
 		if (!number)
 			break;
 		l = limit_at(number);
-		__sync_fetch_and_add(&l->used_ns, ns);
-		if (!limit_left(l))
+		used = __sync_fetch_and_add(&l->used_ns, ns) + ns;
+		granted = READ_ONCE(l->granted_ns);
+		if (!vtime_before(used, granted))
 			limit_throttle(l);
+		granted += overdraft;
+		if (vtime_before(granted + beyond, used))
+			beyond = used - granted;
 		number = l->parent;
 	}
+	return beyond;
 }
 
 /*
  * Takes a piece of @least to @most for a run of a task under that limit, less where less is left; 0
  * if nothing is left of it, or of one above it. Who runs already may overdraw them.
  *
- * Between the look and the charge other CPUs may take the same rest, each a piece of it.
- * What they run too much is a debt, as with any run that ends late.
+ * Other CPUs take pieces between the look and the charge, and part of an overdraft may be owed already.
+ * So each is charged with its piece, and then gives back what is too much of it: of several that saw
+ * the same rest the first one has it.
  */
 __noinline u64 limit_take(u32 number, u64 least, u64 most, bool runs)
 {
-	u64 piece = most, left, part;
+	u64 piece = most, overdraft = runs ? OVERDRAFT_NS : 0, left, part, beyond;
 	u32 i, at = number, cpus = READ_ONCE(cpus_working);
 	struct limit *l;
 
@@ -205,15 +182,21 @@ __noinline u64 limit_take(u32 number, u64 least, u64 most, bool runs)
 		part = left / (cpus ? cpus : 1);
 		if (part < least)
 			part = left < least ? left : least;
-		if (!left && runs)
-			part = limit_left_with(l, OVERDRAFT_NS);
+		if (!left)
+			part = overdraft;
 		if (part < piece)
 			piece = part;
 		at = l->parent;
 	}
-	if (piece)
-		limit_charge(number, piece);
-	return piece;
+	if (!piece)
+		return 0;
+	beyond = limit_charge(number, piece, overdraft);
+	if (!beyond)
+		return piece;
+	if (beyond > piece)
+		beyond = piece;
+	limit_charge(number, -(s64)beyond, 0);
+	return piece - beyond;
 }
 
 /*

@@ -24,7 +24,7 @@ static void slice_over(s32 cpu)
 
 	if (!here || !here->limited_task)
 		return;
-	/* It is under other limits now, and takes of those when it starts again. */
+	/* It is under other limits now, and takes of those when it goes on or starts again. */
 	if (unlikely(here->limit_chain != limit_chain((u32)here->limit))) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return;
@@ -54,7 +54,7 @@ static __always_inline void limited_ends(struct cpu_ctx *cpu, struct task_struct
 	cpu->limited_task = 0;
 	if (ns < 0 && cpu->limit_chain != limit_chain((u32)cpu->limit))
 		return;
-	limit_charge((u32)cpu->limit, ns);
+	limit_charge((u32)cpu->limit, ns, 0);
 }
 
 /*
@@ -70,7 +70,7 @@ static __always_inline u64 reserved_for_run(struct task_ctx *t)
 		return 0;
 	if (t->reserved_of == t->limit)
 		return ns;
-	limit_charge((u32)t->reserved_of, -ns);
+	limit_charge((u32)t->reserved_of, -(s64)ns, 0);
 	return 0;
 }
 
@@ -128,32 +128,6 @@ static __always_inline void running_limited(struct task_struct *p)
 	limited_begins(p, true);
 }
 
-/*
- * The task goes on, which the kernel tells nobody of. It may have been about to end for want of
- * what has come meanwhile: then it takes a piece of that, as at its start. Or it is under other limits
- * now: then it begins under those, and does not wait for the tick.
- */
-static __noinline void limited_goes_on(struct task_struct *p)
-{
-	struct cpu_ctx *cpu = cpu_ctx_here();
-	u64 piece;
-
-	if (!cpu || cpu->limited_task != (u64)(unsigned long)p)
-		return;
-	if (unlikely(cpu->limit_chain != limit_chain((u32)cpu->limit))) {
-		limited_ends(cpu, p);
-		limited_begins(p, false);
-		return;
-	}
-	if (p->se.sum_exec_runtime - cpu->limited_from_ns < cpu->taken_ns)
-		return;
-	piece = limit_take((u32)cpu->limit, PIECE_LEAST_NS, PIECE_MOST_NS, false);
-	if (!piece)
-		return;
-	cpu->taken_ns += piece;
-	slice_timer_set(bpf_get_smp_processor_id(), cpu->limited_since_ns + cpu->taken_ns);
-}
-
 static __noinline void stopping_limited(struct task_struct *p)
 {
 	struct cpu_ctx *cpu = cpu_ctx_of_task(p);
@@ -167,6 +141,31 @@ static __noinline void tick_limited(struct task_struct *p)
 {
 	stopping_limited(p);
 	limited_begins(p, false);
+}
+
+/*
+ * The task goes on, which the kernel tells nobody of. It may have been about to end for want of
+ * what has come meanwhile: then it takes a piece of that, as at its start. Or it is under other limits
+ * now: then it begins under those, and does not wait for the tick.
+ */
+static __noinline void limited_goes_on(struct task_struct *p)
+{
+	struct cpu_ctx *cpu = cpu_ctx_here();
+	u64 piece;
+
+	if (!cpu || cpu->limited_task != (u64)(unsigned long)p)
+		return;
+	if (unlikely(cpu->limit_chain != limit_chain((u32)cpu->limit))) {
+		tick_limited(p);
+		return;
+	}
+	if (p->se.sum_exec_runtime - cpu->limited_from_ns < cpu->taken_ns)
+		return;
+	piece = limit_take((u32)cpu->limit, PIECE_LEAST_NS, PIECE_MOST_NS, false);
+	if (!piece)
+		return;
+	cpu->taken_ns += piece;
+	slice_timer_set(bpf_get_smp_processor_id(), cpu->limited_since_ns + cpu->taken_ns);
 }
 
 /*

@@ -3,10 +3,10 @@ use crate::dense::Dense;
 use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
 use crate::trace::{Observed, What};
+use metasched_abi::PARKED_LOOK_NS;
 
-/// So long level 1 may keep a task parked: twice `PARKED_LOOK_NS` of `meta/limits.bpf.h`, and
-/// the sweeps that look.
-const AT_MOST_NS: u64 = 10_000_000_000 + 100_000_000;
+/// So long level 1 may keep a task parked, with the sweeps that look.
+const AT_MOST_NS: u64 = 2 * PARKED_LOOK_NS + 100_000_000;
 
 /// Nobody whose cgroup is throttled is parked for long, however small its quota: the kernel's
 /// watchdog does not ask why a task waits. Whether it has run since is what counts, not who

@@ -4,7 +4,7 @@ use crate::dense::Dense;
 use crate::kinds::Kinds;
 use crate::task::TaskId;
 use crate::trace::{Observed, Quota, What};
-use metasched_abi::SWEEP_NS;
+use metasched_abi::{LIMIT_STEPS, OVERDRAFT_NS, PIECE_LEAST_NS, PIECE_MOST_NS, SWEEP_NS};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Over so many periods a cgroup gets what they grant, and what it had saved up.
@@ -13,22 +13,9 @@ const PERIODS: u64 = 10;
 /// so for a tick before its CPU knows of the limit, and in the fair class each one for a tick
 /// before it is stopped.
 const OVERRUN_TICKS: u64 = 2;
-/// `PIECE_MOST_NS` of `meta/limits.bpf.h`: so much a task that runs when a limit is set may have taken of
-/// what was there before.
-const PIECE_MOST_NS: u64 = 4_000_000;
 /// Under level 1 each task of the cgroup may run for so long, ns, until its CPU's timer has
 /// expired, or it has come to a CPU and found nothing left, and the CPU has chosen anew.
 const LATE_NS: u64 = 200_000;
-
-/// A task that comes out of a parking queue takes so much, and runs it when its turn comes.
-const RESERVED_NS: u64 = 250_000;
-
-/// `OVERDRAFT_NS` of `meta/limits.bpf.h`: so much a limit may owe before its tasks are stopped.
-const OVERDRAFT_NS: u64 = 500_000;
-
-/// `LIMIT_STEPS` of `meta/limits.bpf.h`: with more limits each is looked at in every second sweep, or
-/// more seldom.
-const LIMITS_A_SWEEP: usize = 512;
 
 /// All limits are looked at once in so long, and those of a task when it stops: a period is a
 /// millisecond at least.
@@ -84,6 +71,7 @@ impl Limited {
         let ticks_ns = OVERRUN_TICKS * tick_ns;
         match self.by_level1 {
             true => {
+                // Who runs when a limit is set may have taken a piece of what was there before.
                 let already_ns = self.ran_already * ticks_ns.max(PIECE_MOST_NS);
                 OVERDRAFT_NS + already_ns + self.members * LATE_NS
             }
@@ -112,7 +100,7 @@ impl Limited {
             false => (0, 0),
         };
         // And what tasks took in those as they came out of a parking queue they may run in these.
-        let reserved_ns = if self.by_level1 { self.members * RESERVED_NS } else { 0 };
+        let reserved_ns = if self.by_level1 { self.members * PIECE_LEAST_NS } else { 0 };
         let granted =
             (period - first + 1 + more + late) * quota_ns + left_ns + reserved_ns + burst_ns;
         if recent > granted + overrun {
@@ -123,8 +111,9 @@ impl Limited {
                 ms(granted)
             ));
         }
-        // Nothing is saved up before the limit was set.
-        let granted = (period + 1 + more) * quota_ns + more * burst_ns;
+        // Nothing is saved up before the limit was set. Of periods that began before there may be
+        // left what was granted together.
+        let granted = (period + 1 + more * (1 + late)) * quota_ns + more * burst_ns;
         if self.used_ns > granted + overrun {
             return Err(format!(
                 "cgroup {cgroup} ran for {} since its limit was set, {} were granted",
@@ -176,7 +165,7 @@ impl QuotaKept {
             starts: VecDeque::new(),
         };
         self.limits.insert(cgroup, limited);
-        let sweeps = self.limits.len().div_ceil(LIMITS_A_SWEEP) as u64;
+        let sweeps = self.limits.len().div_ceil(LIMIT_STEPS) as u64;
         self.round_ns = self.round_ns.max(sweeps * SWEEP_NS);
     }
 

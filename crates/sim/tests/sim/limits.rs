@@ -1,7 +1,7 @@
 //! cpu.max: cgroups get their quota, and no more, whatever lanes they are on.
 
 use crate::level1::expect;
-use metasched_abi::{Limit, SWEEP_NS};
+use metasched_abi::{LIMIT_STEPS, LIMITS_MAX, Limit, OVERDRAFT_NS, PIECE_LEAST_NS, SWEEP_NS};
 use metasched_sim::abi::NO_QUOTA;
 use metasched_sim::callbacks::Callback;
 use metasched_sim::image::{self, Image};
@@ -232,9 +232,6 @@ pub(crate) fn who_is_in_a_read_section_is_not_parked() {
 const PARKED_AT_MOST: u64 = ms(10_000);
 const UNTIL_IT_RUNS: u64 = ms(500);
 
-/// What a limit may owe when the run ends.
-const OVERDRAFT_MS: f64 = 0.5;
-
 /// Quotas and periods at both ends of what cpu.max takes, us.
 const EXTREMES: [(u64, u64); 4] =
     [(1_000_000, 1_000), (100_000, 1_000), (1_000, 1_000), (4_000, 1_000)];
@@ -252,7 +249,8 @@ fn the_least_quotas_on_many_cpus_are_kept_and_stall_nobody() {
             .pass();
         let due = seconds as f64 * 1e3 * quota_us as f64 / period_us as f64;
         let got = ran(&outcome, "a");
-        let apart = (got - due).abs() - OVERDRAFT_MS;
+        // What a limit may owe when the run ends.
+        let apart = (got - due).abs() - OVERDRAFT_NS as f64 / 1e6;
         assert!(apart < due * 0.05, "{quota_us} in {period_us}: {got:.1} ms, not {due} ms");
     }
 }
@@ -344,8 +342,7 @@ pub(crate) fn a_refill_leaves_the_tasks_of_other_cgroups_parked() {
     assert!(seldom < 200 * 10, "200 tasks were queued {seldom} times in 2 s");
 }
 
-/// `LIMITS_MAX` of `meta/types.h`.
-const PLACES: u32 = 4096;
+const PLACES: u32 = LIMITS_MAX as u32;
 
 /// The places that four threads are given at the same time, in order, and then one more.
 pub(crate) fn places_claimed_at_once(image: &[u8]) -> Vec<u32> {
@@ -377,6 +374,46 @@ fn no_place_is_claimed_twice_and_all_of_them_can_be() {
     assert!(is_every_place_once(&places_claimed_at_once(image::metasched())));
 }
 
+/// What a limit grants to threads that take all of it at the same time.
+pub(crate) const GRANTED_NS: u64 = 3 * PIECE_LEAST_NS;
+const TIMES: usize = 2_000;
+
+/// Two threads at the same time take pieces of a limit, as runs do that begin, until nothing is left:
+/// the most that they got in one of many times.
+pub(crate) fn most_taken_at_once(image: &[u8]) -> u64 {
+    let image = Image::open(image).unwrap();
+    let take: extern "C" fn(u32, u64, u64, bool) -> u64 =
+        unsafe { std::mem::transmute(image.required("limit_take").unwrap()) };
+    // Throttled already: so nobody asks for the time.
+    let full = Limit { granted_ns: GRANTED_NS, throttled: 1, ..Limit::default() };
+    let limit = image.required("limits").unwrap().cast::<Limit>() as usize;
+    let begin = std::sync::Barrier::new(2);
+    let takes = || {
+        let times = (0..TIMES).map(|_| {
+            if begin.wait().is_leader() {
+                unsafe { *(limit as *mut Limit) = full };
+            }
+            begin.wait();
+            let piece = || take(1, PIECE_LEAST_NS, PIECE_LEAST_NS, false);
+            let taken: u64 = std::iter::repeat_with(piece).take_while(|got| *got > 0).sum();
+            begin.wait();
+            taken
+        });
+        times.collect::<Vec<u64>>()
+    };
+    let (one, other) = std::thread::scope(|scope| {
+        let threads = [scope.spawn(takes), scope.spawn(takes)];
+        let [one, other] = threads.map(|thread| thread.join().unwrap());
+        (one, other)
+    });
+    one.iter().zip(other).map(|(one, other)| one + other).max().unwrap()
+}
+
+#[test]
+fn cpus_that_take_pieces_at_the_same_time_get_no_more_than_there_is() {
+    assert_eq!(most_taken_at_once(image::metasched()), GRANTED_NS);
+}
+
 #[test]
 fn each_of_4096_limits_has_a_place_of_its_own_and_one_more_has_none() {
     let run = limited("limits", "fifo", &[("0", 1)]).at(0, |kernel| {
@@ -391,8 +428,7 @@ fn each_of_4096_limits_has_a_place_of_its_own_and_one_more_has_none() {
     near(&run.run_for(ms(TEN_PERIODS)).pass(), "0", 400.0);
 }
 
-/// `LIMIT_STEPS` of `meta/limits.bpf.h`.
-const LOOKS: u64 = 512;
+const LOOKS: u64 = LIMIT_STEPS as u64;
 
 /// The first place, one whose periods are shorter than a round, one between, and the last.
 const IN_USE: [&str; 4] = ["0", "1", "2048", "4095"];

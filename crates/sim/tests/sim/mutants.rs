@@ -7,7 +7,10 @@ use crate::accounts::{
 use crate::hotplug::woken_by_dying_cpus;
 use crate::lanes::{hogs, rescued_long_ago, share_from_elsewhere};
 use crate::level1::kicked_in_vain;
-use crate::limits::{a_limit_in_the_place_of_another, is_every_place_once, places_claimed_at_once};
+use crate::limits::{
+    GRANTED_NS, a_limit_in_the_place_of_another, is_every_place_once, most_taken_at_once,
+    places_claimed_at_once,
+};
 use crate::marks::{inserts_meet_sweeps, marks_are_lost};
 use crate::planted::{Plant, planted};
 use crate::services::changed_from_elsewhere;
@@ -271,7 +274,7 @@ plants! {
         "l->granted_ns += periods * l->quota_ns;" => "l->granted_ns += 2 * periods * l->quota_ns;";
     a_limit_that_is_not_charged_from_below_is_caught: "quota_kept", limited,
         "meta/limits.bpf.h",
-        "			limit_throttle(l);\n		number = l->parent;" => "			limit_throttle(l);\n		number = 0;";
+        "			beyond = used - granted;\n		number = l->parent;" => "			beyond = used - granted;\n		number = 0;";
     what_was_taken_of_another_limit_is_caught: "quota_kept", limits_in_turn,
         "meta/parking.bpf.h",
         "	if (ns < 0 && cpu->limit_chain != limit_chain((u32)cpu->limit))\n		return;" => "";
@@ -292,7 +295,7 @@ plants! {
         "	end_at_start(p, t);\n}\n\nstatic __always_inline void running_limited" => "}\n\nstatic __always_inline void running_limited";
     an_overdraft_for_each_that_runs_is_caught: "quota_kept", tiny_quotas,
         "meta/limits.bpf.h",
-        "			part = limit_left_with(l, OVERDRAFT_NS);" => "			part = OVERDRAFT_NS;";
+        "	if (!beyond)\n		return piece;" => "	return piece;";
     timers_that_outlive_the_program_are_caught: "context", it_comes_and_goes,
         "meta/metasched.bpf.c",
         "	__sync_fetch_and_or(&exit_record.kind, info->kind);\n	timers_stop();" => "";
@@ -370,6 +373,20 @@ fn a_place_that_two_claim_is_caught() {
 	return was;",
     });
     assert!(!is_every_place_once(&places_claimed_at_once(image)));
+}
+
+/// With such a pause too.
+#[test]
+fn pieces_that_two_cpus_take_of_the_same_rest_are_caught() {
+    let image = planted(&Plant {
+        file: "meta/limits.bpf.h",
+        find: "	beyond = limit_charge(number, piece, overdraft);\n	if (!beyond)",
+        replace: "	for (volatile u32 i = 0; i < 20000; i++)
+		;
+	beyond = limit_charge(number, piece, overdraft);
+	if (true)",
+    });
+    assert!(most_taken_at_once(image) > GRANTED_NS);
 }
 
 /// With these the pause is longer than a slice of any machine's, so that it is found in the first
