@@ -136,7 +136,7 @@ static __always_inline void limit_throttle(struct limit *l)
  * Charges a limit and all above it; less than nothing gives back. Tells by how much one of them is
  * charged with more than it may be: with what is granted and so much as @overdraft.
  */
-static __noinline u64 limit_charge(u32 number, s64 ns, u64 overdraft)
+__noinline u64 limit_charge(u32 number, s64 ns, u64 overdraft)
 {
 	u64 used, granted, beyond = 0;
 	struct limit *l;
