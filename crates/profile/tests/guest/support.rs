@@ -1,5 +1,6 @@
 //! The command under test, and what it leaves behind.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -116,6 +117,12 @@ impl<'a> Disk<'a> {
         let folder = lab.folder.path();
         mount(Some("tmpfs"), folder, Some("tmpfs"), MsFlags::empty(), options).unwrap();
         Self(folder)
+    }
+
+    /// From now on there is no space left on it.
+    pub fn fill(&self) {
+        let mut file = std::fs::File::create(self.0.join("filler")).unwrap();
+        while file.write_all(&[0; 4096]).is_ok() {}
     }
 
     /// From now on nothing can be written to it.
