@@ -188,8 +188,9 @@ fn pinned_tasks_run_on_their_cpus_while_lanes_change() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn a_cpu_goes_off_and_on_line_under_load() {
+    let mut program = load("fifo");
     for policy in policies() {
-        let mut program = load(policy.name);
+        program.replace_root(policy.name).unwrap();
         let hackbench = Load::endless_hackbench(2);
         let pinned = Hog::start(&[1], 0);
         for _ in 0..3 {
@@ -203,7 +204,6 @@ fn a_cpu_goes_off_and_on_line_under_load() {
         wait_until("all old lanes freed", || program.lanes().unwrap().len() == 1);
         assert!(hackbench.is_running(), "the load has ended before the test");
         assert_alive(&program);
-        program.unload().unwrap();
     }
 }
 
