@@ -205,6 +205,7 @@ fn a_cpu_goes_off_and_on_line_under_load() {
         assert!(hackbench.is_running(), "the load has ended before the test");
         assert_alive(&program);
     }
+    program.unload().unwrap();
 }
 
 #[test]
