@@ -36,7 +36,7 @@
 #define EEVDF_LONGEST_NS (1ULL << 36)
 /* A request that is nearly served is not worth a switch. */
 #define EEVDF_LEAST_SLICE_NS (100ULL * 1000)
-/* That a slice is used up is noticed at the next tick, which is as late as this at HZ=250. */
+/* A run goes on so much longer than its slice at most: to the next tick at HZ=250. */
 #define EEVDF_TICK_NS (4ULL * 1000 * 1000)
 
 /* Those that compete with each other. */

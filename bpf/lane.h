@@ -48,6 +48,7 @@
 #define USES_PLACES 64 /* queues that belong to a cache or a CPU */
 #define USES_REST 128
 #define USES_AWAKE 256
+#define USES_ENDS 512
 
 /* 100 is the weight of a task with nice 0 and of a cgroup nobody has touched. */
 #define WEIGHT_DFL 100

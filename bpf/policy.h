@@ -103,6 +103,8 @@ struct policy_ops {
 	u32 rests;
 	/* It has idle CPUs sleep lightly, see lane_stay_awake(). */
 	u32 stays_awake;
+	/* It has runs end between two ticks, see lane_end_run(). */
+	u32 ends_runs;
 };
 
 /*
@@ -112,15 +114,16 @@ struct policy_ops {
 #define POLICY_WATCHES(ops)                                                                        \
 	((ops).task_bytes || (ops).join || (ops).running || (ops).stopping || (ops).tick ||        \
 	 (ops).runnable || (ops).quiescent || (ops).infinite || (ops).answer || (ops).decide ||    \
-	 (ops).group_bytes || (ops).looks_at_prev)
+	 (ops).group_bytes || (ops).looks_at_prev || (ops).ends_runs)
 
 /* What of lane.h's list it uses. */
 #define POLICY_USES(ops)                                                                           \
 	(((ops).tick ? USES_TICK : 0) |                                                            \
 	 ((ops).runnable || (ops).quiescent ? USES_RUNNABLE : 0) |                                 \
 	 ((ops).timer ? USES_TIMER : 0) | ((ops).answer ? USES_ANSWER : 0) |                       \
-	 ((ops).infinite ? USES_INFINITE : 0) | ((ops).group_bytes ? USES_GROUPS : 0) |    \
+	 ((ops).infinite ? USES_INFINITE : 0) | ((ops).group_bytes ? USES_GROUPS : 0) |            \
 	 ((ops).llc_queues || (ops).cpu_queues ? USES_PLACES : 0) |                                \
-	 ((ops).rests ? USES_REST : 0) | ((ops).stays_awake ? USES_AWAKE : 0))
+	 ((ops).rests ? USES_REST : 0) | ((ops).stays_awake ? USES_AWAKE : 0) |                    \
+	 ((ops).ends_runs ? USES_ENDS : 0))
 
 #endif

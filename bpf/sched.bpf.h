@@ -110,6 +110,13 @@ bool task_is_bound(struct task_struct *p);
 int lane_kick(struct lane *lane, s32 cpu, bool preempt);
 
 /*
+ * In running, dispatch and enqueue: the task of this lane that runs on @cpu, or is about to, is asked for
+ * its end in @ns by a timer, within 0.1 ms: a slice alone is seen to be used up at a tick. It holds for that run; each
+ * new one is asked for anew. Only while somebody waits for it, since timers interrupt, and only where policy.h's `ends_runs` says so.
+ */
+int lane_end_run(struct lane *lane, s32 cpu, u64 ns);
+
+/*
  * Has the policy's timer() called once, in @ns, instead of when it was set to before; 100 us at
  * least, since it interrupts whoever runs. Whether it will be: in callbacks about tasks the kernel may
  * have no memory for that.

@@ -18,6 +18,7 @@
 #include <kcalls.bpf.h>
 #include <in_service.bpf.h>
 #include <services.bpf.h>
+#include <ends.bpf.h>
 #include <user.bpf.h>
 #include <apps.bpf.h>
 #include <kthreads.bpf.h>
@@ -474,6 +475,8 @@ static __noinline void running_watched(struct task_struct *p, u32 root)
 		return;
 	cpu->task = 0;
 	cpu->tickless = 0;
+	if (all_uses() & USES_ENDS)
+		cpu->end_ns = 0;
 	if (t && unlikely(t->waits_in))
 		cgroup_waits_no_more(p, t);
 	if (!l)

@@ -89,6 +89,9 @@ struct cpu_ctx {
 	u64 rests; /* the task whose policy would have the CPU idle rather than let it go on */
 	u64 chosen; /* dispatch_shared() has, since the last task stopped here */
 	u64 tickless; /* its task started with an infinite slice, see dispatch.bpf.h */
+	u64 end_ns; /* its policy has asked for the end of the run then, see ends.bpf.h; 0: it has not */
+	u64 end_after_ns; /* and how long that was last */
+	u64 end_timer_ns; /* its timer for that expires then; 0: it is not set */
 	u64 awake_until_ns; /* it does not sleep deeply until then, see lane_stay_awake() */
 	u64 awake_timer_ns; /* until then its timer for that is set */
 	/* Of the task, until its wait is counted. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The timers: that of the sweep, that of turns, that of tasks which user space has not decided, one
- * of each lane, and four for each CPU: one ends a run that has to end between two ticks, by one it
- * looks between them, one puts off what others ask of it, and one keeps it from deep sleep.
+ * of each lane, and five for each CPU: one ends a run whose limit is used up, one a run that its policy
+ * has end between two ticks, by one it looks between them, one puts off what others ask of it, and one
+ * keeps it from deep sleep.
  *
  * They live as long as their map, which user space may hold for some time after the
  * kernel has let go of us; the queues of the next scheduler may have our numbers by then.
@@ -25,7 +26,8 @@ enum timer_number {
 	TIMER_LOOKS = TIMER_SLICES + CPUS_MAX, /* and the CPU's number */
 	TIMER_ASKS = TIMER_LOOKS + CPUS_MAX, /* and the CPU's number */
 	TIMER_AWAKE = TIMER_ASKS + CPUS_MAX, /* and the CPU's number */
-	TIMERS_MAX = TIMER_AWAKE + CPUS_MAX,
+	TIMER_ENDS = TIMER_AWAKE + CPUS_MAX, /* and the CPU's number */
+	TIMERS_MAX = TIMER_ENDS + CPUS_MAX,
 };
 
 /* A CPU looks no more often than this, see look.bpf.h. */
@@ -33,7 +35,7 @@ enum timer_number {
 
 /*
  * What is done when they expire: sweep.bpf.h, turns.bpf.h, decide.bpf.h, services.bpf.h,
- * parking.bpf.h, look.bpf.h.
+ * parking.bpf.h, look.bpf.h, ends.bpf.h.
  */
 static void sweep(void);
 static void turn_over(void);
@@ -43,6 +45,7 @@ static void slice_over(s32 cpu);
 static u64 look(s32 cpu);
 static void asks_are_due(s32 cpu);
 static u64 stay_awake(s32 cpu);
+static u64 end_run(s32 cpu);
 
 /* Why the kernel ended us; user space maps and polls it. */
 struct exit_record exit_record;
@@ -92,10 +95,14 @@ static int timer_expires(void *map, u32 *key, struct timer *t)
 		} else if (number < TIMER_AWAKE) {
 			if (all_uses() & USES_ANSWER)
 				asks_are_due(number - TIMER_ASKS);
-		} else if (all_uses() & USES_AWAKE) {
-			again_ns = stay_awake(number - TIMER_AWAKE);
+		} else if (number < TIMER_ENDS) {
+			again_ns = all_uses() & USES_AWAKE ? stay_awake(number - TIMER_AWAKE) : 0;
 			if (again_ns)
 				bpf_timer_start(&t->timer, again_ns, BPF_F_TIMER_CPU_PIN);
+		} else if (all_uses() & USES_ENDS) {
+			again_ns = end_run(number - TIMER_ENDS);
+			if (again_ns)
+				bpf_timer_start(&t->timer, again_ns, 0);
 		}
 	}
 	return 0;
@@ -144,6 +151,8 @@ static int timers_make(void)
 			err = timer_make(TIMER_ASKS + cpu);
 		if (!err && all_uses() & USES_AWAKE)
 			err = timer_make(TIMER_AWAKE + cpu);
+		if (!err && all_uses() & USES_ENDS)
+			err = timer_make(TIMER_ENDS + cpu);
 		if (err)
 			break;
 	}
@@ -171,6 +180,8 @@ static void timers_stop(void)
 			timer_stop(TIMER_ASKS + cpu);
 		if (all_uses() & USES_AWAKE)
 			timer_stop(TIMER_AWAKE + cpu);
+		if (all_uses() & USES_ENDS)
+			timer_stop(TIMER_ENDS + cpu);
 	}
 }
 

@@ -40,6 +40,10 @@ enum { fair_counters(COUNTER_INDEX) };
 /* By how much that one has to have more, as parts of it: 5 for 4. */
 #define FAIR_IMBALANCE 5
 #define FAIR_BALANCED 4
+/* What differs by one part in so many is as much. */
+#define FAIR_SAME 64
+/* So often a cache looks at ones that it could only change places with until it does. */
+#define FAIR_TIES 16
 /* A queue that was served by nobody for so long has CPUs that are off line, or do other things. */
 #define FAIR_UNSERVED_NS (10ULL * 1000 * 1000)
 /* How often a cache counts its CPUs that are on line. */
@@ -64,7 +68,8 @@ struct fair_llc {
 	u64 served_ns; /* when a CPU last took from its queue */
 	u64 balanced_ns; /* when it last looked at another cache */
 	u64 counted_ns; /* when its CPUs were last counted */
-	u32 cpus; /* that take tasks */
+	u16 cpus; /* that take tasks */
+	u16 ties; /* see FAIR_TIES */
 	u32 next; /* the cache that it looks at next */
 	struct eevdf_sleepers sleepers;
 };
@@ -76,6 +81,7 @@ struct fair_cpu {
 	u64 since_ns; /* the request, with the task's virtual run time then, and when it is due */
 	u64 vruntime;
 	u64 deadline;
+	u64 ends_ns; /* the slice */
 	u64 rescue_ns; /* when it next looks for who waits long, see rescue.bpf.h */
 	u32 weight;
 	u16 runs; /* a task of this lane, see below */
@@ -244,62 +250,92 @@ static __always_inline void fair_reweigh(struct lane *lane, struct task_struct *
 	eevdf_reweigh(&l->q, &task->e, group_flat_weight(lane, &task->share));
 }
 
+/* In place of a time. */
+#define FAIR_NEVER (~0ULL)
+
 /*
- * Whether a task that woke is to have that CPU in place of whom it runs: who is eligible keeps it
- * in the first part of its request.
+ * In what time a task that woke is to have that CPU in place of whom it runs, if that goes on: who is
+ * eligible keeps it in the first part of its request.
  */
-static __always_inline bool fair_takes(struct lane *lane, struct fair_llc *l,
-				       struct fair_cpu *there, const struct fair_task *task,
-				       bool is_next, u64 now)
+static __always_inline u64 fair_takes_in(struct lane *lane, struct fair_llc *l,
+					 struct fair_cpu *there, const struct fair_task *task,
+					 bool is_next, u64 now)
 {
+	s64 granularity_ns = lane->options[fair_option_min_granularity_ns];
 	/* Clocks of two CPUs may differ a little. */
 	s64 ran_ns = now - there->since_ns;
 	u64 vruntime;
 
 	if (there->runs != FAIR_RUNS || (task->share.gives_way && !there->gives_way))
-		return false;
+		return FAIR_NEVER;
 	if (there->gives_way && !task->share.gives_way)
-		return true;
+		return 0;
 	if (!is_next)
-		return false;
+		return FAIR_NEVER;
 	if (ran_ns < 0)
 		ran_ns = 0;
 	vruntime = there->vruntime + eevdf_vtime(ran_ns, there->weight);
 	if (!eevdf_eligible(&l->q, vruntime - FAIR_ROUNDED_NS))
-		return true;
-	if (ran_ns < (s64)lane->options[fair_option_min_granularity_ns] &&
-	    vtime_before(vruntime, there->deadline))
-		return false;
-	return vtime_before(task->e.deadline, there->deadline);
+		return 0;
+	if (!vtime_before(task->e.deadline, there->deadline))
+		return FAIR_NEVER;
+	if (ran_ns < granularity_ns && vtime_before(vruntime, there->deadline))
+		return granularity_ns - ran_ns;
+	return 0;
 }
 
-/* A task woke and was queued: a CPU that it is to have chooses anew. */
-__weak __noinline int fair_preempt(struct lane *lane __arg_nonnull,
-				   struct task_struct *p __arg_trusted,
-				   struct fair_llc *l __arg_nonnull,
-				   struct fair_task *task __arg_nonnull)
+/* The run of a CPU for which somebody waits is to end in @ns, or when its slice is used up. */
+static __always_inline void fair_ends(struct lane *lane, s32 cpu, struct fair_cpu *there, u64 now,
+				      u64 ns)
 {
-	s32 cpu, last = scx_bpf_task_cpu(p);
-	struct task_struct *first = scx_bpf_dsq_peek(lane_llc_dsq(lane, task->e.queue, 0));
+	s64 left_ns = there->ends_ns - now;
+
+	if (left_ns < 0)
+		left_ns = 0;
+	lane_end_run(lane, cpu, ns < (u64)left_ns ? ns : (u64)left_ns);
+}
+
+/*
+ * A task was queued. Where it @woke, a CPU that it is to have chooses anew, now or as soon as it is to.
+ * Else it waits for the end of a slice; where others waited before it, who runs was asked for that.
+ */
+__weak __noinline int fair_waits(struct lane *lane __arg_nonnull,
+				 struct task_struct *p __arg_trusted,
+				 struct fair_llc *l __arg_nonnull,
+				 struct fair_task *task __arg_nonnull, bool woke)
+{
+	s32 cpu, last = scx_bpf_task_cpu(p), sooner = last;
+	u64 dsq = lane_llc_dsq(lane, task->e.queue, 0);
+	struct task_struct *first = scx_bpf_dsq_peek(dsq);
 	struct fair_cpu *there;
-	u64 now = scx_bpf_now();
+	u64 now = scx_bpf_now(), takes_ns, least_ns = FAIR_NEVER;
 	/* Whether who waits is eligible is not asked: mostly it is. */
 	bool is_next = eevdf_eligible(&l->q, task->e.vruntime) &&
 		       (!first || !vtime_before(first->scx.dsq_vtime, task->e.deadline));
 	u32 i, looks = FAIR_PREEMPT_LOOKS < nr_cpus() ? FAIR_PREEMPT_LOOKS : nr_cpus();
 
-	bpf_for(i, 0, looks) {
+	bpf_for(i, 0, woke ? looks : 0) {
 		cpu = cpu_after(last, i);
 		there = cpu_llc(cpu) == task->e.queue && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ?
 				fair_cpu_at(lane, cpu) : NULL;
-		if (there && fair_takes(lane, l, there, task, is_next, now)) {
+		takes_ns = there ? fair_takes_in(lane, l, there, task, is_next, now) : FAIR_NEVER;
+		if (!takes_ns) {
 			lane_count(lane, fair_counter_preempted);
 			/* One task takes it, not all that wake before it has chosen. */
 			there->runs = FAIR_RUNS_NO_MORE;
 			lane_kick(lane, cpu, true);
-			break;
+			return 0;
+		}
+		if (takes_ns < least_ns) {
+			least_ns = takes_ns;
+			sooner = cpu;
 		}
 	}
+	if (least_ns == FAIR_NEVER && scx_bpf_dsq_nr_queued(dsq) > 1)
+		return 0;
+	there = cpu_llc(sooner) == task->e.queue ? fair_cpu_at(lane, sooner) : NULL;
+	if (there && there->runs == FAIR_RUNS)
+		fair_ends(lane, sooner, there, now, least_ns);
 	return 0;
 }
 
@@ -342,19 +378,22 @@ static void fair_enqueue(struct lane *lane, struct task_struct *p, struct lane_t
 	lane_count(lane, fair_counter_queued);
 	lane_insert_vtime(lane, p, lane_llc_dsq(lane, llc, 0), slice_ns, task->e.deadline,
 			  enq_flags);
-	if (enq_flags & SCX_ENQ_WAKEUP)
-		fair_preempt(lane, p, l, task);
+	fair_waits(lane, p, l, task, enq_flags & SCX_ENQ_WAKEUP);
 }
 
-/* A request of a task begins, or goes on, on that CPU. */
-static __always_inline void fair_begins(struct fair_cpu *here, const struct fair_task *task)
+/* A request of a task begins, or goes on, on that CPU, with that slice. */
+static __always_inline void fair_begins(struct lane *lane, s32 cpu, struct fair_cpu *here,
+					const struct fair_task *task, u64 slice_ns)
 {
 	here->since_ns = scx_bpf_now();
+	here->ends_ns = here->since_ns + slice_ns;
 	here->vruntime = task->e.vruntime;
 	here->deadline = task->e.deadline;
 	here->weight = task->e.weight;
 	here->gives_way = task->share.gives_way;
 	here->runs = FAIR_RUNS;
+	if (scx_bpf_dsq_nr_queued(lane_llc_dsq(lane, task->e.queue, 0)) > 0)
+		fair_ends(lane, cpu, here, here->since_ns, FAIR_NEVER);
 }
 
 static void fair_running(struct lane *lane, struct task_struct *p, struct lane_task *t)
@@ -371,7 +410,7 @@ static void fair_running(struct lane *lane, struct task_struct *p, struct lane_t
 		return;
 	here->began_ns = scx_bpf_now();
 	here->counted_ns = 0;
-	fair_begins(here, task);
+	fair_begins(lane, cpu, here, task, p->scx.slice);
 }
 
 static void fair_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
@@ -395,7 +434,7 @@ static __always_inline bool fair_goes_on(struct lane *lane, s32 cpu, struct task
 	struct fair_cpu *here = fair_cpu_at(lane, cpu);
 
 	if (here)
-		fair_begins(here, task);
+		fair_begins(lane, cpu, here, task, slice_ns);
 	lane_count(lane, fair_counter_kept);
 	lane_grant(lane, prev, slice_ns);
 	return true;
@@ -494,21 +533,25 @@ __weak __noinline bool fair_steal(struct lane *lane __arg_nonnull, u32 llc)
 }
 
 /*
- * Whether a task of the cache @other is to run under @own: for each CPU more work is left there,
- * also without a task of the mean weight, or its queue is served by nobody.
+ * Whether a task of @weight that waits under the cache @other is to run under @own: for each CPU there
+ * is more work there, and here would not be more than that with the task. Where here would be as much the
+ * two change places, and do so again: of three equal tasks on two CPUs each gets two thirds in
+ * the end. Or nobody serves that queue.
  */
-static __always_inline bool fair_has_more(const struct fair_llc *own, const struct fair_llc *other,
-					  s32 queued, u64 now)
+static __always_inline bool fair_has_more(struct fair_llc *own, const struct fair_llc *other,
+					  u64 weight, u64 now)
 {
-	u64 weight = READ_ONCE(other->q.weight), mean;
+	u64 here = READ_ONCE(own->q.weight) * other->cpus, with = here + weight * other->cpus;
+	u64 there = READ_ONCE(other->q.weight) * own->cpus;
 
-	if (queued <= 0)
-		return false;
 	if ((s64)(now - READ_ONCE(other->served_ns)) > (s64)FAIR_UNSERVED_NS)
 		return true;
-	mean = weight / ((u64)(u32)queued + other->cpus);
-	return (weight - mean) * own->cpus * FAIR_BALANCED >
-	       (READ_ONCE(own->q.weight) + mean) * other->cpus * FAIR_IMBALANCE;
+	if (there * FAIR_BALANCED <= here * FAIR_IMBALANCE || with > there + there / FAIR_SAME)
+		return false;
+	if (with + there / FAIR_SAME < there)
+		return true;
+	own->ties = own->ties < FAIR_TIES ? own->ties + 1 : 0;
+	return !own->ties;
 }
 
 /* In turn a cache looks at each other one for more work than its own. */
@@ -518,10 +561,16 @@ __weak __noinline bool fair_balance(struct lane *lane __arg_nonnull,
 	u32 other = l->next < nr_llcs() ? l->next : 0;
 	struct fair_llc *there = fair_llc_at(lane, other);
 	u64 dsq = lane_llc_dsq(lane, other, 0);
+	struct task_struct *first;
+	struct lane_task *t;
 
 	l->balanced_ns = now;
 	l->next = other + 1;
-	if (!there || other == llc || !fair_has_more(l, there, scx_bpf_dsq_nr_queued(dsq), now) ||
+	first = there && other != llc ? scx_bpf_dsq_peek(dsq) : NULL;
+	if (!first)
+		return false;
+	t = lane_kept(lane, first);
+	if (!fair_has_more(l, there, t ? STATE_OF(t, struct fair_task)->e.weight : 0, now) ||
 	    !lane_move_to_local(lane, dsq))
 		return false;
 	lane_count(lane, fair_counter_balanced);
@@ -623,4 +672,5 @@ static const struct policy_ops fair_ops = {
 	.cpu_bytes = sizeof(struct fair_cpu),
 	.llc_bytes = sizeof(struct fair_llc),
 	.group_bytes = sizeof(struct fair_group),
+	.ends_runs = 1,
 };

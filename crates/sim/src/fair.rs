@@ -349,7 +349,7 @@ impl Kernel {
     /// Sets the timer for the end of the present request, where somebody waits.
     pub(crate) fn fair_set_timer(&mut self, cpu: usize) {
         let queue = &mut self.cpus[cpu].fair;
-        if queue.timer_set || queue.timeline.count() < 2 || !self.machine.has_request_timer() {
+        if queue.timer_set || queue.timeline.count() < 2 {
             return;
         }
         let Some(left_ns) = queue.timeline.left_ns() else { return };
@@ -400,7 +400,7 @@ impl Kernel {
     /// another cache, or to set its timer. Else it finds that out when it next enters the kernel.
     pub(crate) fn fair_preempt(&mut self, cpu: usize, waker: usize) {
         let far = self.machine.llc_of(cpu) != self.machine.llc_of(waker);
-        let sets_timer = self.machine.has_request_timer() && !self.cpus[cpu].fair.timer_set;
+        let sets_timer = !self.cpus[cpu].fair.timer_set;
         if cpu == waker || far || sets_timer {
             return self.resched(cpu);
         }

@@ -126,7 +126,6 @@ pub struct Machine {
     /// Numbers after those of the CPUs that stand for none.
     numbers_without_cpu: usize,
     hz: u32,
-    request_timer: bool,
     nohz_full: bool,
     costs: Costs,
 }
@@ -184,7 +183,6 @@ impl Machine {
             smt,
             numbers_without_cpu,
             hz: HZ,
-            request_timer: true,
             nohz_full: false,
             costs,
         })
@@ -205,18 +203,6 @@ impl Machine {
         }
         self.hz = hz;
         Ok(self)
-    }
-
-    /// Whose kernel has no timer for the end of a request (HRTICK), as those before 7.3: in the
-    /// fair class that is noticed at ticks, as slices are under a program.
-    pub fn without_request_timer(mut self) -> Machine {
-        self.request_timer = false;
-        self
-    }
-
-    /// Whether it has one.
-    pub fn has_request_timer(&self) -> bool {
-        self.request_timer
     }
 
     /// Whose CPUs but the first take no ticks while they run a task that began with an infinite

@@ -160,8 +160,24 @@ plants! {
             => "		if (0)";
     a_deadline_that_takes_no_cpu_is_caught: policies::fair::who_wants_little_takes_the_cpu_of_who_has_had_its_part, "the sleeper waits",
         "policies/fair/fair.bpf.c",
-        "	if (enq_flags & SCX_ENQ_WAKEUP)\n		fair_preempt("
-            => "	if (0)\n		fair_preempt(";
+        "	bpf_for(i, 0, woke ? looks : 0) {"
+            => "	bpf_for(i, 0, 0) {";
+    a_slice_that_ends_at_a_tick_is_caught: policies::fair::a_run_that_is_over_ends_before_the_next_tick, "the service waits",
+        "meta/ends.bpf.h",
+        "			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);"
+            => "			;";
+    a_first_part_that_ends_with_the_slice_is_caught: policies::fair::a_run_that_is_over_ends_before_the_next_tick, "the service waits",
+        "policies/fair/fair.bpf.c",
+        "	lane_end_run(lane, cpu, ns < (u64)left_ns ? ns : (u64)left_ns);"
+            => "	lane_end_run(lane, cpu, left_ns);";
+    a_mean_that_hides_who_could_move_is_caught: policies::fair::weights_count_across_caches_of_one_cpu, "heavy: ",
+        "policies/fair/fair.bpf.c",
+        "with > there + there / FAIR_SAME)"
+            => "with * FAIR_IMBALANCE > (there - weight * own->cpus) * FAIR_BALANCED)";
+    a_cache_that_changes_places_with_none_is_caught: policies::fair::equal_tasks_take_turns_at_having_a_cache_to_themselves, " of a CPU",
+        "policies/fair/fair.bpf.c",
+        "	return !own->ties;"
+            => "	return false;";
     a_cache_that_takes_nothing_from_others_is_caught: policies::fair::a_cpu_with_nothing_to_do_takes_from_another_cache_at_once, "work_conserved",
         "policies/fair/fair.bpf.c",
         "	return nr_llcs() > 1 && fair_steal(lane, llc);"
