@@ -123,6 +123,7 @@ struct lane_place {
 	u64 vtime; /* where @by_vtime */
 	u32 by_vtime; /* whether that queue is in the order of vtime */
 	s32 cpu; /* it is told of the task if it is idle; -1: any that is */
+	s32 ends; /* a CPU that is to choose anew, though it runs a task of the lane; -1: none */
 };
 
 /* The policy's own struct, laid over the state words of a lane, a task, a CPU, a cache or a cgroup. */

@@ -47,11 +47,13 @@ static __always_inline bool tell_cpu(s32 cpu, struct task_struct *p)
 }
 
 /* What is done for others at once when they are enqueued. */
-static __noinline void task_is_ready(struct meta_lane *l, struct task_struct *p, s32 cpu,
-				     bool awake)
+static __noinline void task_is_ready(struct meta_lane *l, struct task_struct *p,
+				     const struct lane_place *place, bool awake)
 {
 	announce_first(l, p);
-	if (!tell_cpu(cpu, p))
+	if (place->ends >= 0)
+		lane_kick(&l->lane, place->ends, true);
+	else if (!tell_cpu(place->cpu, p))
 		tell_idle_cpu(p);
 	if (awake && several(accounts_with_work(READ_ONCE(root_word))))
 		preempt_if_lagging(l->account, p, NULL);
@@ -59,12 +61,11 @@ static __noinline void task_is_ready(struct meta_lane *l, struct task_struct *p,
 
 /* The task has waited for user space as long as it may: the policy decides alone. */
 static __always_inline bool decide_alone(struct meta_lane *l, struct bpf_iter_scx_dsq *it,
-					 struct task_struct *p, struct task_ctx *t)
+					 struct task_struct *p, struct task_ctx *t,
+					 struct lane_place *place)
 {
-	struct lane_place place = { .cpu = -1 };
-
-	policy_decide(&l->lane, p, &t->policy, NULL, &place);
-	return move_decided(l, it, p, &place);
+	policy_decide(&l->lane, p, &t->policy, NULL, place);
+	return move_decided(l, it, p, place);
 }
 
 /* Those of a lane that have waited as long as they may; and until when the next one may. */
@@ -81,6 +82,8 @@ __weak __noinline int lane_decide_late(u32 slot, u64 now)
 	/* For 7.0 what a timer calls may sleep if it was made where one may. */
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, undecided_dsq(l), 0) {
+		struct lane_place place = { .cpu = -1, .ends = -1 };
+
 		t = task_ctx_find(p);
 		if (!t)
 			continue;
@@ -91,13 +94,13 @@ __weak __noinline int lane_decide_late(u32 slot, u64 now)
 				user_half.due_ns = due;
 			break;
 		}
-		if (!decide_alone(l, &___it, p, t))
+		if (!decide_alone(l, &___it, p, t, &place))
 			continue;
 		__sync_fetch_and_add(&user_lane_of(l)->late, 1);
 		/* Two at once may take one away, or give one too many: it is an estimate. */
 		if (user_half.patience)
 			user_half.patience--;
-		task_is_ready(l, p, -1, t->told_awake);
+		task_is_ready(l, p, &place, t->told_awake);
 	}
 	bpf_rcu_read_unlock();
 	return 0;
@@ -140,7 +143,7 @@ static u64 decide_late(void)
 static __noinline u32 decide_task(struct meta_lane *l, struct task_struct *p,
 				  const struct user_decision *d)
 {
-	struct lane_place place = { .cpu = -1 };
+	struct lane_place place = { .cpu = -1, .ends = -1 };
 	struct task_ctx *t = task_ctx_find(p);
 	struct bpf_iter_scx_dsq it;
 	bool moved = false;
@@ -149,14 +152,15 @@ static __noinline u32 decide_task(struct meta_lane *l, struct task_struct *p,
 		return DECISION_WRONG;
 	if (!d->ticket || t->ticket != d->ticket)
 		return DECISION_STALE;
-	policy_decide(&l->lane, p, &t->policy, &d->what, &place);
+	/* Here the policy may look at which CPUs the task may use, too. */
 	bpf_rcu_read_lock();
+	policy_decide(&l->lane, p, &t->policy, &d->what, &place);
 	/* The lane may be gone at this moment. */
 	if (!bpf_iter_scx_dsq_new(&it, undecided_dsq(l), 0))
 		moved = move_decided(l, &it, p, &place);
 	bpf_iter_scx_dsq_destroy(&it);
 	if (moved)
-		task_is_ready(l, p, place.cpu, t->told_awake);
+		task_is_ready(l, p, &place, t->told_awake);
 	bpf_rcu_read_unlock();
 	if (!moved)
 		return vtime_before(scx_bpf_now(), t->told_ns + EARLY_NS) ? DECISION_EARLY :

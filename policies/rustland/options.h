@@ -12,6 +12,7 @@
 	COUNTER(rustland, direct, "wake-ups that went straight to an idle CPU")                    \
 	COUNTER(rustland, told, "tasks that were left to user space")                              \
 	COUNTER(rustland, decided, "tasks that were queued in the order that user space decided")  \
+	COUNTER(rustland, preempted, "CPUs that a task which woke has had choose anew, by its order") \
 	COUNTER(rustland, late, "tasks that user space did not decide in time, put at the end of the other queue") \
 	COUNTER(rustland, alone, "tasks put there since user space was not to be asked, or nobody was there") \
 	COUNTER(rustland, rescued, "decided tasks that ran before their turn since they had waited for 5 s")

@@ -5,8 +5,9 @@
  * A task that wakes while a CPU is idle runs there at once. Any other is left to user space,
  * and stands in a queue in the order that this decides. Whom it does not decide in time, and whom
  * it is not to decide about, such as kernel threads and its own, stands in a second queue, first
- * in, first out. The two have every second choice each: neither waits for ever for the other. Who
- * has waited for seconds in the first runs next, whatever user space decides about others.
+ * in, first out. The two have every second choice each: neither waits for ever for the other. Who woke
+ * takes the CPU of whom runs, if that one would come later by now. Who has waited for seconds in the first
+ * queue runs next, whatever user space decides about others.
  *
  * It helps who writes a scheduler: the half is a Rust trait, and a fault in it hurts nobody. It
  * hurts whoever needs throughput: each task that finds no idle CPU costs two ways between the
@@ -32,11 +33,25 @@ struct rustland_lane {
 
 struct rustland_task {
 	u64 queued_ns; /* since when it waits */
+	u64 order; /* that user space has decided; 0: it has not, since it ran */
+	u64 woke; /* when it was queued last */
 };
 
 struct rustland_cpu {
 	u64 rescue_ns; /* when it next looks for who waits long, see rescue.bpf.h */
+	u64 order; /* of the task of this lane that runs there; 0: there is none, or it has none */
+	u64 began_ns;
 };
+
+/* CPUs that are looked at for one to take: that on which the task ran last, and those after it. */
+#define RUSTLAND_LOOKS 4
+
+static __always_inline struct rustland_cpu *rustland_cpu_at(struct lane *lane, s32 cpu)
+{
+	struct cpu_state *state = lane_cpu(lane, cpu);
+
+	return state ? STATE_OF(state, struct rustland_cpu) : NULL;
+}
 
 static s32 rustland_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu,
 			       u64 wake_flags)
@@ -53,7 +68,10 @@ static s32 rustland_select_cpu(struct lane *lane, struct task_struct *p, s32 pre
 static void rustland_enqueue(struct lane *lane, struct task_struct *p, struct lane_task *t,
 			     u64 enq_flags)
 {
-	STATE_OF(t, struct rustland_task)->queued_ns = scx_bpf_now();
+	struct rustland_task *task = STATE_OF(t, struct rustland_task);
+
+	task->queued_ns = scx_bpf_now();
+	task->woke = enq_flags & SCX_ENQ_WAKEUP;
 	if (lane_tell_user(lane, p, enq_flags)) {
 		lane_count(lane, rustland_counter_told);
 		return;
@@ -63,11 +81,40 @@ static void rustland_enqueue(struct lane *lane, struct task_struct *p, struct la
 		    lane->options[rustland_option_slice_ns], enq_flags);
 }
 
+/*
+ * The CPU that a task which woke takes: whoever runs there has run on so long that it would come later if it
+ * were queued now. An order is of run time at a weight of 100, or of time.
+ */
+static __always_inline s32 rustland_takes(struct lane *lane, struct task_struct *p, u64 order)
+{
+	s32 cpu, last = scx_bpf_task_cpu(p);
+	u64 now = scx_bpf_now(), began_ns, runs;
+	struct rustland_cpu *there;
+	u32 i, looks = RUSTLAND_LOOKS < nr_cpus() ? RUSTLAND_LOOKS : nr_cpus();
+
+	bpf_for(i, 0, looks) {
+		cpu = cpu_after(last, i);
+		there = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? rustland_cpu_at(lane, cpu) : NULL;
+		runs = there ? READ_ONCE(there->order) : 0;
+		if (!runs)
+			continue;
+		began_ns = there->began_ns;
+		/* Clocks of two CPUs may differ a little. */
+		if (vtime_before(began_ns, now) && vtime_before(order, runs + (now - began_ns))) {
+			/* One task takes it, not all that are decided before it has chosen. */
+			there->order = 0;
+			return cpu;
+		}
+	}
+	return -1;
+}
+
 static void rustland_decide(struct lane *lane, struct task_struct *p, struct lane_task *t,
 			    const struct lane_decision *d, struct lane_place *place)
 {
 	u64 least_ns = lane->options[rustland_option_slice_min_ns];
 	u64 most_ns = lane->options[rustland_option_slice_ns];
+	struct rustland_task *task = STATE_OF(t, struct rustland_task);
 
 	if (!d) {
 		lane_count(lane, rustland_counter_late);
@@ -80,9 +127,35 @@ static void rustland_decide(struct lane *lane, struct task_struct *p, struct lan
 	place->by_vtime = true;
 	place->vtime = d->order;
 	place->cpu = d->cpu;
+	task->order = d->order;
+	if (task->woke)
+		place->ends = rustland_takes(lane, p, d->order);
+	if (place->ends >= 0)
+		lane_count(lane, rustland_counter_preempted);
 	place->slice_ns = d->slice_ns > least_ns ? d->slice_ns : least_ns;
 	if (place->slice_ns > most_ns)
 		place->slice_ns = most_ns;
+}
+
+static void rustland_running(struct lane *lane, struct task_struct *p, struct lane_task *t)
+{
+	struct rustland_cpu *here = rustland_cpu_at(lane, scx_bpf_task_cpu(p));
+	struct rustland_task *task = STATE_OF(t, struct rustland_task);
+
+	if (!here)
+		return;
+	here->began_ns = scx_bpf_now();
+	here->order = task->order;
+}
+
+static void rustland_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
+			      const struct lane_run *run)
+{
+	struct rustland_cpu *here = rustland_cpu_at(lane, scx_bpf_task_cpu(p));
+
+	STATE_OF(t, struct rustland_task)->order = 0;
+	if (here)
+		here->order = 0;
 }
 
 static bool rustland_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
@@ -90,11 +163,11 @@ static bool rustland_dispatch(struct lane *lane, s32 cpu, struct task_struct *pr
 {
 	/* Two CPUs may both take the same for the first: the next choice makes up for it. */
 	u32 first = STATE_OF(lane, struct rustland_lane)->choices++ % RUSTLAND_QUEUES;
-	struct cpu_state *here = lane_cpu(lane, cpu);
+	struct rustland_cpu *here = rustland_cpu_at(lane, cpu);
 
 	if (here && rescue(lane, lane_dsq(lane, RUSTLAND_DECIDED),
 			   STATE_WORD(struct rustland_task, queued_ns),
-			   &STATE_OF(here, struct rustland_cpu)->rescue_ns, scx_bpf_now())) {
+			   &here->rescue_ns, scx_bpf_now())) {
 		lane_count(lane, rustland_counter_rescued);
 		return true;
 	}
@@ -113,6 +186,8 @@ static const struct policy_ops rustland_ops = {
 	.enqueue = rustland_enqueue,
 	.dispatch = rustland_dispatch,
 	.decide = rustland_decide,
+	.running = rustland_running,
+	.stopping = rustland_stopping,
 	.queues = RUSTLAND_QUEUES,
 	.task_bytes = sizeof(struct rustland_task),
 	.cpu_bytes = sizeof(struct rustland_cpu),

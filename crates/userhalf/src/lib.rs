@@ -57,7 +57,8 @@ pub struct Task {
 /// When it runs, for how long and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// What has less runs first; it may wrap round.
+    /// What has less runs first; it may wrap round. In ns, of run time or of time: a task that woke
+    /// takes the CPU of one whose order is later, with what that one has run since.
     pub order: u64,
     /// The policy bounds it.
     pub slice_ns: u64,

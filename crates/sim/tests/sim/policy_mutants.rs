@@ -162,6 +162,10 @@ plants! {
         "policies/fair/fair.bpf.c",
         "	bpf_for(i, 0, woke ? looks : 0) {"
             => "	bpf_for(i, 0, 0) {";
+    an_order_that_takes_no_cpu_is_caught: user_half::who_wakes_and_wants_little_does_not_wait_for_a_slice, "the service waits",
+        "policies/rustland/rustland.bpf.c",
+        "	if (task->woke)"
+            => "	if (0)";
     a_slice_that_ends_at_a_tick_is_caught: policies::fair::a_run_that_is_over_ends_before_the_next_tick, "the service waits",
         "meta/ends.bpf.h",
         "			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);"

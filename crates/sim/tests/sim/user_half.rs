@@ -132,6 +132,21 @@ fn rustland_shares_by_weight_and_favours_who_sleeps() {
     assert!(3 * sleeper < light, "it waits {sleeper} ns in the mean, and they {light}");
 }
 
+/// One hog has just begun a slice of 5 ms, mostly, when the service is decided.
+#[test]
+pub(crate) fn who_wakes_and_wants_little_does_not_wait_for_a_slice() {
+    let service = TaskSpec::named("service").run(exactly(ms(1))).sleep(between(ms(8), ms(10)));
+    let outcome = half(faulty_scenario("a service beside hogs", RUSTLAND), us(50))
+        .tasks(4, |i| TaskSpec::hog(format!("hog {i}")))
+        .task(service.for_ever())
+        .run_for(ms(4_000))
+        .pass();
+    let mut waits = outcome.waits_ns("service");
+    waits.sort_unstable();
+    let (half, most) = (waits[waits.len() / 2], waits[waits.len() * 95 / 100]);
+    assert!(half < us(300) && most < ms(1), "the service waits {half}, and {most}");
+}
+
 /// Two tasks that want the one CPU at the same time, and nobody who decides.
 pub(crate) fn nobody_decides(image: &'static [u8]) -> Scenario {
     half(scenario_of(image, "nobody decides", RUSTLAND), ms(10_000))
@@ -188,7 +203,7 @@ fn a_half_that_dies_is_not_waited_for_any_more_and_one_that_comes_decides_again(
             let has = root_has(kernel);
             let most = u64::from(USER_PATIENCE) + 5;
             expect(kernel, (1..=most).contains(&has.late), &format!("{has:?}"));
-            expect(kernel, has.taken < 400, &format!("{has:?}"));
+            expect(kernel, has.taken < 700, &format!("{has:?}"));
             expect(kernel, has.untold > 300, &format!("{has:?}"));
         })
         // It finds what the dead one has left unread: all of that is stale.
@@ -206,7 +221,7 @@ fn a_half_that_dies_is_not_waited_for_any_more_and_one_that_comes_decides_again(
         })
         .at(ms(2_600), |kernel| {
             let has = root_has(kernel);
-            expect(kernel, has.taken > 600, &format!("{has:?}"));
+            expect(kernel, has.taken > 1_000, &format!("{has:?}"));
             expect(kernel, has.late <= u64::from(USER_PATIENCE) + 5, &format!("{has:?}"));
             let quarantines = quarantined(kernel);
             expect(kernel, quarantines == 0, "a quarantine");
