@@ -152,9 +152,8 @@ static __noinline u32 decide_task(struct meta_lane *l, struct task_struct *p,
 		return DECISION_WRONG;
 	if (!d->ticket || t->ticket != d->ticket)
 		return DECISION_STALE;
-	/* Here the policy may look at which CPUs the task may use, too. */
-	bpf_rcu_read_lock();
 	policy_decide(&l->lane, p, &t->policy, &d->what, &place);
+	bpf_rcu_read_lock();
 	/* The lane may be gone at this moment. */
 	if (!bpf_iter_scx_dsq_new(&it, undecided_dsq(l), 0))
 		moved = move_decided(l, &it, p, &place);

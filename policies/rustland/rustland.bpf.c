@@ -43,7 +43,7 @@ struct rustland_cpu {
 	u64 began_ns;
 };
 
-/* CPUs that are looked at for one to take: that on which the task ran last, and those after it. */
+/* CPUs that are looked at for one to take: that on which the task ran last, and those after it if it may use all. */
 #define RUSTLAND_LOOKS 4
 
 static __always_inline struct rustland_cpu *rustland_cpu_at(struct lane *lane, s32 cpu)
@@ -92,9 +92,12 @@ static __always_inline s32 rustland_takes(struct lane *lane, struct task_struct 
 	struct rustland_cpu *there;
 	u32 i, looks = RUSTLAND_LOOKS < nr_cpus() ? RUSTLAND_LOOKS : nr_cpus();
 
+	/* Which it may use 7.0 lets nobody ask outside of callbacks. */
+	if (p->nr_cpus_allowed < (s32)nr_cpus())
+		looks = 1;
 	bpf_for(i, 0, looks) {
 		cpu = cpu_after(last, i);
-		there = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? rustland_cpu_at(lane, cpu) : NULL;
+		there = rustland_cpu_at(lane, cpu);
 		runs = there ? READ_ONCE(there->order) : 0;
 		if (!runs)
 			continue;
