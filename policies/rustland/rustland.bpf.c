@@ -39,8 +39,11 @@ struct rustland_task {
 
 struct rustland_cpu {
 	u64 rescue_ns; /* when it next looks for who waits long, see rescue.bpf.h */
-	u64 order; /* of the task of this lane that runs there; 0: there is none, or it has none */
+	/* Of the task of this lane that runs there, or gave way to another class and comes back. */
+	u64 order; /* 0: there is no such task, or it has none */
 	u64 began_ns;
+	u64 ends_ns; /* its slice; 0: there is no such task */
+	u64 taken; /* it is to end: another one takes the CPU */
 };
 
 /* CPUs that are looked at for one to take: that on which the task ran last, and those after it if it may use all. */
@@ -106,10 +109,30 @@ static __always_inline s32 rustland_takes(struct lane *lane, struct task_struct 
 		if (vtime_before(began_ns, now) && vtime_before(order, runs + (now - began_ns))) {
 			/* One task takes it, not all that are decided before it has chosen. */
 			there->order = 0;
+			there->taken = 1;
 			return cpu;
 		}
 	}
 	return -1;
+}
+
+/* Somebody waits: the run of a CPU is to end when its slice is used up, and not at the tick after that. */
+static __always_inline void rustland_ends(struct lane *lane, s32 cpu)
+{
+	struct rustland_cpu *there = rustland_cpu_at(lane, cpu);
+	u64 ends_ns = there ? there->ends_ns : 0;
+	s64 left_ns = ends_ns - scx_bpf_now();
+
+	if (ends_ns)
+		lane_end_run(lane, cpu, left_ns > 0 ? left_ns : 0);
+}
+
+/* Nothing of this lane runs there any more. */
+static __always_inline void rustland_idles(struct rustland_cpu *there)
+{
+	there->order = 0;
+	there->ends_ns = 0;
+	there->taken = 0;
 }
 
 static void rustland_decide(struct lane *lane, struct task_struct *p, struct lane_task *t,
@@ -135,9 +158,17 @@ static void rustland_decide(struct lane *lane, struct task_struct *p, struct lan
 		place->ends = rustland_takes(lane, p, d->order);
 	if (place->ends >= 0)
 		lane_count(lane, rustland_counter_preempted);
+	else
+		rustland_ends(lane, scx_bpf_task_cpu(p));
 	place->slice_ns = d->slice_ns > least_ns ? d->slice_ns : least_ns;
 	if (place->slice_ns > most_ns)
 		place->slice_ns = most_ns;
+}
+
+static __always_inline bool rustland_queued(struct lane *lane)
+{
+	return scx_bpf_dsq_nr_queued(lane_dsq(lane, RUSTLAND_DECIDED)) > 0 ||
+	       scx_bpf_dsq_nr_queued(lane_dsq(lane, RUSTLAND_ALONE)) > 0;
 }
 
 static void rustland_running(struct lane *lane, struct task_struct *p, struct lane_task *t)
@@ -149,6 +180,12 @@ static void rustland_running(struct lane *lane, struct task_struct *p, struct la
 		return;
 	here->began_ns = scx_bpf_now();
 	here->order = task->order;
+	here->ends_ns = here->began_ns + p->scx.slice;
+	/* The kick was of no effect while the other class ran. */
+	if (here->taken)
+		lane_end_run(lane, scx_bpf_task_cpu(p), 0);
+	else if (rustland_queued(lane))
+		lane_end_run(lane, scx_bpf_task_cpu(p), p->scx.slice);
 }
 
 static void rustland_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
@@ -156,9 +193,12 @@ static void rustland_stopping(struct lane *lane, struct task_struct *p, struct l
 {
 	struct rustland_cpu *here = rustland_cpu_at(lane, scx_bpf_task_cpu(p));
 
+	/* With a rest of its slice it comes back by itself, and has that order. */
+	if (run->runnable && p->scx.slice)
+		return;
 	STATE_OF(t, struct rustland_task)->order = 0;
 	if (here)
-		here->order = 0;
+		rustland_idles(here);
 }
 
 static bool rustland_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
@@ -180,6 +220,8 @@ static bool rustland_dispatch(struct lane *lane, s32 cpu, struct task_struct *pr
 	if (!prev)
 		return false;
 	/* Nobody else wants this CPU. */
+	if (here)
+		here->ends_ns = scx_bpf_now() + lane->options[rustland_option_slice_ns];
 	lane_grant(lane, prev, lane->options[rustland_option_slice_ns]);
 	return true;
 }
@@ -192,6 +234,7 @@ static const struct policy_ops rustland_ops = {
 	.running = rustland_running,
 	.stopping = rustland_stopping,
 	.queues = RUSTLAND_QUEUES,
+	.ends_runs = 1,
 	.task_bytes = sizeof(struct rustland_task),
 	.cpu_bytes = sizeof(struct rustland_cpu),
 };
