@@ -110,9 +110,10 @@ bool task_is_bound(struct task_struct *p);
 int lane_kick(struct lane *lane, s32 cpu, bool preempt);
 
 /*
- * In running, dispatch and enqueue: the task of this lane that runs on @cpu, or is about to, is asked for
- * its end in @ns by a timer, within 0.1 ms: a slice alone is seen to be used up at a tick. It holds for that run; each
- * new one is asked for anew. Only while somebody waits for it, since timers interrupt, and only where policy.h's `ends_runs` says so.
+ * In running, dispatch, enqueue and decide: a timer ends the run of the task of this lane that @cpu runs,
+ * or is about to run, in @ns, or up to 0.1 ms later: that a slice is used up is seen at a tick only. Each
+ * run is asked for anew. Ask only while somebody waits, since timers interrupt, and only where policy.h's
+ * `ends_runs` says so.
  */
 int lane_end_run(struct lane *lane, s32 cpu, u64 ns);
 

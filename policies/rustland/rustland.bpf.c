@@ -46,7 +46,7 @@ struct rustland_cpu {
 	u64 taken; /* it is to end: another one takes the CPU */
 };
 
-/* CPUs that are looked at for one to take: that on which the task ran last, and those after it if it may use all. */
+/* CPUs that are looked at for one to take: the task's last one, and those after it if it may use all. */
 #define RUSTLAND_LOOKS 4
 
 static __always_inline struct rustland_cpu *rustland_cpu_at(struct lane *lane, s32 cpu)
@@ -85,8 +85,8 @@ static void rustland_enqueue(struct lane *lane, struct task_struct *p, struct la
 }
 
 /*
- * The CPU that a task which woke takes: whoever runs there has run on so long that it would come later if it
- * were queued now. An order is of run time at a weight of 100, or of time.
+ * The CPU that a task which woke takes, or -1: whoever runs there would come later if it were queued now.
+ * An order is of run time at a weight of 100, or of time.
  */
 static __always_inline s32 rustland_takes(struct lane *lane, struct task_struct *p, u64 order)
 {
