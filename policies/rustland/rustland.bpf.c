@@ -6,7 +6,7 @@
  * and stands in a queue in the order that this decides. Whom it does not decide in time, and whom
  * it is not to decide about, such as kernel threads and its own, stands in a second queue, first
  * in, first out. The two have every second choice each: neither waits for ever for the other. Who woke
- * takes the CPU of whom runs, if that one would come later by now. Who has waited for seconds in the first
+ * takes the CPU of whom runs, if that one comes later in the order. Who has waited for seconds in the first
  * queue runs next, whatever user space decides about others.
  *
  * It helps who writes a scheduler: the half is a Rust trait, and a fault in it hurts nobody. It
@@ -41,8 +41,6 @@ struct rustland_cpu {
 	u64 rescue_ns; /* when it next looks for who waits long, see rescue.bpf.h */
 	/* Of the task of this lane that runs there, or gave way to another class and comes back. */
 	u64 order; /* 0: there is no such task, or it has none */
-	u64 began_ns;
-	u64 ends_ns; /* its slice; 0: there is no such task */
 	u64 taken; /* it is to end: another one takes the CPU */
 };
 
@@ -85,15 +83,15 @@ static void rustland_enqueue(struct lane *lane, struct task_struct *p, struct la
 }
 
 /*
- * The CPU that a task which woke takes, or -1: whoever runs there would come later if it were queued now.
- * An order is of run time at a weight of 100, or of time.
+ * The CPU that a task which woke takes, or -1. Whoever runs there comes later in the order by more than the
+ * least slice: tasks that are alike leave each other theirs.
  */
 static __always_inline s32 rustland_takes(struct lane *lane, struct task_struct *p, u64 order)
 {
-	s32 cpu, last = scx_bpf_task_cpu(p);
-	u64 now = scx_bpf_now(), began_ns, runs;
-	struct rustland_cpu *there;
+	u64 after = order + lane->options[rustland_option_slice_min_ns], runs;
 	u32 i, looks = RUSTLAND_LOOKS < nr_cpus() ? RUSTLAND_LOOKS : nr_cpus();
+	s32 cpu, last = scx_bpf_task_cpu(p);
+	struct rustland_cpu *there;
 
 	/* Which it may use 7.0 lets nobody ask outside of callbacks. */
 	if (p->nr_cpus_allowed < (s32)nr_cpus())
@@ -102,11 +100,7 @@ static __always_inline s32 rustland_takes(struct lane *lane, struct task_struct 
 		cpu = cpu_after(last, i);
 		there = rustland_cpu_at(lane, cpu);
 		runs = there ? READ_ONCE(there->order) : 0;
-		if (!runs)
-			continue;
-		began_ns = there->began_ns;
-		/* Clocks of two CPUs may differ a little. */
-		if (vtime_before(began_ns, now) && vtime_before(order, runs + (now - began_ns))) {
+		if (runs && vtime_before(after, runs)) {
 			/* One task takes it, not all that are decided before it has chosen. */
 			there->order = 0;
 			there->taken = 1;
@@ -114,25 +108,6 @@ static __always_inline s32 rustland_takes(struct lane *lane, struct task_struct 
 		}
 	}
 	return -1;
-}
-
-/* Somebody waits: the run of a CPU is to end when its slice is used up, and not at the tick after that. */
-static __always_inline void rustland_ends(struct lane *lane, s32 cpu)
-{
-	struct rustland_cpu *there = rustland_cpu_at(lane, cpu);
-	u64 ends_ns = there ? there->ends_ns : 0;
-	s64 left_ns = ends_ns - scx_bpf_now();
-
-	if (ends_ns)
-		lane_end_run(lane, cpu, left_ns > 0 ? left_ns : 0);
-}
-
-/* Nothing of this lane runs there any more. */
-static __always_inline void rustland_idles(struct rustland_cpu *there)
-{
-	there->order = 0;
-	there->ends_ns = 0;
-	there->taken = 0;
 }
 
 static void rustland_decide(struct lane *lane, struct task_struct *p, struct lane_task *t,
@@ -158,34 +133,22 @@ static void rustland_decide(struct lane *lane, struct task_struct *p, struct lan
 		place->ends = rustland_takes(lane, p, d->order);
 	if (place->ends >= 0)
 		lane_count(lane, rustland_counter_preempted);
-	else
-		rustland_ends(lane, scx_bpf_task_cpu(p));
 	place->slice_ns = d->slice_ns > least_ns ? d->slice_ns : least_ns;
 	if (place->slice_ns > most_ns)
 		place->slice_ns = most_ns;
 }
 
-static __always_inline bool rustland_queued(struct lane *lane)
-{
-	return scx_bpf_dsq_nr_queued(lane_dsq(lane, RUSTLAND_DECIDED)) > 0 ||
-	       scx_bpf_dsq_nr_queued(lane_dsq(lane, RUSTLAND_ALONE)) > 0;
-}
-
 static void rustland_running(struct lane *lane, struct task_struct *p, struct lane_task *t)
 {
 	struct rustland_cpu *here = rustland_cpu_at(lane, scx_bpf_task_cpu(p));
-	struct rustland_task *task = STATE_OF(t, struct rustland_task);
 
 	if (!here)
 		return;
-	here->began_ns = scx_bpf_now();
-	here->order = task->order;
-	here->ends_ns = here->began_ns + p->scx.slice;
 	/* The kick was of no effect while the other class ran. */
-	if (here->taken)
+	if (unlikely(here->taken))
 		lane_end_run(lane, scx_bpf_task_cpu(p), 0);
-	else if (rustland_queued(lane))
-		lane_end_run(lane, scx_bpf_task_cpu(p), p->scx.slice);
+	else
+		here->order = STATE_OF(t, struct rustland_task)->order;
 }
 
 static void rustland_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
@@ -197,8 +160,10 @@ static void rustland_stopping(struct lane *lane, struct task_struct *p, struct l
 	if (run->runnable && p->scx.slice)
 		return;
 	STATE_OF(t, struct rustland_task)->order = 0;
-	if (here)
-		rustland_idles(here);
+	if (!here)
+		return;
+	here->order = 0;
+	here->taken = 0;
 }
 
 static bool rustland_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
@@ -220,8 +185,6 @@ static bool rustland_dispatch(struct lane *lane, s32 cpu, struct task_struct *pr
 	if (!prev)
 		return false;
 	/* Nobody else wants this CPU. */
-	if (here)
-		here->ends_ns = scx_bpf_now() + lane->options[rustland_option_slice_ns];
 	lane_grant(lane, prev, lane->options[rustland_option_slice_ns]);
 	return true;
 }

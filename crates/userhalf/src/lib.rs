@@ -58,7 +58,7 @@ pub struct Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// What has less runs first; it may wrap round. In ns, of run time or of time: a task that woke
-    /// takes the CPU of one whose order is later, with what that one has run since.
+    /// takes the CPU of one whose order is later by more than the option `slice_min_ns`.
     pub order: u64,
     /// The policy bounds it.
     pub slice_ns: u64,
