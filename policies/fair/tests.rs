@@ -353,8 +353,8 @@ fn freed(run: Scenario, heavy: u32) -> Outcome {
         .pass()
 }
 
-/// Three heavy tasks under one cache have two thirds more than three light ones under the other, but
-/// not by so much that one of a mean weight could move and leave more behind.
+/// Three heavy tasks under one cache weigh four times what three light ones do under the other, but
+/// not so much more that one of a mean weight could move and leave more behind.
 #[test]
 pub(crate) fn weights_count_across_caches_of_one_cpu() {
     let outcome = freed(fair("heavy and light ones, each under its cache"), 400);
