@@ -16,11 +16,12 @@ const MOST_WEIGHT: u64 = 1_000;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The order of scx_rustland: so far as others have come, and what the task ran since by its weight, a
-/// hundredth of it for one that often sleeps.
+/// The order of scx_rustland: so far as others have come, and what the task ran since by its weight. For
+/// one that often sleeps a hundredth of that, and a slice before all others: who computes had its turn up
+/// to where others have come at most, so that this one takes its CPU.
 #[derive(Default)]
 pub struct Rustland {
-    /// The highest order of a task that has had its turn. It begins with the clock, which is ahead of
+    /// How far a task has come that has had its turn, at most. It begins with the clock, which is ahead of
     /// it from then on: so one that is started again comes after what the one before has decided.
     least: u64,
     tasks: HashMap<u32, Known>,
@@ -28,8 +29,8 @@ pub struct Rustland {
 
 #[derive(Default)]
 struct Known {
-    /// What was decided last; 0: nothing yet.
-    order: u64,
+    /// How far it has come, by what was decided last; 0: nothing was yet.
+    come: u64,
     ran_ns: u64,
     /// Voluntary switches a second, half of it the last second's; and what they are counted from.
     rate: u64,
@@ -62,11 +63,12 @@ impl UserHalf for Rustland {
             self.least = task.at_ns;
         }
         // It comes again, so it has had its turn.
-        self.least = self.least.max(known.order);
-        known.order = self.least + (ran_ns * 100 / weight).clamp(1, SLICE_NS);
+        self.least = self.least.max(known.come);
+        known.come = self.least + (ran_ns * 100 / weight).clamp(1, SLICE_NS);
+        let order = if interactive { known.come - SLICE_NS } else { known.come };
         let share = u64::from(task.waiting).div_ceil(2).max(1);
         let slice_ns = if interactive { SLICE_NS } else { (SLICE_NS / share).max(LEAST_SLICE_NS) };
-        Decision { order: known.order, slice_ns, cpu: Some(task.cpu) }
+        Decision { order, slice_ns, cpu: Some(task.cpu) }
     }
 
     fn left(&mut self, pid: u32) {
@@ -94,6 +96,26 @@ mod tests {
         assert_eq!(order(&mut half, 2, 100, 0), BEGINS + 1 + 1);
         assert_eq!(order(&mut half, 1, 100, SECOND_NS), BEGINS + 1 + 3_000_000 + SLICE_NS);
         assert_eq!(order(&mut half, 2, 200, 2_000_000), BEGINS + 1 + 3_000_000 + 1_000_000);
+    }
+
+    #[test]
+    fn who_often_sleeps_comes_before_who_computes_up_to_where_others_have_come() {
+        let mut half = Rustland::default();
+        let service = |at_ns, ran_ns, sleeps| Task {
+            pid: 1,
+            weight: 100,
+            cpu: 0,
+            at_ns,
+            ran_ns,
+            sleeps,
+            waiting: 1,
+        };
+        half.decide(&service(BEGINS, 0, 0));
+        let hog = (0..5).map(|turn| order(&mut half, 2, 100, turn * SLICE_NS)).max().unwrap();
+        let woke = half.decide(&service(BEGINS + 2 * SECOND_NS, SLICE_NS, 100));
+        // The half of 50 times a second. By what it ran it stands 0.05 ms behind the others.
+        assert_eq!(woke.order, hog - SLICE_NS + SLICE_NS / BOOST - SLICE_NS);
+        assert_eq!(woke.slice_ns, SLICE_NS);
     }
 
     #[test]

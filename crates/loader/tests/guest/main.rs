@@ -105,8 +105,8 @@ fn every_option_may_be_at_its_ends() {
 
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
-fn the_root_lane_is_replaced_200_times_under_load_and_the_books_are_right() {
-    const CHANGES: u64 = 200;
+fn the_root_lane_is_replaced_100_times_under_load_and_the_books_are_right() {
+    const CHANGES: u64 = 100;
     let mut program = load("fifo");
     let hackbench = Load::endless_hackbench(4);
     std::thread::sleep(Duration::from_millis(300));
