@@ -144,7 +144,7 @@ static void accounts_unsettle(void)
 	bpf_for(number, 0, ACCOUNTS_MAX) {
 		a = account_at(number);
 		a->settles_at = a->serves + 2 * (u64)account_queued(number);
-		a->urgent_at = 0;
+		a->urgent_from = 0;
 	}
 }
 

@@ -4,7 +4,8 @@
  *
  * Where run queues are locked the kernel has to put the start of a timer off to an interrupt, which costs
  * more than the rest. So a timer goes on by itself while runs are asked to end, and mostly a new end is
- * only written down. It belongs to no CPU: whoever queues a task asks for the end of a run elsewhere.
+ * only written down. Whoever queues a task may ask for the end of a run elsewhere. Then the timer is on the
+ * wrong CPU, and one that wakes tasks for hundreds would have all their timers: so that one expires once.
  */
 #ifndef METASCHED_ENDS_BPF_H
 #define METASCHED_ENDS_BPF_H
@@ -54,6 +55,8 @@ static u64 end_run(s32 cpu)
 			ends_run(there);
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		}
+		if (cpu != (s32)bpf_get_smp_processor_id())
+			return 0;
 		next_ns = there->end_after_ns;
 	}
 	if (next_ns > END_LOOK_NS)

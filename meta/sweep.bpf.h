@@ -102,15 +102,16 @@ __noinline bool sweep_account(u32 number, u64 all, u64 now)
 		return false;
 	}
 	if (!a->unserved_sweeps++)
-		a->urgent_at = account_patience(a, all);
+		a->urgent_from = 0;
 	if (a->unserved_sweeps * SWEEP_NS > a->longest_unserved_ns)
 		a->longest_unserved_ns = a->unserved_sweeps * SWEEP_NS;
 	if (a->unserved_sweeps >= QUARANTINE_SWEEPS && lane && l->rescues && !l->quarantined)
 		quarantine_lane(l, a, now);
-	if (a->unserved_sweeps < a->urgent_at)
+	/* What its share is may have become known only since it waits. */
+	if (a->unserved_sweeps - a->urgent_from < account_patience(a, all))
 		return false;
 	/* And again: level 1 may have served it without its policy by then. */
-	a->urgent_at = a->unserved_sweeps + account_patience(a, all);
+	a->urgent_from = a->unserved_sweeps;
 	__sync_fetch_and_or(&busy.urgent, bit);
 	return true;
 }

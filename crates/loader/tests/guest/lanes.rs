@@ -8,7 +8,7 @@ use crate::load::{Hog, Load};
 use crate::support::{Group, Offline, assert_alive, load, wait_until};
 use metasched_base::Kind;
 use metasched_host::process::run_first;
-use metasched_loader::{LaneInfo, LaneSpec, Program};
+use metasched_loader::{LaneInfo, LaneSpec, Program, policies};
 
 fn lane(policy: &str, weight: Option<u32>) -> LaneSpec {
     LaneSpec { weight, ..LaneSpec::of(policy) }
@@ -468,12 +468,12 @@ fn lanes_hold_while_everything_changes_at_random() {
     fs::write(groups[3].file("cgroup.subtree_control"), "+cpu").unwrap();
     let loads = [Load::endless_hackbench(1), Load::stress()];
     let mut hogs: Vec<Hog> = (0..6).map(|_| Hog::start(&[], 0)).collect();
-    let policies = ["fifo", "vtime"];
+    let policies: Vec<&str> = policies().iter().map(|p| p.name).collect();
     let start = Instant::now();
     let (mut changes, mut made, mut unserved_ns) = (0u32, 0u32, 0u64);
     while start.elapsed() < duration {
         let app = 1 + random.below(4) as u32;
-        let policy = policies[random.below(2)];
+        let policy = policies[random.below(policies.len())];
         let group = &groups[random.below(groups.len())];
         let place = random.below(hogs.len());
         match random.below(13) {

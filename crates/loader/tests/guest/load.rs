@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A program, in a process group of its own so that all of it can be ended.
 pub struct Load(std::cell::RefCell<Child>);
@@ -54,6 +54,15 @@ impl Drop for Load {
             let group = nix::unistd::Pid::from_raw(child.id() as i32);
             let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
             let _ = child.wait();
+            // Others of it need a CPU to die on, and may be bound to a busy one.
+            let start = Instant::now();
+            while nix::sys::signal::killpg(group, None).is_ok() {
+                if start.elapsed() > Duration::from_secs(60) {
+                    eprintln!("some of a load are still there after {:?}", start.elapsed());
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
         }
     }
 }

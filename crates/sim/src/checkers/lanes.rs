@@ -1,6 +1,8 @@
 use super::picture::{PARKED, Picture, generation_of};
 use super::served::{URGENT_NS, choice_ns, other_lane_ns};
 use super::{Checker, ms};
+use crate::abi::CpuMask;
+use crate::dense::Dense;
 use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
 use crate::metasched::LaneState;
@@ -8,6 +10,7 @@ use crate::task::TaskId;
 use crate::trace::{Observed, What};
 use metasched_abi::{DYING_DSQ, KTHREADS_DSQ};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 /// A task is queued in its lane's queues only: those of the lane that was in force for its
 /// cgroup when it was queued, or the one for tasks whose cgroups are throttled; a kernel
@@ -179,10 +182,15 @@ fn drain_task_alone_ns(tick_ns: u64) -> u64 {
 }
 
 /// A lane that was replaced is empty soon: reassignment delays nobody by more than level 1
-/// lets any task wait.
+/// lets any task wait. Who may run only on CPUs that take no tasks waits until the kernel lets
+/// it run elsewhere, and that is when they are off line.
 pub struct LanesDrained {
     tick_ns: u64,
     picture: Picture,
+    offline: CpuMask,
+    allowed: Dense<Rc<CpuMask>>,
+    /// The lane in a queue of which each task stands.
+    stands: Dense<Option<u64>>,
     /// Lanes that drain, by generation.
     drains: BTreeMap<u64, Drain>,
     /// The newest generation.
@@ -206,6 +214,9 @@ impl LanesDrained {
         LanesDrained {
             tick_ns,
             picture: Picture::default(),
+            offline: CpuMask::EMPTY,
+            allowed: Dense::default(),
+            stands: Dense::default(),
             drains: BTreeMap::new(),
             newest: 0,
             look_at: u64::MAX,
@@ -221,6 +232,14 @@ impl LanesDrained {
         // A lane that is made meanwhile comes first once.
         drain.since + (drain.before + self.newest - drain.newest) * each
     }
+
+    /// How many tasks stand in a lane that a CPU could run.
+    fn left(&self, generation: u64) -> usize {
+        let may_run =
+            |task| self.allowed.peek(task).is_none_or(|cpus| !cpus.but(&self.offline).is_empty());
+        let stands = self.stands.iter().filter(|(_, lane)| **lane == Some(generation));
+        stands.filter(|(task, _)| may_run(*task)).count()
+    }
 }
 
 impl Checker for LanesDrained {
@@ -229,7 +248,8 @@ impl Checker for LanesDrained {
     }
 
     fn wants(&self) -> Kinds {
-        Picture::OF_LANES
+        let cpus = Kinds::OFFLINE.and(Kinds::ONLINE);
+        Picture::OF_LANES.and(cpus).and(Kinds::ARRIVE).and(Kinds::ALLOWED)
     }
 
     fn look_at(&self) -> u64 {
@@ -238,8 +258,21 @@ impl Checker for LanesDrained {
 
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
         self.picture.take(event);
-        if let What::Detached = event.what {
-            self.drains.clear();
+        match (&event.what, event.task) {
+            (What::Detached, _) => {
+                self.drains.clear();
+                self.stands.clear();
+            }
+            (What::Offline, _) => self.offline.set(event.cpu),
+            (What::Online, _) => self.offline.clear(event.cpu),
+            (What::Arrive { allowed, .. } | What::Allowed(allowed), Some(task)) => {
+                *self.allowed.at(task.0) = allowed.clone();
+            }
+            (What::Insert(DsqRef::User(queue)), Some(task)) => {
+                *self.stands.at(task.0) = generation_of(*queue);
+            }
+            (What::Remove(DsqRef::User(_)), Some(task)) => *self.stands.at(task.0) = None,
+            _ => {}
         }
         if let What::Lanes(lanes) = &event.what {
             let drain = || lanes.iter().filter(|lane| lane.state == LaneState::Draining);
@@ -267,8 +300,11 @@ impl Checker for LanesDrained {
             return Ok(());
         }
         for (generation, drain) in &self.drains {
-            let left = self.picture.queued(*generation);
-            if left > 0 && now > self.due(drain) && self.picture.lane(*generation).is_some() {
+            if now <= self.due(drain) || self.picture.lane(*generation).is_none() {
+                continue;
+            }
+            let left = self.left(*generation);
+            if left > 0 {
                 return Err(format!(
                     "lane {generation} drains for {}, and {left} tasks stand in it still",
                     ms(now - drain.since)
@@ -368,5 +404,25 @@ mod tests {
         assert!(checker.finish(until + 1).unwrap_err().contains("lane 2 drains"));
         feed(&mut checker, [(9, 0, 0, What::Remove(queue_of(2)))]).unwrap();
         checker.finish(until + 1).unwrap();
+    }
+
+    #[test]
+    fn who_may_run_only_where_no_cpu_takes_tasks_is_waited_for() {
+        let mut checker = LanesDrained::new(TICK_NS);
+        feed(&mut checker, machine()).unwrap();
+        let only_cpu_1 = || What::Allowed(Rc::new(CpuMask::one(1)));
+        let after = What::Lanes([lane(1, InForce, 0), lane(2, Draining, 5)].into());
+        let goes = [
+            (1, 1, 0, only_cpu_1()),
+            (1, 1, 0, What::Insert(queue_of(2))),
+            (2, 1, 0, What::Offline),
+            (2, 0, 0, after),
+        ];
+        feed(&mut checker, goes).unwrap();
+        let until = 2 + 3 * drain_task_alone_ns(TICK_NS);
+        checker.finish(until + 1).unwrap();
+        let anywhere = What::Allowed(Rc::new(CpuMask::first(2)));
+        let error = feed(&mut checker, [(until + 2, 0, 0, anywhere)]).unwrap_err();
+        assert!(error.contains("and 1 tasks stand in it still"), "{error}");
     }
 }

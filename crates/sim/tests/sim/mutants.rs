@@ -232,7 +232,7 @@ macro_rules! plants {
 plants! {
     an_urgency_that_never_comes_is_caught: "accounts_served", light_and_heavy,
         "meta/sweep.bpf.h",
-        "	if (a->unserved_sweeps < a->urgent_at)" => "	if (1)";
+        "	if (a->unserved_sweeps - a->urgent_from < account_patience(a, all))" => "	if (1)";
     credit_without_a_limit_is_caught: "lane_shares", a_late_lane,
         "meta/accounts.bpf.h",
         "	if (vtime_before(was, floor))" => "	if (0)";
