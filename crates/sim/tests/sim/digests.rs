@@ -33,7 +33,7 @@ const PINNED: &[(&str, &str)] = &[
     ("the fault lost_wakeup", "9aa3fff23eba5b38"),
     ("the fault wrong_queue", "de7651f44437786b"),
     ("the fault ignores_affinity", "015a99125da9fec2"),
-    ("random run 1", "15d5e9f8a8b5f02e"),
+    ("random run 1", "9bab78d93fc2c21c"),
     ("random run 2", "9a57def7dbde60a4"),
     ("random run 3", "e8300962b6fef28b"),
 ];
