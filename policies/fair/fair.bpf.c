@@ -296,37 +296,25 @@ static __always_inline void fair_ends(struct lane *lane, s32 cpu, struct fair_cp
 }
 
 /*
- * A task waits where @cpu runs one: that ends with its slice. Where others waited before it, it was asked
- * to.
- */
-static __always_inline void fair_is_waited_for(struct lane *lane, s32 cpu, u64 dsq, u64 now)
-{
-	struct fair_cpu *there = fair_cpu_at(lane, cpu);
-
-	if (there && there->runs == FAIR_RUNS && scx_bpf_dsq_nr_queued(dsq) == 1)
-		fair_ends(lane, cpu, there, now, FAIR_NEVER);
-}
-
-/*
- * A task woke, and was queued. A CPU that it is to have chooses anew, now or as soon as it is to. Else
- * it waits for the end of a slice; where others waited before it, who runs was asked for that.
+ * A task was queued. Where it @woke, a CPU that it is to have chooses anew, now or as soon as it is to.
+ * Else it waits for the end of a slice; where others waited before it, who runs was asked for that.
  */
 __weak __noinline int fair_waits(struct lane *lane __arg_nonnull,
 				 struct task_struct *p __arg_trusted,
 				 struct fair_llc *l __arg_nonnull,
-				 struct fair_task *task __arg_nonnull, u64 now)
+				 struct fair_task *task __arg_nonnull, bool woke)
 {
 	s32 cpu, last = scx_bpf_task_cpu(p), sooner = last;
 	u64 dsq = lane_llc_dsq(lane, task->e.queue, 0);
 	struct task_struct *first = scx_bpf_dsq_peek(dsq);
-	struct fair_cpu *there, *ends = NULL;
-	u64 takes_ns, least_ns = FAIR_NEVER;
+	struct fair_cpu *there;
+	u64 now = scx_bpf_now(), takes_ns, least_ns = FAIR_NEVER;
 	/* Whether who waits is eligible is not asked: mostly it is. */
 	bool is_next = eevdf_eligible(&l->q, task->e.vruntime) &&
 		       (!first || !vtime_before(first->scx.dsq_vtime, task->e.deadline));
 	u32 i, looks = FAIR_PREEMPT_LOOKS < nr_cpus() ? FAIR_PREEMPT_LOOKS : nr_cpus();
 
-	bpf_for(i, 0, looks) {
+	bpf_for(i, 0, woke ? looks : 0) {
 		cpu = cpu_after(last, i);
 		there = cpu_llc(cpu) == task->e.queue && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ?
 				fair_cpu_at(lane, cpu) : NULL;
@@ -341,13 +329,13 @@ __weak __noinline int fair_waits(struct lane *lane __arg_nonnull,
 		if (takes_ns < least_ns) {
 			least_ns = takes_ns;
 			sooner = cpu;
-			ends = there;
 		}
 	}
-	if (ends)
-		fair_ends(lane, sooner, ends, now, least_ns);
-	else
-		fair_is_waited_for(lane, last, dsq, now);
+	if (least_ns == FAIR_NEVER && scx_bpf_dsq_nr_queued(dsq) > 1)
+		return 0;
+	there = cpu_llc(sooner) == task->e.queue ? fair_cpu_at(lane, sooner) : NULL;
+	if (there && there->runs == FAIR_RUNS)
+		fair_ends(lane, sooner, there, now, least_ns);
 	return 0;
 }
 
@@ -372,10 +360,9 @@ static void fair_enqueue(struct lane *lane, struct task_struct *p, struct lane_t
 			 u64 enq_flags)
 {
 	struct fair_task *task = STATE_OF(t, struct fair_task);
-	s32 cpu = scx_bpf_task_cpu(p);
-	u32 llc = cpu_llc(cpu);
+	u32 llc = cpu_llc(scx_bpf_task_cpu(p));
 	struct fair_llc *l = fair_llc_at(lane, llc);
-	u64 slice_ns = fair_slice(lane), dsq = lane_llc_dsq(lane, llc, 0), now = scx_bpf_now();
+	u64 slice_ns = fair_slice(lane);
 
 	if (!l)
 		return;
@@ -385,15 +372,13 @@ static void fair_enqueue(struct lane *lane, struct task_struct *p, struct lane_t
 	if (!(enq_flags & SCX_ENQ_WAKEUP))
 		fair_reweigh(lane, p, task, l);
 	slice_ns = eevdf_request(&l->q, &task->e, slice_ns);
-	task->e.queued_ns = now;
+	task->e.queued_ns = scx_bpf_now();
 	if (enq_flags & SCX_ENQ_WAKEUP)
-		fair_goes_first(lane, cpu, dsq, task);
+		fair_goes_first(lane, scx_bpf_task_cpu(p), lane_llc_dsq(lane, llc, 0), task);
 	lane_count(lane, fair_counter_queued);
-	lane_insert_vtime(lane, p, dsq, slice_ns, task->e.deadline, enq_flags);
-	if (enq_flags & SCX_ENQ_WAKEUP)
-		fair_waits(lane, p, l, task, now);
-	else
-		fair_is_waited_for(lane, cpu, dsq, now);
+	lane_insert_vtime(lane, p, lane_llc_dsq(lane, llc, 0), slice_ns, task->e.deadline,
+			  enq_flags);
+	fair_waits(lane, p, l, task, enq_flags & SCX_ENQ_WAKEUP);
 }
 
 /* A request of a task begins, or goes on, on that CPU, with that slice. */

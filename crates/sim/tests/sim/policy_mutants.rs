@@ -160,7 +160,7 @@ plants! {
             => "		if (0)";
     a_deadline_that_takes_no_cpu_is_caught: policies::fair::who_wants_little_takes_the_cpu_of_who_has_had_its_part, "the sleeper waits",
         "policies/fair/fair.bpf.c",
-        "	bpf_for(i, 0, looks) {"
+        "	bpf_for(i, 0, woke ? looks : 0) {"
             => "	bpf_for(i, 0, 0) {";
     an_order_that_takes_no_cpu_is_caught: user_half::who_wakes_and_wants_little_does_not_wait_for_a_slice, "the service waits",
         "policies/rustland/rustland.bpf.c",
