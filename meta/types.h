@@ -99,7 +99,7 @@ struct account {
 	u32 unserved_sweeps; /* for how many sweeps it has had work and was not served */
 	u64 serves_seen; /* serves, at the last sweep */
 	u64 longest_unserved_ns; /* the longest of such times so far */
-	u32 urgent_from; /* how many of them there were when it was last urgent */
+	u32 urgent_from; /* unserved_sweeps when it was last urgent; 0: not since it was served */
 	u32 cpus; /* how many run for it, see in_service.bpf.h */
 	u64 settles_at; /* the serves by which tasks are out that may belong to others now */
 } __attribute__((aligned(64)));

@@ -17,8 +17,8 @@ const MOST_WEIGHT: u64 = 1_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// The order of scx_rustland: so far as others have come, and what the task ran since by its weight. For
-/// one that often sleeps a hundredth of that, and a slice before all others: who computes had its turn up
-/// to where others have come at most, so that this one takes its CPU.
+/// one that often sleeps it is a hundredth of that, and a slice earlier: it comes before tasks that
+/// compute, and takes a CPU from one of them.
 #[derive(Default)]
 pub struct Rustland {
     /// How far a task has come that has had its turn, at most. It begins with the clock, which is ahead of
@@ -83,8 +83,11 @@ mod tests {
     const BEGINS: u64 = SECOND_NS;
 
     fn order(half: &mut Rustland, pid: u32, weight: u32, ran_ns: u64) -> u64 {
-        let at_ns = BEGINS + ran_ns;
-        half.decide(&Task { pid, weight, cpu: 0, at_ns, ran_ns, sleeps: 0, waiting: 1 }).order
+        half.decide(&task(pid, weight, BEGINS + ran_ns, ran_ns)).order
+    }
+
+    fn task(pid: u32, weight: u32, at_ns: u64, ran_ns: u64) -> Task {
+        Task { pid, weight, cpu: 0, at_ns, ran_ns, sleeps: 0, waiting: 1 }
     }
 
     #[test]
@@ -101,18 +104,10 @@ mod tests {
     #[test]
     fn who_often_sleeps_comes_before_who_computes_up_to_where_others_have_come() {
         let mut half = Rustland::default();
-        let service = |at_ns, ran_ns, sleeps| Task {
-            pid: 1,
-            weight: 100,
-            cpu: 0,
-            at_ns,
-            ran_ns,
-            sleeps,
-            waiting: 1,
-        };
-        half.decide(&service(BEGINS, 0, 0));
+        half.decide(&task(1, 100, BEGINS, 0));
         let hog = (0..5).map(|turn| order(&mut half, 2, 100, turn * SLICE_NS)).max().unwrap();
-        let woke = half.decide(&service(BEGINS + 2 * SECOND_NS, SLICE_NS, 100));
+        let service = task(1, 100, BEGINS + 2 * SECOND_NS, SLICE_NS);
+        let woke = half.decide(&Task { sleeps: 100, ..service });
         // The half of 50 times a second. By what it ran it stands 0.05 ms behind the others.
         assert_eq!(woke.order, hog - SLICE_NS + SLICE_NS / BOOST - SLICE_NS);
         assert_eq!(woke.slice_ns, SLICE_NS);
