@@ -19,6 +19,10 @@
  *	joins:	now -= lag * weight / sum(weight) (before it joined), and its vruntime lies so far before
  *		the new `now` as it is owed
  *
+ * Who owes and leaves a group that goes on, or comes back to it, does not move `now`: the group has had
+ * that time. Else a thousand tasks of it that each run a little, and sleep or end in debt, would have
+ * the CPU one after another, and who runs beside them would wait until they are done.
+ *
  * Several CPUs do so at once, by atomic additions. Two who read the same sum may each be wrong by
  * what the other adds. Such errors do not add up: who competes alone sets `now` to its own virtual
  * run time, and where nobody is eligible `now` goes on to whoever runs, see eevdf_first().
@@ -95,39 +99,47 @@ static __always_inline bool eevdf_eligible(const struct eevdf_queue *q, u64 vrun
 /*
  * The task competes in @q from now on, with the lag that it left with. While it competes nowhere it
  * pays back what it owes as time goes on there, and keeps what it is owed: call eevdf_rests()
- * first.
+ * first. @others: others of its group compete.
  */
 static __always_inline void eevdf_join(struct eevdf_queue *q, struct eevdf_task *t, u32 weight,
-				       u64 slice_ns)
+				       u64 slice_ns, bool others)
 {
-	u64 now = READ_ONCE(q->now), others = READ_ONCE(q->weight);
-	s64 lag = others ? eevdf_bounded(t->lag, slice_ns, weight) : 0;
+	u64 now = READ_ONCE(q->now), all = READ_ONCE(q->weight);
+	s64 lag = all ? eevdf_bounded(t->lag, slice_ns, weight) : 0, moved = 0;
 
-	t->weight = weight;
 	/* Its own weight moves the average towards it: it has that lag only from farther away. */
-	t->vruntime = now - lag - eevdf_scale(lag, weight, others);
+	if (lag > 0 || !others)
+		moved = eevdf_scale(lag, weight, all);
+	t->weight = weight;
+	t->vruntime = now - lag - moved;
 	t->deadline = t->vruntime + eevdf_vtime(slice_ns, weight);
 	t->charged_ns = 0;
 	__sync_fetch_and_add(&q->weight, weight);
-	if (lag)
-		__sync_fetch_and_add(&q->now, -eevdf_scale(lag, weight, others));
+	if (moved)
+		__sync_fetch_and_add(&q->now, -moved);
 }
 
-/* What has run so far and weighs so much competes no more. Returns its lag. */
-static __always_inline s64 eevdf_goes(struct eevdf_queue *q, u64 vruntime, u64 weight, u64 slice_ns)
+/*
+ * What has run so far and weighs so much competes no more. @others: others of its group go on. Returns
+ * its lag.
+ */
+static __always_inline s64 eevdf_goes(struct eevdf_queue *q, u64 vruntime, u64 weight, u64 slice_ns,
+				      bool others)
 {
-	u64 now = READ_ONCE(q->now), others = __sync_fetch_and_add(&q->weight, -weight) - weight;
+	u64 now = READ_ONCE(q->now), all = __sync_fetch_and_add(&q->weight, -weight) - weight;
 	s64 lag = eevdf_bounded(now - vruntime, slice_ns, weight);
 
-	if ((s64)others > 0)
-		__sync_fetch_and_add(&q->now, eevdf_scale(lag, weight, others));
+	if ((s64)all > 0 && (lag > 0 || !others))
+		__sync_fetch_and_add(&q->now, eevdf_scale(lag, weight, all));
 	return lag;
 }
 
-/* The task competes no more. */
-static __always_inline void eevdf_leave(struct eevdf_queue *q, struct eevdf_task *t, u64 slice_ns)
+/* The task competes no more. @others: see above. */
+static __always_inline void eevdf_leave(struct eevdf_queue *q, struct eevdf_task *t, u64 slice_ns,
+					bool others)
 {
-	t->lag = eevdf_goes(q, t->vruntime, __sync_lock_test_and_set(&t->weight, 0), slice_ns);
+	t->lag = eevdf_goes(q, t->vruntime, __sync_lock_test_and_set(&t->weight, 0), slice_ns,
+			    others);
 	t->left_at = READ_ONCE(q->now);
 }
 

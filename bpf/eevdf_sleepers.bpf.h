@@ -122,8 +122,7 @@ __weak __noinline int eevdf_settle(struct lane *lane __arg_nonnull,
 		__sync_fetch_and_add(&s->count, -1);
 		count--;
 		__sync_lock_test_and_set(&note->ticket, NOTE_FREE);
-		eevdf_goes(q, vruntime, weight, EEVDF_LONGEST_NS);
-		group_leave(lane, &share);
+		eevdf_goes(q, vruntime, weight, EEVDF_LONGEST_NS, group_leave(lane, &share));
 	}
 	/* If some came or woke meanwhile, one may not have been looked at. */
 	WRITE_ONCE(s->next, READ_ONCE(s->count) == count ? next : READ_ONCE(q->now));

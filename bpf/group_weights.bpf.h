@@ -133,43 +133,58 @@ static __always_inline u32 group_task_weight(struct task_struct *p)
 	return (weight ? weight : 1) << WEIGHT_BITS;
 }
 
-/* The task has no work any more. */
-static __always_inline void group_leave(struct lane *lane, struct group_share *share)
+/* Whether a cgroup counts as one beside its siblings, and @sum of it have work. */
+static __always_inline bool group_has_others(const struct group_weights *g, s64 sum)
+{
+	return sum > 0 && g->above_factor;
+}
+
+/* The task has no work any more. Returns whether its cgroup goes on, as one, with others. */
+static __always_inline bool group_leave(struct lane *lane, struct group_share *share)
 {
 	struct lane_group *group;
+	struct group_weights *g;
+	s64 left;
 
 	if (!share->serial)
-		return;
+		return false;
 	group = lane_group_find(lane, share->place, share->serial);
 	share->serial = 0;
 	if (!group)
-		return;
-	__sync_fetch_and_add(&STATE_OF(group, struct group_weights)->sum, -(u64)share->weight);
-	if ((s64)READ_ONCE(STATE_OF(group, struct group_weights)->sum) <= 0)
+		return false;
+	g = STATE_OF(group, struct group_weights);
+	left = __sync_fetch_and_add(&g->sum, -(u64)share->weight) - share->weight;
+	if (left <= 0)
 		groups_count(lane, group->place, group->serial);
+	return group_has_others(g, left);
 }
 
-/* The task has work, or weighs something else. */
-static __always_inline void group_join(struct lane *lane, struct task_struct *p,
+/*
+ * The task has work, or weighs something else. Returns whether others of its cgroup, which counts as
+ * one, have some.
+ */
+static __always_inline bool group_join(struct lane *lane, struct task_struct *p,
 				       struct group_share *share)
 {
 	struct lane_group *group = lane_group(lane, p);
 	struct group_weights *g;
 	u32 weight = group_task_weight(p);
+	s64 before;
 
 	if (group && share->serial == group->serial && share->place == group->place &&
 	    share->weight == weight)
-		return;
+		return false;
 	group_leave(lane, share);
 	share->weight = weight;
 	if (!group)
-		return;
+		return false;
 	g = STATE_OF(group, struct group_weights);
 	share->serial = group->serial;
 	share->place = group->place;
-	__sync_fetch_and_add(&g->sum, weight);
+	before = __sync_fetch_and_add(&g->sum, weight);
 	if (!READ_ONCE(g->counted))
 		groups_count(lane, group->place, group->serial);
+	return group_has_others(g, before);
 }
 
 /* The way up from a task's cgroup. */

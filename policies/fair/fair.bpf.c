@@ -136,13 +136,14 @@ static void fair_join(struct lane *lane, struct task_struct *p, struct lane_task
  * A task ends in debt. Whoever joins its cgroup next owes that: else a tree of short tasks, each of
  * which ends before it has paid, would have more than its cgroup's part.
  */
-static __always_inline void fair_bequeath(struct lane *lane, struct fair_task *task, u32 weight)
+static __always_inline void fair_bequeath(struct lane *lane, const struct group_share *share,
+					  const struct eevdf_task *e, u32 weight)
 {
-	struct lane_group *group = lane_group_find(lane, task->share.place, task->share.serial);
+	struct lane_group *group = lane_group_find(lane, share->place, share->serial);
 
-	if (group && task->e.lag < 0)
+	if (group && e->lag < 0)
 		__sync_fetch_and_add(&STATE_OF(group, struct fair_group)->debt,
-				     (u64)-task->e.lag * weight);
+				     (u64)-e->lag * weight);
 }
 
 /* The task takes over what its cgroup owes, as far as one task can. */
@@ -185,7 +186,7 @@ __weak __noinline int fair_compete(struct lane *lane __arg_nonnull,
 				   struct fair_task *task __arg_nonnull, u32 llc)
 {
 	struct fair_llc *from = fair_llc_at(lane, task->e.queue), *to = fair_llc_at(lane, llc);
-	bool competes = task->e.weight, woke = false;
+	bool competes = task->e.weight, woke = false, others;
 	u32 weight;
 
 	if (!from || !to)
@@ -201,18 +202,19 @@ __weak __noinline int fair_compete(struct lane *lane __arg_nonnull,
 		woke = true;
 	}
 	if (competes)
-		eevdf_leave(&from->q, &task->e, fair_slice(lane));
+		eevdf_leave(&from->q, &task->e, fair_slice(lane), false);
 	else
 		eevdf_rests(&from->q, &task->e);
 	/* By what it slept on it is owed nothing. */
 	if (woke && task->e.lag > 0)
 		task->e.lag = 0;
-	group_join(lane, p, &task->share);
+	/* A lag that comes from another cache counts here, whoever of its cgroup is there. */
+	others = group_join(lane, p, &task->share) && !competes;
 	weight = group_flat_weight(lane, &task->share);
 	if (!competes)
 		fair_inherit(lane, task, weight);
 	task->e.queue = llc;
-	eevdf_join(&to->q, &task->e, weight, fair_slice(lane));
+	eevdf_join(&to->q, &task->e, weight, fair_slice(lane), others);
 	return 0;
 }
 
@@ -227,19 +229,21 @@ static void fair_quiescent(struct lane *lane, struct task_struct *p, struct lane
 {
 	struct fair_task *task = STATE_OF(t, struct fair_task);
 	struct fair_llc *l = fair_llc_at(lane, task->e.queue);
+	struct group_share share = task->share;
 	u32 weight = task->e.weight;
+	bool others;
 
 	task->e.ticket = 0;
 	if (l && weight && deq_flags & SCX_DEQ_SLEEP && !(p->flags & PF_EXITING) &&
 	    !eevdf_eligible(&l->q, task->e.vruntime) &&
 	    eevdf_sleeps_on(&l->sleepers, &task->e, &task->share))
 		return;
-	if (l && weight) {
-		eevdf_leave(&l->q, &task->e, fair_slice(lane));
-		if (p->flags & PF_EXITING)
-			fair_bequeath(lane, task, weight);
-	}
-	group_leave(lane, &task->share);
+	others = group_leave(lane, &task->share);
+	if (!l || !weight)
+		return;
+	eevdf_leave(&l->q, &task->e, fair_slice(lane), others);
+	if (p->flags & PF_EXITING)
+		fair_bequeath(lane, &share, &task->e, weight);
 }
 
 /* Brings the task's weight up to date. */

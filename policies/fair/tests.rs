@@ -412,13 +412,13 @@ pub(crate) fn a_run_that_is_over_ends_before_the_next_tick() {
 }
 
 #[test]
-fn children_share_with_their_parents_cgroup() {
+pub(crate) fn children_share_with_their_parents_cgroup() {
     let child = || Step::Fork(std::sync::Arc::new(TaskSpec::named("child").in_cgroup("a").run(exactly(ms(2)))));
     let outcome = hogs(fair("a tree of forks"), 1, &[("b", 1, 100)])
         .task(TaskSpec::named("a 0").in_cgroup("a").step(child()).run(exactly(ms(1))).for_ever())
         .pass();
     let b = share(&outcome, 1, "b");
-    assert!((b - 0.5).abs() < 0.05, "{b}");
+    assert!((b - 0.5).abs() < 0.05, "{b} beside the children");
 }
 
 /// Whoever has a cgroup to itself has what its weight says, whatever the others do. How near waits
@@ -452,6 +452,26 @@ pub(crate) fn a_cgroup_gains_nothing_by_tasks_that_end() {
     let outcome = hogs(fair("short tasks"), 1, &[("b", 1, 100)]).tasks(8, parent).pass();
     let b = share(&outcome, 1, "b");
     assert!((b - 0.5).abs() < 0.05, "{b} for the other");
+}
+
+/// A thousand tasks come to a cgroup at once, each with a millisecond to do, and then end or sleep: whoever
+/// runs beside that cgroup goes on having its part.
+#[test]
+pub(crate) fn a_thousand_tasks_at_once_are_one_cgroup() {
+    let ends: fn(TaskSpec) -> TaskSpec = |task| task.rounds(1);
+    let sleeps: fn(TaskSpec) -> TaskSpec = |task| task.sleep(exactly(ms(20_000))).for_ever();
+    for then in [ends, sleeps] {
+        let one = |i| {
+            let task = TaskSpec::named(format!("burst {i}")).in_cgroup("burst");
+            then(task.arrives(ms(100)).run(exactly(ms(1))))
+        };
+        let run = hogs(fair("a burst"), 1, &[("hog", 1, 100)]).tasks(1_000, one);
+        let outcome = run.waits_at_most(ms(6_000)).run_for(ms(3_000)).pass();
+        let longest = outcome.task("hog 0").longest_wait_ns;
+        assert!(longest < ms(70), "the hog waits {longest} ns");
+        let burst = share(&outcome, 1, "burst");
+        assert!(burst > 0.2, "the burst has {burst}");
+    }
 }
 
 /// By their weights each has its turn after more than a minute; the kernel waits for half of one.

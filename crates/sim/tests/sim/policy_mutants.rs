@@ -73,7 +73,7 @@ plants! {
     a_debt_that_is_forgotten_asleep_is_caught: policies::fair::who_owes_pays_back_before_it_is_eligible_again, "for the cheat",
         "policies/fair/fair.bpf.c",
         "		if (competes && from == to && !eevdf_eligible(&to->q, task->e.vruntime))\n			return 0;"
-            => "		if (competes) {\n			eevdf_leave(&from->q, &task->e, fair_slice(lane));\n			task->e.lag = 0;\n			competes = false;\n		}";
+            => "		if (competes) {\n			eevdf_leave(&from->q, &task->e, fair_slice(lane), false);\n			task->e.lag = 0;\n			competes = false;\n		}";
     weights_of_cgroups_that_are_ignored_are_caught: policies::fair::cgroups_have_the_shares_of_the_fair_class, "a/x: ",
         "bpf/group_weights.bpf.h",
         "		walk->factor = walk->factor * own / sum;"
@@ -154,10 +154,14 @@ plants! {
         "policies/fair/fair.bpf.c",
         "cpu_llc(cpu) == llc &&\n			cpu_takes_tasks(cpu);"
             => "cpu_llc(cpu) == llc;";
-    a_debt_that_ends_with_its_task_is_caught: policies::fair::a_cgroup_gains_nothing_by_tasks_that_end, "for the other",
+    a_debt_that_leaves_a_cgroup_is_caught: policies::fair::a_thousand_tasks_at_once_are_one_cgroup, "the hog waits",
+        "bpf/eevdf.bpf.h",
+        "	if ((s64)all > 0 && (lag > 0 || !others))"
+            => "	if ((s64)all > 0)";
+    a_debt_that_ends_with_its_task_is_caught: policies::fair::children_share_with_their_parents_cgroup, "beside the children",
         "policies/fair/fair.bpf.c",
-        "		if (p->flags & PF_EXITING)"
-            => "		if (0)";
+        "	if (p->flags & PF_EXITING)\n"
+            => "	if (0)\n";
     a_deadline_that_takes_no_cpu_is_caught: policies::fair::who_wants_little_takes_the_cpu_of_who_has_had_its_part, "the sleeper waits",
         "policies/fair/fair.bpf.c",
         "	bpf_for(i, 0, woke ? looks : 0) {"
