@@ -6,6 +6,8 @@
 
 use std::process::Command;
 
+use crate::Turn;
+
 /// A tick of 250 Hz. So soon who wakes beside a run without an end has the CPU, and a tick is
 /// back from then on, but for
 const TICK_NS: u64 = 4_000_000;
@@ -110,6 +112,7 @@ metasched('stop')
 
 #[test]
 fn under_central_a_cpu_takes_few_ticks_until_another_lane_needs_it() {
+    let _turn = Turn::wait();
     let metasched = env!("CARGO_BIN_EXE_metasched");
     let output = Command::new(metasched)
         .args(["vm", "--cpus", "2", "--thread", "counted", "--append", "nohz_full=1"])

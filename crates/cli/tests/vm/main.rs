@@ -1,4 +1,6 @@
-//! `metasched vm`, with real guests: each test boots one.
+//! `metasched vm`, with real guests: each test boots one. One program, so that they boot side by side.
+
+mod nohz;
 
 use std::fs;
 use std::io::Write;
@@ -16,13 +18,13 @@ const PATIENCE: Duration = Duration::from_secs(150);
 
 /// As many guests at a time as there are CPUs: one that boots keeps one busy, and more of them time
 /// each other out.
-struct Turn;
+pub(crate) struct Turn;
 
 static GUESTS: Mutex<usize> = Mutex::new(0);
 static ENDED: Condvar = Condvar::new();
 
 impl Turn {
-    fn wait() -> Self {
+    pub(crate) fn wait() -> Self {
         let most = std::thread::available_parallelism().map_or(1, usize::from);
         let guests = GUESTS.lock().unwrap();
         *ENDED.wait_while(guests, |guests| *guests >= most).unwrap() += 1;
