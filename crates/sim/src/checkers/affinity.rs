@@ -1,14 +1,12 @@
 use super::Checker;
-use crate::abi::CpuMask;
-use crate::dense::Dense;
+use super::cpus::Cpus;
 use crate::kinds::Kinds;
 use crate::trace::{Observed, What};
-use std::rc::Rc;
 
 /// A task runs only where it may.
 #[derive(Default)]
 pub struct AffinityKept {
-    allowed: Dense<Rc<CpuMask>>,
+    cpus: Cpus,
 }
 
 impl Checker for AffinityKept {
@@ -17,25 +15,17 @@ impl Checker for AffinityKept {
     }
 
     fn wants(&self) -> Kinds {
-        Kinds::ARRIVE.and(Kinds::ALLOWED).and(Kinds::START)
+        Cpus::OF_TASKS.and(Kinds::START)
     }
 
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
-        let Some(task) = event.task else { return Ok(()) };
-        match &event.what {
-            What::Arrive { allowed, .. } | What::Allowed(allowed) => {
-                *self.allowed.at(task.0) = allowed.clone();
-            }
-            What::Start if !self.allowed.at(task.0).has(event.cpu) => {
-                let allowed = self.allowed.at(task.0);
-                return Err(format!(
-                    "task {} starts on CPU {}, and may run on {allowed:?} only",
-                    task.0, event.cpu
-                ));
-            }
-            _ => {}
+        self.cpus.take(event);
+        let (What::Start, Some(task)) = (&event.what, event.task) else { return Ok(()) };
+        let allowed = self.cpus.allowed(task).copied().unwrap_or_default();
+        if allowed.has(event.cpu) {
+            return Ok(());
         }
-        Ok(())
+        Err(format!("task {} starts on CPU {}, and may run on {allowed:?} only", task.0, event.cpu))
     }
 }
 
@@ -43,6 +33,8 @@ impl Checker for AffinityKept {
 mod tests {
     use super::super::testing::{arrive, feed};
     use super::*;
+    use crate::abi::CpuMask;
+    use std::rc::Rc;
 
     #[test]
     fn a_task_on_a_forbidden_cpu_is_caught() {

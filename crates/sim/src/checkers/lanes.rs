@@ -1,7 +1,7 @@
+use super::cpus::Cpus;
 use super::picture::{PARKED, Picture, generation_of};
 use super::served::{URGENT_NS, choice_ns, other_lane_ns};
 use super::{Checker, ms};
-use crate::abi::CpuMask;
 use crate::dense::Dense;
 use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
@@ -10,7 +10,6 @@ use crate::task::TaskId;
 use crate::trace::{Observed, What};
 use metasched_abi::{DYING_DSQ, KTHREADS_DSQ};
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 
 /// A task is queued in its lane's queues only: those of the lane that was in force for its
 /// cgroup when it was queued, or the one for tasks whose cgroups are throttled; a kernel
@@ -187,8 +186,7 @@ fn drain_task_alone_ns(tick_ns: u64) -> u64 {
 pub struct LanesDrained {
     tick_ns: u64,
     picture: Picture,
-    offline: CpuMask,
-    allowed: Dense<Rc<CpuMask>>,
+    cpus: Cpus,
     /// The lane in a queue of which each task stands.
     stands: Dense<Option<u64>>,
     /// Lanes that drain, by generation.
@@ -214,8 +212,7 @@ impl LanesDrained {
         LanesDrained {
             tick_ns,
             picture: Picture::default(),
-            offline: CpuMask::EMPTY,
-            allowed: Dense::default(),
+            cpus: Cpus::default(),
             stands: Dense::default(),
             drains: BTreeMap::new(),
             newest: 0,
@@ -235,10 +232,8 @@ impl LanesDrained {
 
     /// How many tasks stand in a lane that a CPU could run.
     fn left(&self, generation: u64) -> usize {
-        let may_run =
-            |task| self.allowed.peek(task).is_none_or(|cpus| !cpus.but(&self.offline).is_empty());
         let stands = self.stands.iter().filter(|(_, lane)| **lane == Some(generation));
-        stands.filter(|(task, _)| may_run(*task)).count()
+        stands.filter(|(task, _)| self.cpus.may_run(TaskId(*task))).count()
     }
 }
 
@@ -248,8 +243,7 @@ impl Checker for LanesDrained {
     }
 
     fn wants(&self) -> Kinds {
-        let cpus = Kinds::OFFLINE.and(Kinds::ONLINE);
-        Picture::OF_LANES.and(cpus).and(Kinds::ARRIVE).and(Kinds::ALLOWED)
+        Picture::OF_LANES.and(Cpus::ON_LINE).and(Cpus::OF_TASKS)
     }
 
     fn look_at(&self) -> u64 {
@@ -257,16 +251,12 @@ impl Checker for LanesDrained {
     }
 
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
+        self.cpus.take(event);
         self.picture.take(event);
         match (&event.what, event.task) {
             (What::Detached, _) => {
                 self.drains.clear();
                 self.stands.clear();
-            }
-            (What::Offline, _) => self.offline.set(event.cpu),
-            (What::Online, _) => self.offline.clear(event.cpu),
-            (What::Arrive { allowed, .. } | What::Allowed(allowed), Some(task)) => {
-                *self.allowed.at(task.0) = allowed.clone();
             }
             (What::Insert(DsqRef::User(queue)), Some(task)) => {
                 *self.stands.at(task.0) = generation_of(*queue);
@@ -319,7 +309,9 @@ impl Checker for LanesDrained {
 mod tests {
     use super::super::testing::{arrive, feed, lane};
     use super::*;
+    use crate::abi::CpuMask;
     use metasched_abi::LANE_DSQ_BITS;
+    use std::rc::Rc;
     const TICK_NS: u64 = 4_000_000;
 
     use LaneState::{Draining, InForce, Retired};
@@ -356,7 +348,7 @@ mod tests {
     fn a_task_among_the_kernel_threads_is_caught_unless_it_is_one() {
         let mut checker = OneLanePerTask::default();
         feed(&mut checker, machine()).unwrap();
-        let allowed = std::rc::Rc::default();
+        let allowed = Rc::default();
         feed(&mut checker, [(0, 0, 1, What::Arrive { weight: 100, allowed, kthread: true })])
             .unwrap();
         feed(&mut checker, [(1, 0, 1, What::Insert(DsqRef::User(KTHREADS_DSQ)))]).unwrap();

@@ -3,6 +3,7 @@
 //! must not be wrong with it.
 
 mod affinity;
+mod cpus;
 mod hierarchy;
 mod lane_shares;
 mod lanes;

@@ -1,7 +1,7 @@
+use super::cpus::Cpus;
 use super::hierarchy::Weights;
 use super::picture::{ByLane, Picture, generation_of};
 use super::{Checker, ms};
-use crate::abi::CpuMask;
 use crate::dense::Dense;
 use crate::dsq::DsqRef;
 use crate::kinds::Kinds;
@@ -37,7 +37,7 @@ const CGROUPS_TRIED: usize = 8;
 /// which depends on the number of accounts and of new lanes, and on its share where that is small.
 pub struct AccountsServed {
     cpus: usize,
-    offline: CpuMask,
+    on_line: Cpus,
     tick_ns: u64,
     picture: Picture,
     weights: Weights,
@@ -68,14 +68,13 @@ struct Unserved {
 
 impl AccountsServed {
     /// What changes shares, and how many CPUs make them.
-    const OF_SHARES: Kinds =
-        Picture::OF_CGROUPS.and(Kinds::CGROUP_WEIGHT).and(Kinds::OFFLINE).and(Kinds::ONLINE);
+    const OF_SHARES: Kinds = Picture::OF_CGROUPS.and(Kinds::CGROUP_WEIGHT).and(Cpus::ON_LINE);
 
     /// For a machine of so many CPUs with so long between ticks.
     pub fn new(cpus: usize, tick_ns: u64) -> Self {
         AccountsServed {
             cpus,
-            offline: CpuMask::EMPTY,
+            on_line: Cpus::default(),
             tick_ns,
             picture: Picture::default(),
             weights: Weights::default(),
@@ -124,7 +123,7 @@ impl AccountsServed {
     /// has work is known to it some sweeps later, and with the least share that it could have.
     fn urgent_ns(&self, account: u32) -> u64 {
         *self.urgent.borrow_mut().entry(account).or_insert_with(|| {
-            let online = (self.cpus - self.offline.count()).max(1);
+            let online = (self.cpus - self.on_line.offline()).max(1);
             let slice_ns = SHARED_SLICE_NS as f64 / (self.least_share(account) * online as f64);
             ((4.0 * slice_ns) as u64).clamp(URGENT_NS, URGENT_MOST_NS)
         })
@@ -208,6 +207,7 @@ impl Checker for AccountsServed {
                 unserved.urgent_ns = URGENT_MOST_NS;
             }
         }
+        self.on_line.take(event);
         self.picture.take(event);
         self.weights.take(&event.what);
         match (&event.what, event.task) {
@@ -235,8 +235,6 @@ impl Checker for AccountsServed {
                     self.unserved.remove(&account);
                 }
             }
-            (What::Offline, _) => self.offline.set(event.cpu),
-            (What::Online, _) => self.offline.clear(event.cpu),
             (What::Start, Some(task)) => *self.running.at(event.cpu) = Some(task),
             (What::Stop { .. }, Some(task)) => {
                 *self.running.at(event.cpu) = None;

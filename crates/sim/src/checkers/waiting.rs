@@ -1,3 +1,4 @@
+use super::cpus::Cpus;
 use super::picture::{PARKED, generation_of};
 use super::{Checker, ms};
 use crate::abi::CpuMask;
@@ -7,7 +8,6 @@ use crate::kinds::Kinds;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 /// No runnable task waits longer than a bound.
 pub struct WaitingBounded {
@@ -108,8 +108,7 @@ pub struct WorkConserved {
     /// Since when each CPU is idle, and each task waits.
     idle: Dense<Option<u64>>,
     waiting: Dense<Option<u64>>,
-    offline: CpuMask,
-    allowed: Dense<Rc<CpuMask>>,
+    cpus: Cpus,
     looked_at: u64,
     /// Level 1 is there: tasks in its queues [`PARKED`] wait for something else.
     level1: bool,
@@ -129,8 +128,7 @@ impl WorkConserved {
             narrows_at: None,
             idle: Dense::default(),
             waiting: Dense::default(),
-            offline: CpuMask::EMPTY,
-            allowed: Dense::default(),
+            cpus: Cpus::default(),
             looked_at: 0,
             level1: false,
             resting: BTreeSet::new(),
@@ -184,7 +182,7 @@ impl WorkConserved {
         }
         for (task, since) in self.waiting.iter() {
             let Some(waits_since) = too_long(*since) else { continue };
-            let allowed = self.allowed.peek(task);
+            let allowed = self.cpus.allowed(TaskId(task));
             let usable = allowed.and_then(|allowed| allowed.and(&idle).iter().next());
             if let Some(cpu) = usable {
                 let idle_since = self.idle.get(cpu).unwrap_or(now);
@@ -204,8 +202,8 @@ impl Checker for WorkConserved {
     }
 
     fn wants(&self) -> Kinds {
-        let cpus = Kinds::IDLE.and(Kinds::BUSY).and(Kinds::OFFLINE).and(Kinds::ONLINE);
-        let tasks = Kinds::ARRIVE.and(Kinds::ALLOWED).and(Kinds::WAKE).and(Kinds::STOP);
+        let cpus = Cpus::ON_LINE.and(Kinds::IDLE).and(Kinds::BUSY);
+        let tasks = Cpus::OF_TASKS.and(Kinds::WAKE).and(Kinds::STOP);
         let queues = Kinds::INSERT.and(Kinds::REMOVE);
         let phases = Kinds::BYPASS.and(Kinds::CALM).and(Kinds::LANES).and(Kinds::DESTROY_QUEUE);
         cpus.and(tasks).and(queues).and(phases).and(Kinds::START).and(Kinds::SLEEP)
@@ -224,24 +222,14 @@ impl Checker for WorkConserved {
             self.looked_at = event.at;
             said = self.idle_beside_work(event.at);
         }
+        self.cpus.take(event);
         match (&event.what, event.task.map(|task| task.0)) {
-            (What::Idle, _) if !self.offline.has(event.cpu) => {
+            (What::Idle, _) if !self.cpus.is_offline(event.cpu) => {
                 *self.idle.at(event.cpu) = Some(event.at);
             }
-            (What::Busy, _) => *self.idle.at(event.cpu) = None,
-            (What::Offline, _) => {
-                *self.idle.at(event.cpu) = None;
-                self.offline.set(event.cpu);
-            }
-            (What::Online, _) => {
-                self.offline.clear(event.cpu);
-                self.narrows_later(event.at);
-            }
-            (What::Arrive { allowed, .. }, Some(task)) => {
-                *self.allowed.at(task) = allowed.clone();
-            }
-            (What::Allowed(allowed), Some(task)) => {
-                *self.allowed.at(task) = allowed.clone();
+            (What::Busy | What::Offline, _) => *self.idle.at(event.cpu) = None,
+            (What::Online, _) => self.narrows_later(event.at),
+            (What::Allowed(_), Some(task)) => {
                 if let Some(since) = self.waiting.at(task) {
                     *since = event.at;
                 }
