@@ -75,6 +75,7 @@ impl Kernel {
             return true;
         }
         self.leaving.remove(at);
+        self.observe(cpu, None, What::Left);
         self.tell_of_hotplug(cpu, false);
         self.resched(cpu);
         false

@@ -56,6 +56,7 @@ kinds! {
     DETACHED 28 What::Detached,
     BYPASS 29 What::Bypass(_),
     CGROUP_WEIGHT 30 What::CgroupWeight { .. },
+    LEFT 31 What::Left,
 }
 
 impl Kinds {

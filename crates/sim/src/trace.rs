@@ -74,6 +74,8 @@ pub enum What {
     Busy,
     /// The CPU goes off line, and takes no tasks any more.
     Offline,
+    /// The policy is told of that, a grace period later.
+    Left,
     /// It is back.
     Online,
     /// The scenario did something.

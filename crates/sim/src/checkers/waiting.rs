@@ -105,6 +105,9 @@ pub struct WorkConserved {
     calm: Option<(u64, u64)>,
     is_calm: bool,
     narrows_at: Option<u64>,
+    /// CPUs on their way off line. The kernel holds them for idle, so that it puts who wakes to one that may
+    /// be busy in place of one that is idle; and it tells nobody yet.
+    leaving: CpuMask,
     /// Since when each CPU is idle, and each task waits.
     idle: Dense<Option<u64>>,
     waiting: Dense<Option<u64>>,
@@ -126,6 +129,7 @@ impl WorkConserved {
             calm: None,
             is_calm: false,
             narrows_at: None,
+            leaving: CpuMask::EMPTY,
             idle: Dense::default(),
             waiting: Dense::default(),
             cpus: Cpus::default(),
@@ -151,6 +155,7 @@ impl WorkConserved {
 
     fn narrow(&mut self, now: u64) {
         if self.narrows_at.is_some_and(|at| now >= at)
+            && self.leaving.is_empty()
             && let Some((window_ns, _)) = self.calm
         {
             (self.window_ns, self.narrows_at) = (window_ns, None);
@@ -202,7 +207,7 @@ impl Checker for WorkConserved {
     }
 
     fn wants(&self) -> Kinds {
-        let cpus = Cpus::ON_LINE.and(Kinds::IDLE).and(Kinds::BUSY);
+        let cpus = Cpus::ON_LINE.and(Kinds::LEFT).and(Kinds::IDLE).and(Kinds::BUSY);
         let tasks = Cpus::OF_TASKS.and(Kinds::WAKE).and(Kinds::STOP);
         let queues = Kinds::INSERT.and(Kinds::REMOVE);
         let phases = Kinds::BYPASS.and(Kinds::CALM).and(Kinds::LANES).and(Kinds::DESTROY_QUEUE);
@@ -227,8 +232,16 @@ impl Checker for WorkConserved {
             (What::Idle, _) if !self.cpus.is_offline(event.cpu) => {
                 *self.idle.at(event.cpu) = Some(event.at);
             }
-            (What::Busy | What::Offline, _) => *self.idle.at(event.cpu) = None,
-            (What::Online, _) => self.narrows_later(event.at),
+            (What::Busy, _) => *self.idle.at(event.cpu) = None,
+            (What::Offline, _) => {
+                *self.idle.at(event.cpu) = None;
+                self.leaving.set(event.cpu);
+                self.narrows_later(event.at);
+            }
+            (What::Left | What::Online, _) => {
+                self.leaving.clear(event.cpu);
+                self.narrows_later(event.at);
+            }
             (What::Allowed(_), Some(task)) => {
                 if let Some(since) = self.waiting.at(task) {
                     *since = event.at;
@@ -345,6 +358,19 @@ mod tests {
         // A CPU that is back only now may have taken whom it was to be taken from.
         feed(&mut checker, [(901, 1, 0, What::Online)]).unwrap();
         checker.finish(905).unwrap();
+    }
+
+    #[test]
+    fn the_window_stays_wide_while_a_cpu_is_on_its_way_off_line() {
+        let mut checker = WorkConserved::new(1_000).in_the_calm(100, 500);
+        let leaves = [(0, 2, 0, What::Offline), (0, 3, 0, What::Idle), (1, 0, 1, arrive(&[0, 3]))];
+        feed(&mut checker, leaves).unwrap();
+        let nothing = || What::Kick { preempt: false };
+        feed(&mut checker, [(10, 0, 0, What::Calm), (600, 0, 1, What::Wake)]).unwrap();
+        feed(&mut checker, [(750, 0, 0, nothing()), (800, 2, 0, What::Left)]).unwrap();
+        feed(&mut checker, [(1_290, 0, 0, nothing()), (1_300, 0, 0, nothing())]).unwrap();
+        checker.finish(1_400).unwrap();
+        assert!(checker.finish(1_401).unwrap_err().contains("CPU 3 is idle"));
     }
 
     #[test]
