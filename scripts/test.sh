@@ -16,8 +16,8 @@ set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 readonly LOGS=$PWD/.cache/test
-# The folders of those test programs for the guest that together take as long as all others.
-readonly FIRST_IN_GUEST='crates/\(loader\|play\|cli\)$'
+# Of the test programs for the guest; as long as all the others together.
+readonly LONGEST_IN_GUEST=crates/loader
 mkdir -p "$LOGS" || exit 1
 passed=0 failed=0
 failures=()
@@ -49,11 +49,7 @@ unit() {
 	if [ "$status" != 0 ] && ! grep -q '^test result: FAILED' "$LOGS/unit.log"; then
 		fail unit "see the above, or $LOGS/unit.log"
 	fi
-	# Beside guests there is a CPU for it, at their end.
-	if [ "$guests" = 0 ]; then
-		unoptimised
-		unoptimised_result
-	fi
+	unoptimised || fail unoptimised "see the above, or $LOGS/unoptimised.log"
 	local folder name
 	for folder in workloads/*/tests; do
 		[ -d "$folder" ] || continue
@@ -66,21 +62,16 @@ unit() {
 # The simulator says the same to the byte, however it was compiled: here as a debug build is, but
 # for what it depends on, which would have to be compiled anew.
 unoptimised() {
+	say "Rust, the simulator unoptimised"
 	local setting configs=()
 	for setting in opt-level=0 debug-assertions=true overflow-checks=true; do
 		configs+=(--config "profile.release.package.metasched-sim.$setting")
 	done
-	nice cargo test --release --locked "${configs[@]}" -p metasched-sim --test sim digests:: \
-		>"$LOGS/unoptimised.log" 2>&1
-}
-
-unoptimised_result() {
-	say "Rust, the simulator unoptimised"
-	grep -E '^(error|test |thread|    \()' "$LOGS/unoptimised.log"
+	cargo test --release --locked "${configs[@]}" -p metasched-sim --test sim digests:: 2>&1 |
+		tee "$LOGS/unoptimised.log" | grep -E '^(error|test |thread|    \()'
+	count unoptimised "$LOGS/unoptimised.log" || return 1
 	# No test ran: that is no success.
-	count unoptimised "$LOGS/unoptimised.log" &&
-		grep -q '^test result: .* [1-9][0-9]* \(passed\|failed\)' "$LOGS/unoptimised.log" ||
-		fail unoptimised "see the above, or $LOGS/unoptimised.log"
+	grep -q '^test result: .* [1-9][0-9]* \(passed\|failed\)' "$LOGS/unoptimised.log"
 }
 
 python_tests() { # NAME FOLDER
@@ -129,27 +120,24 @@ guest() {
 		fail guest "there is no test for the guest"
 		return
 	fi
-	# Two guests, since emulation takes one CPU each.
-	local first others pids
-	first=$(grep -n "$FIRST_IN_GUEST" "$out/programs" | cut -d: -f1)
-	others=$(grep -n -v "$FIRST_IN_GUEST" "$out/programs" | cut -d: -f1)
+	# Two guests, since emulation takes one CPU each: the longest program, and the others.
+	local numbers longest pids
+	numbers=$(seq "$total")
+	longest=$(grep -n "$LONGEST_IN_GUEST" "$out/programs" | head -n 1 | cut -d: -f1)
+	longest=${longest:-1}
 	set -m
-	{
-		in_a_guest 1 $first
-		[ "$units" = 0 ] || unoptimised
-	} &
+	in_a_guest 1 "$longest" &
 	pids=($!)
-	in_a_guest 2 $others &
+	in_a_guest 2 $(grep -v -x "$longest" <<<"$numbers") &
 	pids+=($!)
 	trap 'kill -INT -- "-${pids[0]}" "-${pids[1]}" 2>/dev/null; wait; exit 130' INT TERM
 	wait "${pids[@]}"
 	trap - INT TERM
 	set +m
-	[ "$units" = 0 ] || unoptimised_result
 	say "what took longest there, in seconds:"
 	sort -rn "$out"/*.times 2>/dev/null | head -n 8
 	local next
-	for next in $(seq "$total"); do
+	for next in $numbers; do
 		if [ -e "$out/$next.status" ]; then
 			guest_result "$next"
 			continue
@@ -195,14 +183,6 @@ guest_result() { # INDEX
 }
 
 [ $# -gt 0 ] || { sed -n '3,16s/^# \{0,1\}//p' "$0"; exit 2; }
-# Whether tests of either kind are asked for.
-units=0 guests=0
-for what in "$@"; do
-	case $what in
-		unit) units=1 ;;
-		guest) guests=1 ;;
-	esac
-done
 for what in "$@"; do
 	case $what in
 		unit) unit ;;
