@@ -11,7 +11,7 @@
 # the remaining ones go on in a new guest. Logs are kept in .cache/test.
 #
 # Environment: GUEST_KERNEL    a kernel version for the guest (default: the newest sound one)
-#              GUEST_TIMEOUT   time for a whole guest (default 1500s)
+#              GUEST_TIMEOUT   time for a whole guest (default 2400s)
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -157,7 +157,7 @@ in_a_guest() { # WORKER INDEX...
 	while [ $# -gt 0 ]; do
 		first=$1
 		target/release/metasched vm "${machine[@]}" --memory 3G --thread single \
-			--timeout "${GUEST_TIMEOUT:-1500s}" ${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} \
+			--timeout "${GUEST_TIMEOUT:-2400s}" ${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} \
 			--console "$out/console-$worker-$first.log" --rw "$out" -- \
 			scripts/test-in-guest.sh "$out" "$@" </dev/null | sed -u "s/^/$worker: /" ||
 			[ $? != 130 ] || exit 130

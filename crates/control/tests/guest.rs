@@ -192,7 +192,8 @@ fn a_run_of_lanes_takes_next_to_nothing_for_itself() {
     assert_eq!(summary["mechanism"], "lane");
     assert_eq!(summary["in_force"], EEVDF);
     // The load takes some of the 20 s, on a busy host a third.
-    assert!(summary["summary"]["switches"].as_u64().unwrap() >= 6, "{summary}");
+    // How many there are in that time is a matter of how long the start took.
+    assert!(summary["summary"]["switches"].as_u64().unwrap() >= 2, "{summary}");
     assert!(summary["own_use"]["cpu_share"].as_f64().unwrap() < CPU_SHARE_MAX, "{summary}");
     assert!(summary["own_use"]["max_rss_kib"].as_i64().unwrap() < MEMORY_KIB_MAX, "{summary}");
     assert!(status().is_default());
