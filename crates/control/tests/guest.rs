@@ -178,7 +178,7 @@ fn a_run_of_lanes_takes_next_to_nothing_for_itself() {
         "--base-slice",
         "1800ms",
         "--for",
-        "20s",
+        "35s",
         "--turn",
         "a=fifo",
         "--turn",
@@ -191,9 +191,8 @@ fn a_run_of_lanes_takes_next_to_nothing_for_itself() {
     let summary: serde_json::Value = serde_json::from_str(last).unwrap();
     assert_eq!(summary["mechanism"], "lane");
     assert_eq!(summary["in_force"], EEVDF);
-    // The load takes some of the 20 s, on a busy host a third.
-    // How many there are in that time is a matter of how long the start took.
-    assert!(summary["summary"]["switches"].as_u64().unwrap() >= 2, "{summary}");
+    // The load takes some of that, on a slow host 15 s.
+    assert!(summary["summary"]["switches"].as_u64().unwrap() >= 6, "{summary}");
     assert!(summary["own_use"]["cpu_share"].as_f64().unwrap() < CPU_SHARE_MAX, "{summary}");
     assert!(summary["own_use"]["max_rss_kib"].as_i64().unwrap() < MEMORY_KIB_MAX, "{summary}");
     assert!(status().is_default());

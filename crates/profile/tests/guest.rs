@@ -86,13 +86,13 @@ fn kill_9_leaves_nothing_running_keeps_what_was_finished_and_the_next_call_goes_
     let kept = lab.measurements();
     assert!(kept.len() >= 4);
 
-    let rest = ["pair", "--schedulers", "fifo,vtime", "--min-rounds", "2", "--max-rounds", "2"];
+    let rest = ["pair", "--schedulers", "fifo,vtime", "--min-rounds", "3", "--max-rounds", "3"];
     let ended = lab.profile(&pingpong(), &rest).finish();
     assert_eq!(ended.code, Some(0), "{ended}");
     let form = &ended.json()["forms"][0];
     assert!(form["pairs_before"].as_u64().unwrap() >= 1, "{ended}");
     for subject in form["subjects"].as_array().unwrap() {
-        assert_eq!(subject["pairs"], 2, "{ended}");
+        assert_eq!(subject["pairs"], 3, "{ended}");
     }
     let all = lab.measurements();
     assert_eq!(all[..kept.len()], kept, "what was finished is as it was");
