@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Runs in the guest, called by test.sh: those test programs listed in OUT/programs whose
-# numbers are given; leaves OUT/N.log, OUT/N.times, and OUT/N.status when program N has ended. One
-# that leaves a scheduler in force has failed, and the next one does not find it.
+# Runs in the guest, called by test.sh: those lines of OUT/programs whose numbers are given, each a
+# test program with which of its tests; leaves OUT/N.log, OUT/N.times, and OUT/N.status when line N
+# has ended. One that leaves a scheduler in force has failed, and the next one does not find it.
 set -u
 out=$1
 shift
@@ -35,10 +35,10 @@ timed() { # FILE
 }
 
 for n in "$@"; do
-	IFS=$'\t' read -r program folder < <(sed -n "${n}p" "$out/programs")
-	echo "$(basename "$folder")/$(basename "$program" | sed 's/-[0-9a-f]*$//')"
+	IFS=$'\t' read -r program folder which < <(sed -n "${n}p" "$out/programs")
+	echo "$(basename "$folder")/$(basename "$program" | sed 's/-[0-9a-f]*$//') $which"
 	cd "$folder" || exit 1
-	timeout --kill-after=10 "$PROGRAM_TIMEOUT_S" "$program" --ignored --test-threads=1 \
+	timeout --kill-after=10 "$PROGRAM_TIMEOUT_S" "$program" --ignored --test-threads=1 $which \
 		</dev/null 2>&1 | tee "$out/$n.log" | timed "$out/$n.times" | grep -v -E '^$|^running '
 	status=${PIPESTATUS[0]}
 	if ! default_is_in_force; then

@@ -16,8 +16,9 @@ set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 readonly LOGS=$PWD/.cache/test
-# Of the test programs for the guest; as long as all the others together.
-readonly LONGEST_IN_GUEST=crates/loader
+# The test programs of the first guest: the longest, and those tests of another one with which both
+# guests take about as long.
+readonly FIRST_GUEST=crates/loader ALSO_OF=crates/control ALSO=(hang:: start::)
 mkdir -p "$LOGS" || exit 1
 passed=0 failed=0
 failures=()
@@ -60,14 +61,15 @@ unit() {
 }
 
 # The simulator says the same to the byte, however it was compiled: here as a debug build is, but
-# for what it depends on, which would have to be compiled anew.
+# for what it depends on, which would have to be compiled anew. So it would be with -p in place of
+# --workspace, since features are those of the packages that are asked for.
 unoptimised() {
 	say "Rust, the simulator unoptimised"
 	local setting configs=()
 	for setting in opt-level=0 debug-assertions=true overflow-checks=true; do
 		configs+=(--config "profile.release.package.metasched-sim.$setting")
 	done
-	cargo test --release --locked "${configs[@]}" -p metasched-sim --test sim digests:: 2>&1 |
+	cargo test --release --workspace --locked "${configs[@]}" --test sim digests:: 2>&1 |
 		tee "$LOGS/unoptimised.log" | grep -E '^(error|test |thread|    \()'
 	count unoptimised "$LOGS/unoptimised.log" || return 1
 	# No test ran: that is no success.
@@ -88,7 +90,8 @@ python_tests() { # NAME FOLDER
 	[ "$status" = 0 ] || failures+=("$1: $bad in $log")
 }
 
-# Prints "PROGRAM<tab>FOLDER" for every test program that has tests for the guest.
+# Prints "PROGRAM<tab>FOLDER<tab>WHICH" for every test program that has tests for the guest; which of
+# its tests, as arguments to it, and a line for each guest if they are more than one.
 guest_programs() {
 	local program folder
 	cargo test --release --workspace --locked --no-run --message-format=json 2>"$LOGS/build.log" |
@@ -100,8 +103,12 @@ for line in sys.stdin:
         print(message["executable"], os.path.dirname(message["manifest_path"]), sep="\t")
 ' | while IFS=$'\t' read -r program folder; do
 		# Read to its end: with pipefail a reader that stops early looks like a failure.
-		if [ "$("$program" --list --ignored 2>/dev/null | grep -c ': test$')" -gt 0 ]; then
-			printf '%s\t%s\n' "$program" "$folder"
+		[ "$("$program" --list --ignored 2>/dev/null | grep -c ': test$')" -gt 0 ] || continue
+		if [[ $folder == *"/$ALSO_OF" ]]; then
+			printf '%s\t%s\t%s\n' "$program" "$folder" "${ALSO[*]}"
+			printf '%s\t%s\t%s\n' "$program" "$folder" "${ALSO[*]/#/--skip }"
+		else
+			printf '%s\t%s\t\n' "$program" "$folder"
 		fi
 	done
 }
@@ -120,15 +127,15 @@ guest() {
 		fail guest "there is no test for the guest"
 		return
 	fi
-	# Two guests, since emulation takes one CPU each: the longest program, and the others.
-	local numbers longest pids
+	# Two guests, since emulation takes one CPU each.
+	local numbers first pids
 	numbers=$(seq "$total")
-	longest=$(grep -n "$LONGEST_IN_GUEST" "$out/programs" | head -n 1 | cut -d: -f1)
-	longest=${longest:-1}
+	first=$(awk -F '\t' -v program="/$FIRST_GUEST\$" -v also="${ALSO[*]}" \
+		'$2 ~ program || $3 == also { print NR }' "$out/programs")
 	set -m
-	in_a_guest 1 "$longest" &
+	in_a_guest 1 $first &
 	pids=($!)
-	in_a_guest 2 $(grep -v -x "$longest" <<<"$numbers") &
+	in_a_guest 2 $(grep -v -x -F "$first" <<<"$numbers") &
 	pids+=($!)
 	trap 'kill -INT -- "-${pids[0]}" "-${pids[1]}" 2>/dev/null; wait; exit 130' INT TERM
 	wait "${pids[@]}"
@@ -167,8 +174,9 @@ in_a_guest() { # WORKER INDEX...
 	done
 }
 
-program_name() { # INDEX: its folder and its file, as in loader/guest
-	sed -n "$1p" "$LOGS/guest/programs" | sed 's,^.*/\([^/]*\)-[0-9a-f]*\t.*/\([^/]*\)$,\2/\1,'
+program_name() { # INDEX: its folder and its file, as in loader/guest, and which tests
+	sed -n "$1p" "$LOGS/guest/programs" |
+		sed 's,^.*/\([^/]*\)-[0-9a-f]*\t.*/\([^/]*\)\t\(.*\)$,\2/\1 \3,; s, $,,'
 }
 
 guest_result() { # INDEX

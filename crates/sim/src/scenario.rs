@@ -199,7 +199,7 @@ impl Scenario {
         self
     }
 
-    /// In the fair class a task may wait for as long as that likes.
+    /// In the fair class a task may wait for as long as that likes, also beside an idle CPU.
     pub fn waits_but_in_the_fair_class(mut self) -> Self {
         self.fair_waits_count = false;
         self
@@ -336,6 +336,8 @@ impl Scenario {
         let all = self.fair_waits_count;
         kernel.check(Box::new(if all { waiting } else { waiting.but_in_the_fair_class() }));
         let work_conserved = WorkConserved::new(self.idle_window_ns);
+        let work_conserved =
+            if all { work_conserved } else { work_conserved.but_in_the_fair_class() };
         kernel.check(Box::new(match self.calm_idle_ns {
             Some((window_ns, after_ns)) => work_conserved.in_the_calm(window_ns, after_ns),
             None => work_conserved,

@@ -111,6 +111,8 @@ pub struct WorkConserved {
     /// Since when each CPU is idle, and each task waits.
     idle: Dense<Option<u64>>,
     waiting: Dense<Option<u64>>,
+    /// Waits in the fair class count.
+    fair: bool,
     cpus: Cpus,
     looked_at: u64,
     /// Level 1 is there: tasks in its queues [`PARKED`] wait for something else.
@@ -132,6 +134,7 @@ impl WorkConserved {
             leaving: CpuMask::EMPTY,
             idle: Dense::default(),
             waiting: Dense::default(),
+            fair: true,
             cpus: Cpus::default(),
             looked_at: 0,
             level1: false,
@@ -144,6 +147,13 @@ impl WorkConserved {
     /// that was on its way off line is so only after that.
     pub fn in_the_calm(mut self, window_ns: u64, after_ns: u64) -> Self {
         self.calm = Some((window_ns, after_ns));
+        self
+    }
+
+    /// Waits in the fair class do not count: it takes tasks to idle CPUs at ticks and by its own rules,
+    /// and none of our programs runs then.
+    pub fn but_in_the_fair_class(mut self) -> Self {
+        self.fair = false;
         self
     }
 
@@ -260,6 +270,13 @@ impl Checker for WorkConserved {
             (What::Remove(queue), Some(task)) if self.sets_aside(*queue) => {
                 *self.waiting.at(task) = Some(event.at);
             }
+            (What::Insert(DsqRef::Fair(_)), Some(task)) if !self.fair => {
+                *self.waiting.at(task) = None;
+            }
+            // A program has come, and has it from now on.
+            (What::Insert(_), Some(task)) if !self.fair => {
+                self.waiting.at(task).get_or_insert(event.at);
+            }
             (What::Sleep, Some(task)) => *self.waiting.at(task) = None,
             (What::Bypass(on), _) => {
                 self.bypass = *on;
@@ -329,6 +346,17 @@ mod tests {
         )
         .unwrap();
         assert!(checker.finish(103).unwrap_err().contains("CPU 3 is idle"));
+    }
+
+    #[test]
+    fn an_idle_cpu_beside_who_waits_in_the_fair_class_counts_from_when_a_program_has_it() {
+        let mut checker = WorkConserved::new(100).but_in_the_fair_class();
+        let waits = [(0, 3, 0, What::Idle), (1, 0, 1, arrive(&[0, 3])), (2, 0, 1, What::Wake)];
+        feed(&mut checker, waits).unwrap();
+        feed(&mut checker, [(3, 0, 1, What::Insert(DsqRef::Fair(0)))]).unwrap();
+        feed(&mut checker, [(1_000, 0, 1, What::Insert(DsqRef::Local(0)))]).unwrap();
+        checker.finish(1_100).unwrap();
+        assert!(checker.finish(1_101).unwrap_err().contains("CPU 3 is idle"));
     }
 
     #[test]
