@@ -161,7 +161,7 @@ static __always_inline bool group_leave(struct lane *lane, struct group_share *s
 
 /*
  * The task has work, or weighs something else. Returns whether others of its cgroup, which counts as
- * one, have some.
+ * one, have some: false if nothing has changed, since the task does not come then.
  */
 static __always_inline bool group_join(struct lane *lane, struct task_struct *p,
 				       struct group_share *share)
