@@ -241,13 +241,16 @@ static void central_running(struct lane *lane, struct task_struct *p, struct lan
 	c->wants = 0;
 }
 
+/* The CPU says already here that it has nothing to run: level 1 asks a lane that has no task for none. */
 static void central_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
 			     const struct lane_run *run)
 {
 	struct central_cpu *c = central_at(lane, scx_bpf_task_cpu(p));
 
-	if (c)
-		c->since_ns = 0;
+	if (!c)
+		return;
+	c->since_ns = 0;
+	c->wants = 1;
 }
 
 /* Whether somebody waits: also whom a CPU was handed that runs something else by now. */
