@@ -104,7 +104,7 @@ bool llc_takes_tasks(u32 llc);
 bool task_is_bound(struct task_struct *p);
 
 /*
- * Has @cpu choose anew if it is idle and takes tasks; with @preempt, also if it runs a task of this
+ * Has @cpu choose anew if it is idle; with @preempt, also if it runs a task of this
  * lane. What runs for another lane is level 1's to preempt.
  */
 int lane_kick(struct lane *lane, s32 cpu, bool preempt);
@@ -185,6 +185,9 @@ extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_
 				  bool *is_idle) __weak __ksym;
 /* Whether @cpu is in @mask, such as p->cpus_ptr: the CPUs that a task may use. */
 extern bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) __weak __ksym;
+/* The CPUs that are idle; to be given back. Who is on its way off line may be among them. */
+extern const struct cpumask *scx_bpf_get_idle_cpumask(void) __weak __ksym;
+extern void scx_bpf_put_idle_cpumask(const struct cpumask *idle_mask) __weak __ksym;
 /* Claims @cpu if it is idle. */
 extern bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) __weak __ksym;
 /* The time by the run queue's clock, ns: cheaper than reading one. */

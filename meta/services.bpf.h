@@ -70,8 +70,6 @@ __weak __noinline int lane_kick(struct lane *lane __arg_nonnull, s32 cpu, bool p
 	preempt = preempt && !runs_for_others(lane, cpu);
 	if (preempt)
 		ends_run(cpu_ctx_of(cpu));
-	else if (!cpu_takes_tasks(cpu))
-		return 0;
 	scx_bpf_kick_cpu(cpu, preempt ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
 	return 0;
 }

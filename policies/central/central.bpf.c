@@ -34,6 +34,7 @@ struct central_lane {
 
 struct central_cpu {
 	u64 wants; /* it has nothing to run */
+	u64 handed_ns; /* when it was handed a task last */
 	u64 since_ns; /* since when the lane's task runs there; 0: none */
 	u64 bound; /* its last task was one that is bound */
 };
@@ -131,23 +132,50 @@ static void central_enqueue(struct lane *lane, struct task_struct *p, struct lan
 		central_ask(lane);
 }
 
+/* Hands that CPU the first task of the queue that may run there. */
+static __always_inline void central_hand(struct lane *lane, struct central_cpu *c, u32 cpu)
+{
+	if (!lane_hand(lane, lane_dsq(lane, CENTRAL_ALL), cpu, 0))
+		return;
+	c->handed_ns = scx_bpf_now();
+	c->wants = 0;
+	lane_count(lane, central_counter_handed);
+}
+
+/*
+ * Whether a CPU is idle and not about to take a task: who is handed one is idle until it comes for it.
+ * It need not have said that it wants one, since level 1 asks a lane that has no task for none.
+ */
+static __always_inline bool central_is_idle(struct lane *lane, const struct cpumask *idle, u32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, idle) &&
+	       scx_bpf_dsq_nr_queued(lane_cpu_dsq(lane, cpu, 0)) <= 0;
+}
+
+/* CPUs that are idle come before those that want a task, which may run one of another lane by now. */
 static void central_answer(struct lane *lane, s32 cpu)
 {
-	u64 all = lane_dsq(lane, CENTRAL_ALL);
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	struct central_cpu *c;
 	u32 i;
 
 	STATE_OF(lane, struct central_lane)->unanswered = 0;
 	bpf_for(i, 0, nr_cpus()) {
 		c = central_at(lane, i);
+		if (!c || !central_is_idle(lane, idle, i))
+			continue;
+		if (!central_waits(lane, CENTRAL_ALL))
+			break;
+		central_hand(lane, c, i);
+	}
+	scx_bpf_put_idle_cpumask(idle);
+	bpf_for(i, 0, nr_cpus()) {
+		c = central_at(lane, i);
 		if (!c || !c->wants)
 			continue;
-		if (scx_bpf_dsq_nr_queued(all) <= 0)
+		if (!central_waits(lane, CENTRAL_ALL))
 			break;
-		if (!lane_hand(lane, all, i, 0))
-			continue;
-		c->wants = 0;
-		lane_count(lane, central_counter_handed);
+		central_hand(lane, c, i);
 	}
 }
 
@@ -179,13 +207,21 @@ static __always_inline bool central_is_over(struct lane *lane, struct central_cp
 	return since && (s64)(now - since) >= (s64)lane->options[central_option_slice_ns];
 }
 
-/* Takes what another CPU was handed, which runs something else by now. */
-__weak __noinline bool central_steal(struct lane *lane __arg_nonnull, u32 cpu)
+/*
+ * Takes what another CPU was handed, which runs something else by now. One that was handed a task just
+ * now may be on its way to it.
+ */
+__weak __noinline bool central_steal(struct lane *lane __arg_nonnull, u32 cpu, u64 now)
 {
-	u32 i;
+	struct central_cpu *c;
+	u32 i, from;
 
 	bpf_for(i, 1, nr_cpus()) {
-		if (!lane_move_to_local(lane, lane_cpu_dsq(lane, cpu_after(cpu, i), 0)))
+		from = cpu_after(cpu, i);
+		c = central_at(lane, from);
+		if (!c || (s64)(now - c->handed_ns) < (s64)CENTRAL_LOOKS_NS)
+			continue;
+		if (!lane_move_to_local(lane, lane_cpu_dsq(lane, from, 0)))
 			continue;
 		lane_count(lane, central_counter_alone);
 		return true;
@@ -218,11 +254,11 @@ static bool central_dispatch(struct lane *lane, s32 cpu, struct task_struct *pre
 			}
 		}
 	}
-	if (!prev)
-		return central_steal(lane, cpu);
 	now = scx_bpf_now();
+	if (!prev)
+		return central_steal(lane, cpu, now);
 	if (central_is_over(lane, c, now)) {
-		if (central_steal(lane, cpu))
+		if (central_steal(lane, cpu, now))
 			return true;
 		/* Who waits may not run here: the next slice begins, or the timer would come each time. */
 		c->since_ns = now;
@@ -241,16 +277,13 @@ static void central_running(struct lane *lane, struct task_struct *p, struct lan
 	c->wants = 0;
 }
 
-/* The CPU says already here that it has nothing to run: level 1 asks a lane that has no task for none. */
 static void central_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
 			     const struct lane_run *run)
 {
 	struct central_cpu *c = central_at(lane, scx_bpf_task_cpu(p));
 
-	if (!c)
-		return;
-	c->since_ns = 0;
-	c->wants = 1;
+	if (c)
+		c->since_ns = 0;
 }
 
 /* Whether somebody waits: also whom a CPU was handed that runs something else by now. */
@@ -267,7 +300,7 @@ __weak __noinline bool central_somebody_waits(struct lane *lane __arg_nonnull)
 	return false;
 }
 
-/* Somebody waits: runs that have had their slice end, and CPUs without work choose once more. */
+/* Somebody waits: runs that have had their slice end, and idle CPUs choose once more. */
 __weak __noinline int central_end_runs(struct lane *lane __arg_nonnull, u64 now)
 {
 	struct central_cpu *c;
@@ -280,7 +313,7 @@ __weak __noinline int central_end_runs(struct lane *lane __arg_nonnull, u64 now)
 		if (central_is_over(lane, c, now)) {
 			lane_count(lane, central_counter_preempted);
 			lane_kick(lane, cpu, true);
-		} else if (c->wants) {
+		} else if (!c->since_ns && cpu_takes_tasks(cpu)) {
 			lane_kick(lane, cpu, false);
 		}
 	}

@@ -112,19 +112,64 @@ pub(crate) fn who_waits_for_another_cpu_interrupts_nobody_each_millisecond() {
     assert!(turns.abs_diff(LENGTH / 2) <= SLICE + LOOK, "{turns}");
 }
 
-/// CPU 3 alone is idle. CPU 1 takes what is bound by itself, and what runs on CPU 2 goes on each time.
+/// The queues that the lane has beside those of CPUs.
+const QUEUES: u64 = 2;
+
+/// On CPUs that do not decide runs begin with what was put into their queues.
+#[test]
+pub(crate) fn one_cpu_hands_out_what_the_others_run() {
+    let outcome = hogs(central("who hands out").cpus(4), 10).traced().pass();
+    let (mut handed, mut begun) = (0, 0);
+    for line in outcome.trace.lines() {
+        begun += u64::from(!line.contains(" cpu0 ") && line.ends_with(" start"));
+        if let Some((_, id)) = line.split_once("insert into 0x") {
+            let queue = u64::from_str_radix(id, 16).unwrap() & 0xffff;
+            handed += u64::from(queue >= QUEUES);
+        }
+    }
+    assert!(begun > 3 * LENGTH / (2 * SLICE), "{begun} runs show nothing");
+    assert!(handed > begun * 9 / 10, "{handed} handed out for {begun} runs");
+}
+
+/// An idle CPU that does not decide is handed who wakes, and the one that does runs on: it takes nothing
+/// back at once.
+#[test]
+pub(crate) fn who_is_handed_to_an_idle_cpu_takes_no_other() {
+    let outcome = policy("a lane of central beside two hogs", "fifo")
+        .cpus(3)
+        .tasks(2, |i| TaskSpec::hog(format!("hog {i}")).only_on([i]))
+        .task(TaskSpec::named("wakes").run(exactly(ms(2))).sleep(exactly(ms(3))).for_ever().in_cgroup("a"))
+        .at(0, |kernel| {
+            set_app(kernel, 1, "central", 100);
+            assign(kernel, "a", 1);
+        })
+        .run_for(LENGTH)
+        .pass();
+    for i in 0..2 {
+        let ran = outcome.task(&format!("hog {i}")).ran_ns;
+        assert!(ran > LENGTH * 98 / 100, "hog {i} had {ran}");
+    }
+}
+
+/// CPU 3 alone is idle. CPU 1 takes what is bound by itself, and what runs on CPU 2 goes on each time: who
+/// wakes while CPU 3 runs the other one is not handed to one of these.
 #[test]
 pub(crate) fn a_cpu_that_has_something_to_run_is_handed_nobody() {
-    let wakes = TaskSpec::named("wakes").run(exactly(us(100))).sleep(between(ms(1), ms(3)));
+    let wakes = |i| {
+        let wakes = TaskSpec::named(format!("wakes {i}"));
+        wakes.run(exactly(us(100))).sleep(between(ms(1), ms(3))).for_ever()
+    };
     let outcome = central("one idle CPU")
         .cpus(4)
         .tasks(2, |i| TaskSpec::hog(format!("bound {i}")).only_on([1]))
         .tasks(2, |i| TaskSpec::hog(format!("alone {i}")).only_on([2 * i]))
-        .task(wakes.for_ever())
+        .tasks(2, wakes)
         .run_for(LENGTH)
         .pass();
-    let waits = outcome.task("wakes").longest_wait_ns;
-    assert!(waits <= ANSWER, "{waits} beside an idle CPU");
+    for i in 0..2 {
+        let waits = outcome.task(&format!("wakes {i}")).longest_wait_ns;
+        assert!(waits <= us(100) + ANSWER, "{waits} beside a CPU that is soon idle");
+    }
 }
 
 /// A higher class has CPU 0, and all others run tasks: these make way for who waits.

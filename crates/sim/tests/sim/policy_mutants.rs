@@ -238,14 +238,22 @@ plants! {
         "policies/central/central.bpf.c",
         "		c->since_ns = now;"
             => "		;";
-    a_cpu_that_still_wants_while_it_runs_is_caught: policies::central::a_cpu_that_has_something_to_run_is_handed_nobody, "beside an idle CPU",
+    a_cpu_that_still_wants_while_it_runs_is_caught: policies::central::a_cpu_that_has_something_to_run_is_handed_nobody, "beside a CPU that is soon idle",
         "policies/central/central.bpf.c",
         "	c->since_ns = scx_bpf_now();\n	c->wants = 0;"
             => "	c->since_ns = scx_bpf_now();";
-    a_cpu_that_still_wants_as_its_task_goes_on_is_caught: policies::central::a_cpu_that_has_something_to_run_is_handed_nobody, "beside an idle CPU",
+    a_cpu_that_still_wants_as_its_task_goes_on_is_caught: policies::central::a_cpu_that_has_something_to_run_is_handed_nobody, "beside a CPU that is soon idle",
         "policies/central/central.bpf.c",
         "	c->wants = 0;\n	return false;"
             => "	return false;";
+    who_is_stolen_on_its_way_is_caught: policies::central::who_is_handed_to_an_idle_cpu_takes_no_other, "hog 0 had",
+        "policies/central/central.bpf.c",
+        "		if (!c || (s64)(now - c->handed_ns) < (s64)CENTRAL_LOOKS_NS)"
+            => "		if (!c)";
+    idle_cpus_that_come_after_others_are_caught: policies::central::who_is_handed_to_an_idle_cpu_takes_no_other, "hog 1 had",
+        "policies/central/central.bpf.c",
+        "	return bpf_cpumask_test_cpu(cpu, idle) &&"
+            => "	return 0 &&";
     a_central_cpu_that_all_wait_for_is_caught: policies::central::cpus_take_by_themselves_while_the_one_that_decides_does_not_answer, "[",
         "policies/central/central.bpf.c",
         "				state->unanswered++;"
@@ -286,7 +294,7 @@ plants! {
         "bpf/sched.bpf.h",
         "	return p->flags & PF_KTHREAD && weight < WEIGHT_DFL ? WEIGHT_DFL : weight;"
             => "	return weight;";
-    cpus_that_decide_for_themselves_are_caught: policies::central::who_wakes_beside_idle_cpus_is_handed_one_at_once, "longest_wait_ns",
+    cpus_that_decide_for_themselves_are_caught: policies::central::one_cpu_hands_out_what_the_others_run, "handed out for",
         "policies/central/central.bpf.c",
         "	if ((u32)cpu == READ_ONCE(state->cpu)) {"
             => "	if (1) {";
