@@ -103,8 +103,8 @@ __noinline u32 limit_exhausted(u32 number)
 }
 
 /*
- * Another number if a limit, or one above it, has another place above it now, or has gone and another
- * cgroup's has its place: what a run took before is not to be given back then.
+ * Another number if a limit, or one above it, has another place above it now, or has gone: what a run
+ * took before is not to be given back then.
  */
 __noinline u64 limit_chain(u32 number)
 {
@@ -407,6 +407,8 @@ static void limit_remove(u64 cgroup)
 		return;
 	WRITE_ONCE(n->limit, 0);
 	l->cgroup = 0;
+	/* A run that has taken of it begins anew, under those above alone. */
+	WRITE_ONCE(l->made, __sync_fetch_and_add(&limits_made, 1) + 1);
 	/* Before its tasks are enqueued, which would be parked by it again. */
 	__sync_fetch_and_add(&assign_seq, 1);
 	limit_release(l, now);

@@ -108,6 +108,27 @@ fn what_a_run_took_of_a_limit_that_has_gone_is_not_given_to_the_next_one() {
     }
 }
 
+/// A hog whose own limit goes just after its second run under that has begun. Of the one above there is
+/// something left then, and much less than until the next tick.
+pub fn a_limit_that_goes_below_another(run: Scenario) -> Scenario {
+    run.cpus(1)
+        .task(TaskSpec::hog("hog").in_cgroup("a/b"))
+        .at(0, |kernel| {
+            kernel.set_cgroup_max("a", 400_000, 3_700, 0);
+            kernel.set_cgroup_max("a/b", 14_500, 1_000, 0);
+        })
+        .at(us(16_600), |kernel| kernel.set_cgroup_max("a/b", 14_500, NO_QUOTA, 0))
+        .idle_at_most(ms(500))
+        .run_for(ms(300))
+}
+
+#[test]
+fn who_runs_as_its_limit_goes_is_held_by_the_one_above() {
+    for policy in POLICIES {
+        a_limit_that_goes_below_another(scenario("a limit goes below another", policy)).pass();
+    }
+}
+
 #[test]
 fn the_tightest_of_nested_limits_counts() {
     // By vtime, so that who had less comes first while the outer one has something left.

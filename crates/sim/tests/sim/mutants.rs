@@ -8,8 +8,8 @@ use crate::hotplug::woken_by_dying_cpus;
 use crate::lanes::{hogs, rescued_long_ago, share_from_elsewhere};
 use crate::level1::kicked_in_vain;
 use crate::limits::{
-    GRANTED_NS, a_limit_in_the_place_of_another, is_every_place_once, most_taken_at_once,
-    places_claimed_at_once,
+    GRANTED_NS, a_limit_in_the_place_of_another, a_limit_that_goes_below_another,
+    is_every_place_once, most_taken_at_once, places_claimed_at_once,
 };
 use crate::marks::{inserts_meet_sweeps, marks_are_lost};
 use crate::planted::{Plant, planted};
@@ -107,6 +107,10 @@ fn limited(image: &'static [u8]) -> Scenario {
 fn limits_in_turn(image: &'static [u8]) -> Scenario {
     a_limit_in_the_place_of_another(scenario_of(image, "limits in turn", "fifo"))
         .idle_at_most(ms(3_000))
+}
+
+fn limit_that_goes(image: &'static [u8]) -> Scenario {
+    a_limit_that_goes_below_another(scenario_of(image, "a limit goes below another", "fifo"))
 }
 
 /// Many hogs on many CPUs, with the least quotas that cpu.max takes, above one another.
@@ -275,6 +279,10 @@ plants! {
     a_limit_that_is_not_charged_from_below_is_caught: "quota_kept", limited,
         "meta/limits.bpf.h",
         "			beyond = used - granted;\n		number = l->parent;" => "			beyond = used - granted;\n		number = 0;";
+    who_goes_on_under_a_limit_that_has_gone_is_caught: "quota_kept", limit_that_goes,
+        "meta/limits.bpf.h",
+        "	WRITE_ONCE(l->made, __sync_fetch_and_add(&limits_made, 1) + 1);\n	/* Before its tasks"
+            => "	/* Before its tasks";
     what_was_taken_of_another_limit_is_caught: "quota_kept", limits_in_turn,
         "meta/parking.bpf.h",
         "	if (ns < 0 && cpu->limit_chain != limit_chain((u32)cpu->limit))\n		return;" => "";
