@@ -104,8 +104,8 @@ bool llc_takes_tasks(u32 llc);
 bool task_is_bound(struct task_struct *p);
 
 /*
- * Has @cpu choose anew if it is idle; with @preempt, also if it runs a task of this
- * lane. What runs for another lane is level 1's to preempt.
+ * Has @cpu choose anew if it is idle; with @preempt, also if it runs a task of this lane. What
+ * runs for another lane is level 1's to preempt.
  */
 int lane_kick(struct lane *lane, s32 cpu, bool preempt);
 
