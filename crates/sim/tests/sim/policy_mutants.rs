@@ -238,11 +238,11 @@ plants! {
         "policies/central/central.bpf.c",
         "		c->since_ns = now;"
             => "		;";
-    a_cpu_that_still_wants_while_it_runs_is_caught: policies::central::a_cpu_that_has_something_to_run_is_handed_nobody, "beside a CPU that is soon idle",
+    a_cpu_that_still_wants_while_it_runs_is_caught: policies::central::who_wakes_beside_busy_cpus_is_handed_to_none_of_them, "beside a CPU that is soon idle",
         "policies/central/central.bpf.c",
         "	c->since_ns = scx_bpf_now();\n	c->wants = 0;"
             => "	c->since_ns = scx_bpf_now();";
-    a_cpu_that_still_wants_as_its_task_goes_on_is_caught: policies::central::a_cpu_that_has_something_to_run_is_handed_nobody, "beside a CPU that is soon idle",
+    a_cpu_that_still_wants_as_its_task_goes_on_is_caught: policies::central::who_wakes_beside_busy_cpus_is_handed_to_none_of_them, "beside a CPU that is soon idle",
         "policies/central/central.bpf.c",
         "	c->wants = 0;\n	return false;"
             => "	return false;";
