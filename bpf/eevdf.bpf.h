@@ -72,7 +72,7 @@ static __always_inline u64 eevdf_vtime(u64 ns, u64 weight)
 	return ns * EEVDF_WEIGHT_DFL / (weight ? weight : 1);
 }
 
-/* @lag * @weight / @by: BPF divides what has no sign only. */
+/* @lag * @weight / @by. The product may need all 64 bits, so that none is left for a sign. */
 static __always_inline s64 eevdf_scale(s64 lag, u64 weight, u64 by)
 {
 	if (!by)

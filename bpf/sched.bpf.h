@@ -247,6 +247,12 @@ static __always_inline bool vtime_before(u64 a, u64 b)
 	return (s64)(a - b) < 0;
 }
 
+/* How long @then is ago at @now, in ns: below 0 where another CPU, whose clock is ahead, wrote it. */
+static __always_inline s64 ns_since(u64 then, u64 now)
+{
+	return now - then;
+}
+
 /*
  * What a task weighs. A kernel thread is never light: it may be preempted while it holds what all wait
  * for. khugepaged, which is nice 19, stood in a read section of RCU for 21 s beside eighty tasks on a CPU,

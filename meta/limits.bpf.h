@@ -392,6 +392,12 @@ __noinline u32 limit_claim_free(void)
 	return number;
 }
 
+/* A run that has taken of the place so far begins anew, under the limits that are there by then. */
+static __always_inline void limit_renew(struct limit *l)
+{
+	WRITE_ONCE(l->made, __sync_fetch_and_add(&limits_made, 1) + 1);
+}
+
 static void limit_remove(u64 cgroup)
 {
 	struct cgroup_node *n = cgroup_node_at(cgroup_number(cgroup));
@@ -407,8 +413,7 @@ static void limit_remove(u64 cgroup)
 		return;
 	WRITE_ONCE(n->limit, 0);
 	l->cgroup = 0;
-	/* A run that has taken of it begins anew, under those above alone. */
-	WRITE_ONCE(l->made, __sync_fetch_and_add(&limits_made, 1) + 1);
+	limit_renew(l);
 	/* Before its tasks are enqueued, which would be parked by it again. */
 	__sync_fetch_and_add(&assign_seq, 1);
 	limit_release(l, now);
@@ -433,7 +438,7 @@ static __always_inline u32 limit_add(struct cgroup_node *n)
 		return 0;
 	}
 	/* Another cgroup may have had the place, and a run of its tasks may have outlived it. */
-	WRITE_ONCE(l->made, __sync_fetch_and_add(&limits_made, 1) + 1);
+	limit_renew(l);
 	l->cgroup = n->id;
 	l->parent = 0;
 	l->throttled = 0;

@@ -157,7 +157,7 @@ struct limit {
 	u32 state; /* enum limit_state */
 	u32 parent; /* the nearest limit above it, its place plus one; 0: none */
 	u32 throttled;
-	u32 made; /* how many limits had been made when it was */
+	u32 made; /* a number that is new with each limit, and as one goes */
 	u64 nr_periods;
 	u64 nr_throttled;
 	u64 throttled_ns;

@@ -152,31 +152,31 @@ static __always_inline bool central_is_idle(struct lane *lane, const struct cpum
 	       scx_bpf_dsq_nr_queued(lane_cpu_dsq(lane, cpu, 0)) <= 0;
 }
 
+/* Hands a task to each CPU that is idle, or, where @idle is NULL, to each that wants one. */
+static __always_inline void central_serve(struct lane *lane, const struct cpumask *idle)
+{
+	struct central_cpu *c;
+	u32 i;
+
+	bpf_for(i, 0, nr_cpus()) {
+		c = central_at(lane, i);
+		if (!c || !(idle ? central_is_idle(lane, idle, i) : c->wants))
+			continue;
+		if (!central_waits(lane, CENTRAL_ALL))
+			break;
+		central_hand(lane, c, i);
+	}
+}
+
 /* CPUs that are idle come before those that want a task, which may run one of another lane by now. */
 static void central_answer(struct lane *lane, s32 cpu)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	struct central_cpu *c;
-	u32 i;
 
 	STATE_OF(lane, struct central_lane)->unanswered = 0;
-	bpf_for(i, 0, nr_cpus()) {
-		c = central_at(lane, i);
-		if (!c || !central_is_idle(lane, idle, i))
-			continue;
-		if (!central_waits(lane, CENTRAL_ALL))
-			break;
-		central_hand(lane, c, i);
-	}
+	central_serve(lane, idle);
 	scx_bpf_put_idle_cpumask(idle);
-	bpf_for(i, 0, nr_cpus()) {
-		c = central_at(lane, i);
-		if (!c || !c->wants)
-			continue;
-		if (!central_waits(lane, CENTRAL_ALL))
-			break;
-		central_hand(lane, c, i);
-	}
+	central_serve(lane, NULL);
 }
 
 /*
@@ -203,8 +203,7 @@ static __always_inline bool central_is_over(struct lane *lane, struct central_cp
 {
 	u64 since = READ_ONCE(c->since_ns);
 
-	/* Clocks of two CPUs may differ a little. */
-	return since && (s64)(now - since) >= (s64)lane->options[central_option_slice_ns];
+	return since && ns_since(since, now) >= (s64)lane->options[central_option_slice_ns];
 }
 
 /*
@@ -219,7 +218,7 @@ __weak __noinline bool central_steal(struct lane *lane __arg_nonnull, u32 cpu, u
 	bpf_for(i, 1, nr_cpus()) {
 		from = cpu_after(cpu, i);
 		c = central_at(lane, from);
-		if (!c || (s64)(now - c->handed_ns) < (s64)CENTRAL_LOOKS_NS)
+		if (!c || ns_since(c->handed_ns, now) < (s64)CENTRAL_LOOKS_NS)
 			continue;
 		if (!lane_move_to_local(lane, lane_cpu_dsq(lane, from, 0)))
 			continue;

@@ -477,7 +477,7 @@ static __always_inline bool fair_pick(struct lane *lane, struct fair_llc *l, u64
 		return lane_move_to_local(lane, dsq);
 	task = STATE_OF(t, struct fair_task);
 	/* Others of its cgroup may have come or gone while it waited. */
-	if ((s64)(now_ns - task->e.queued_ns) > (s64)FAIR_WEIGHED_NS)
+	if (ns_since(task->e.queued_ns, now_ns) > (s64)FAIR_WEIGHED_NS)
 		eevdf_reweigh(&l->q, &task->e, group_flat_weight(lane, &task->share));
 	if (gives_way && !task->share.gives_way)
 		return lane_move_to_local(lane, dsq);
@@ -547,7 +547,7 @@ static __always_inline bool fair_has_more(struct fair_llc *own, const struct fai
 	u64 here = READ_ONCE(own->q.weight) * other->cpus, with = here + weight * other->cpus;
 	u64 there = READ_ONCE(other->q.weight) * own->cpus;
 
-	if ((s64)(now - READ_ONCE(other->served_ns)) > (s64)FAIR_UNSERVED_NS)
+	if (ns_since(READ_ONCE(other->served_ns), now) > (s64)FAIR_UNSERVED_NS)
 		return true;
 	if (there * FAIR_BALANCED <= here * FAIR_IMBALANCE || with > there + there / FAIR_SAME)
 		return false;
@@ -639,9 +639,9 @@ static bool fair_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 		lane_count(lane, fair_counter_rescued);
 		return true;
 	}
-	if (nr_llcs() > 1 && (s64)(now - l->counted_ns) > (s64)FAIR_COUNT_NS)
+	if (nr_llcs() > 1 && ns_since(l->counted_ns, now) > (s64)FAIR_COUNT_NS)
 		fair_count(l, cpu, now);
-	if (nr_llcs() > 1 && (s64)(now - l->balanced_ns) > (s64)FAIR_BALANCE_NS &&
+	if (nr_llcs() > 1 && ns_since(l->balanced_ns, now) > (s64)FAIR_BALANCE_NS &&
 	    fair_balance(lane, l, llc, now))
 		return true;
 	if (READ_ONCE(l->sleepers.count)) {
@@ -652,9 +652,7 @@ static bool fair_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 	if (fair_pick(lane, l, dsq, cpu, now, task->e.deadline, !goes_on,
 		      prev && task->share.gives_way))
 		return true;
-	if (goes_on)
-		return fair_goes_on(lane, cpu, here, prev, task, now, slice_ns);
-	if (fair_pick_early(lane, l, dsq, cpu, prev ? task : NULL))
+	if (!goes_on && fair_pick_early(lane, l, dsq, cpu, prev ? task : NULL))
 		return true;
 	if (prev)
 		return fair_goes_on(lane, cpu, here, prev, task, now, slice_ns);

@@ -331,8 +331,7 @@ static void nest_timer(struct lane *lane)
 		since = there ? READ_ONCE(there->idle_since_ns) : 0;
 		if (!since)
 			continue;
-		/* Clocks of two CPUs may differ a little. */
-		if ((s64)(now - since) >= (s64)patience_ns)
+		if (ns_since(since, now) >= (s64)patience_ns)
 			nest_demote(lane, primary, cpu);
 		else
 			more = true;

@@ -452,7 +452,7 @@ static bool pair_begin_unseen(struct lane *lane, struct pair *pair, s32 cpu, u64
 /* Whether the CPU's partner was to make way for what it holds, and has had the time for it. */
 static __always_inline bool pair_was_asked(const struct pair *pair, u64 now)
 {
-	return pair->mine->asked_ns && (s64)(now - pair->mine->asked_ns) >= (s64)PAIR_HELD_NS;
+	return pair->mine->asked_ns && ns_since(pair->mine->asked_ns, now) >= (s64)PAIR_HELD_NS;
 }
 
 /*

@@ -281,7 +281,7 @@ plants! {
         "			beyond = used - granted;\n		number = l->parent;" => "			beyond = used - granted;\n		number = 0;";
     who_goes_on_under_a_limit_that_has_gone_is_caught: "quota_kept", limit_that_goes,
         "meta/limits.bpf.h",
-        "	WRITE_ONCE(l->made, __sync_fetch_and_add(&limits_made, 1) + 1);\n	/* Before its tasks"
+        "	limit_renew(l);\n	/* Before its tasks"
             => "	/* Before its tasks";
     what_was_taken_of_another_limit_is_caught: "quota_kept", limits_in_turn,
         "meta/parking.bpf.h",

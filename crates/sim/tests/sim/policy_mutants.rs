@@ -28,7 +28,7 @@ macro_rules! plants {
 plants! {
     a_nest_that_never_shrinks_is_caught: policies::nest::the_nest_shrinks_when_there_is_less_to_do, "with patience",
         "policies/nest/nest.bpf.c",
-        "		if ((s64)(now - since) >= (s64)patience_ns)"
+        "		if (ns_since(since, now) >= (s64)patience_ns)"
             => "		if (0)";
     a_primary_nest_that_is_not_searched_is_caught: policies::nest::light_work_stays_on_few_cpus, " CPUs",
         "policies/nest/nest.bpf.c",
@@ -248,7 +248,7 @@ plants! {
             => "	return false;";
     who_is_stolen_on_its_way_is_caught: policies::central::who_is_handed_to_an_idle_cpu_takes_no_other, "hog 0 had",
         "policies/central/central.bpf.c",
-        "		if (!c || (s64)(now - c->handed_ns) < (s64)CENTRAL_LOOKS_NS)"
+        "		if (!c || ns_since(c->handed_ns, now) < (s64)CENTRAL_LOOKS_NS)"
             => "		if (!c)";
     idle_cpus_that_come_after_others_are_caught: policies::central::who_is_handed_to_an_idle_cpu_takes_no_other, "hog 1 had",
         "policies/central/central.bpf.c",
