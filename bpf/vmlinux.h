@@ -140,6 +140,11 @@ struct bpf_timer {
 	u64 __opaque[2];
 } __attribute__((aligned(8)));
 
+/* What the kernel calls as a task returns to user space, in a map's value: include/uapi/linux/bpf.h. */
+struct bpf_task_work {
+	u64 __opaque;
+} __attribute__((aligned(8)));
+
 /* The state of bpf_for(): include/uapi/linux/bpf.h. */
 struct bpf_iter_num {
 	u64 __opaque[1];
@@ -221,6 +226,17 @@ struct task_struct;
 struct signal_struct {
 	struct task_struct *group_exec_task;
 	unsigned int flags;
+};
+
+/* The compiler needs a whole type here too. */
+struct bpf_map {
+	u32 id;
+};
+
+/* The registers that a task had in user space, as x86 keeps them. */
+struct pt_regs {
+	unsigned long ax;
+	unsigned long orig_ax;
 };
 
 struct task_struct {

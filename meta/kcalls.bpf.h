@@ -26,6 +26,12 @@ extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __weak __ksym;
 extern const struct cpumask *scx_bpf_get_online_cpumask(void) __weak __ksym;
 extern void scx_bpf_put_cpumask(const struct cpumask *cpumask) __weak __ksym;
 
+/* Has @callback called when @task returns to user space, once. 0, or an error: also if it is to be called. */
+extern int bpf_task_work_schedule_resume(struct task_struct *task, struct bpf_task_work *work,
+					 void *map,
+					 int (*callback)(struct bpf_map *map, void *key,
+							 void *value)) __weak __ksym;
+
 /* Whether all CPUs of @set are in @of. */
 extern bool bpf_cpumask_subset(const struct cpumask *set, const struct cpumask *of) __weak __ksym;
 

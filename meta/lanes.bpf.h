@@ -14,6 +14,7 @@
 #define ENODEV 19
 #define EAGAIN 11
 #define EBUSY 16
+#define ENOSYS 38
 #define EINVAL 22
 #define ENOSPC 28
 

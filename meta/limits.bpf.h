@@ -10,8 +10,8 @@
  * A run that ends late is a debt to the next period, so the mean is exact. The sweep
  * fills accounts up, and has the tasks enqueued again that were parked by them.
  *
- * As in the fair class before 6.18, a task may be parked that holds a lock of the
- * kernel's. Kernel threads, tasks that die and those in a read section of RCU are never parked; one
+ * Who is in a system call may hold a lock of the kernel's, and ends its call first, see syscalls.bpf.h.
+ * Kernel threads, tasks that die and those in a read section of RCU are never parked; one
  * that is killed while it is parked is found by the sweep, see limit_find_dying().
  */
 #ifndef METASCHED_LIMITS_BPF_H

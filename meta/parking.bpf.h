@@ -11,6 +11,7 @@
 #define METASCHED_PARKING_BPF_H
 
 #include <apps.bpf.h>
+#include <syscalls.bpf.h>
 #include <timer.bpf.h>
 
 /*
@@ -112,11 +113,12 @@ static __noinline void limited_begins(struct task_struct *p, bool starts)
 	cpu->taken_ns = reserved + limit_take(t->limit, PIECE_LEAST_NS, PIECE_MOST_NS, false);
 	cpu->limited_task = (u64)(unsigned long)p;
 	if (cpu->taken_ns) {
+		t->beyond_from_ns = 0;
 		if (on == (s32)bpf_get_smp_processor_id())
 			slice_timer_set(on, cpu->limited_since_ns + cpu->taken_ns);
 		return;
 	}
-	if (is_never_parked(p))
+	if (is_never_parked(p) || ends_its_call(p, t))
 		return;
 	if (!starts)
 		t->ended = 0;
@@ -189,7 +191,7 @@ static __noinline u32 task_waits_for(struct task_struct *p)
 	number = t->limit ? limit_exhausted(t->limit) : 0;
 	if (number && t->parked_from_ns && bpf_ktime_get_ns() - t->parked_from_ns >= PARKED_LOOK_NS)
 		return 0;
-	return number;
+	return number && ends_its_call(p, t) ? 0 : number;
 }
 
 /*

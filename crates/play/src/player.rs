@@ -206,6 +206,8 @@ impl<'a> Actor<'a> {
                 self.woken_at(at, began);
                 self.requests.push_back(at);
             }
+            // What runs in between runs in user space: there is no call that computes for so long.
+            Step::Syscall | Step::Return => {}
             Step::Begin => self.requests.push_back(self.woke.take().unwrap_or(began)),
             Step::End => {
                 if self.requests.is_empty() {

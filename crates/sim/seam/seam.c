@@ -71,6 +71,8 @@ struct seam_host {
 	long (*timer_set_callback)(void *k, void *timer, void *callback);
 	long (*timer_start)(void *k, void *timer, u64 ns, u64 flags);
 	long (*timer_cancel)(void *k, void *timer);
+	s32 (*call_at_return)(void *k, struct task_struct *p, void *work, void *map,
+			      void *callback);
 	long (*ring_output)(void *k, void *map, u32 size, const void *data, u64 bytes);
 	void (*trapped)(void *k, u64 signal, u64 address);
 };
@@ -93,6 +95,7 @@ const u64 seam_layout[] = {
 	offsetof(struct task_struct, cgroups),
 	offsetof(struct task_struct, signal),
 	offsetof(struct task_struct, pending),
+	offsetof(struct task_struct, regs),
 	offsetof(struct task_struct, comm),
 	sizeof(struct sched_ext_entity),
 	sizeof(struct signal_struct),
@@ -378,6 +381,12 @@ long bpf_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
 long bpf_timer_cancel(struct bpf_timer *timer)
 {
 	return HOST(timer_cancel, timer);
+}
+
+int bpf_task_work_schedule_resume(struct task_struct *p, struct bpf_task_work *work, void *map,
+				  int (*callback)(struct bpf_map *map, void *key, void *value))
+{
+	return HOST(call_at_return, p, work, map, callback);
 }
 
 u32 bpf_get_smp_processor_id(void)

@@ -74,6 +74,9 @@ long seam_timer_set_callback(struct bpf_timer *timer, void *callback);
 long bpf_timer_start(struct bpf_timer *timer, u64 ns, u64 flags);
 long bpf_timer_cancel(struct bpf_timer *timer);
 
+/* The registers that a task had in user space; elsewhere a helper. */
+#define bpf_task_pt_regs(p) (&(p)->regs)
+
 /* RCU is a matter of context alone: nothing runs beside a callback here. */
 static inline void bpf_rcu_read_lock(void) {}
 static inline void bpf_rcu_read_unlock(void) {}

@@ -198,6 +198,11 @@ struct signal_struct {
 	unsigned int flags;
 };
 
+struct pt_regs {
+	unsigned long ax;
+	unsigned long orig_ax;
+};
+
 struct task_struct {
 	s32 pid;
 	s32 tgid;
@@ -217,6 +222,7 @@ struct task_struct {
 	struct css_set *cgroups;
 	struct signal_struct *signal;
 	struct sigpending pending;
+	struct pt_regs regs;
 	/* What is seldom looked at comes last: the rest is a few lines of the cache. */
 	char comm[16];
 	struct cpumask cpus_mask;
@@ -351,9 +357,15 @@ enum {
 	CLOCK_MONOTONIC = 1,
 };
 
-/* The engine knows it by its address. */
+/* The engine knows these by their addresses. */
 struct bpf_timer {
 	u64 __opaque[2];
 };
+
+struct bpf_task_work {
+	u64 __opaque;
+};
+
+struct bpf_map;
 
 #endif

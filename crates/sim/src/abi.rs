@@ -221,6 +221,15 @@ pub struct SignalStruct {
     pub flags: u32,
 }
 
+/// `struct pt_regs`, of which the policies look at these.
+#[repr(C)]
+pub struct Registers {
+    /// In a system call -ENOSYS until it is over.
+    pub ax: i64,
+    /// The number of the system call; below 0 where it was an interrupt.
+    pub orig_ax: i64,
+}
+
 /// `struct task_struct`.
 #[repr(C)]
 pub struct TaskStruct {
@@ -260,6 +269,8 @@ pub struct TaskStruct {
     pub signal: *mut SignalStruct,
     /// Signals that it has got and not dealt with, a bit for each.
     pub pending: u64,
+    /// What the task had in its registers in user space.
+    pub regs: Registers,
     /// Name, ended by a zero.
     pub comm: [u8; 16],
     /// The CPUs that the task may use.
@@ -366,7 +377,7 @@ impl Ops {
 }
 
 /// What `seam_layout` in `seam.c` must say, in its order.
-pub const LAYOUT: [usize; 22] = [
+pub const LAYOUT: [usize; 23] = [
     size_of::<CpuMask>(),
     size_of::<Cgroup>(),
     size_of::<TaskStruct>(),
@@ -379,6 +390,7 @@ pub const LAYOUT: [usize; 22] = [
     offset_of!(TaskStruct, cgroups),
     offset_of!(TaskStruct, signal),
     offset_of!(TaskStruct, pending),
+    offset_of!(TaskStruct, regs),
     offset_of!(TaskStruct, comm),
     size_of::<ScxEntity>(),
     size_of::<SignalStruct>(),

@@ -65,6 +65,7 @@ callbacks! {
     // What user space calls, what a timer does, and the kernel by itself.
     Program "a system-call program" false
     Timer "a timer's callback" false
+    Return "a callback at the return to user space" false
     Nothing "nothing" false
 }
 

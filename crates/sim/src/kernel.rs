@@ -31,6 +31,7 @@ use crate::metasched::LaneSeen;
 use crate::observer::Shared;
 use crate::random::Random;
 use crate::ring::Ring;
+use crate::syscalls::AtReturn;
 use crate::task::{Raw, Task, TaskFigures, TaskId};
 use crate::timers::{Left, Timers};
 use crate::trace::{Observed, What};
@@ -147,6 +148,8 @@ pub struct Kernel {
     pub(crate) reenqueued: Vec<u64>,
     pub(crate) maps: Maps,
     pub(crate) timers: Timers,
+    /// What is to be called as tasks return to user space.
+    pub(crate) at_return: Vec<AtReturn>,
     /// Whether timers expire between an enqueue and its insert.
     pub(crate) timers_in_gaps: bool,
     /// The most calls of the kernel that one of each kind of callbacks has made.
@@ -222,6 +225,7 @@ impl Kernel {
             reenqueued: Vec::new(),
             maps: Maps::default(),
             timers: Timers::default(),
+            at_return: Vec::new(),
             timers_in_gaps: false,
             most_calls: [0; Callback::ALL.len()],
             timers_set: 0,

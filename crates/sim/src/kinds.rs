@@ -4,7 +4,7 @@ use crate::trace::What;
 
 /// A set of kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kinds(u32);
+pub struct Kinds(u64);
 
 macro_rules! kinds {
     ($($name:ident $bit:literal $what:pat,)*) => {
@@ -57,13 +57,14 @@ kinds! {
     BYPASS 29 What::Bypass(_),
     CGROUP_WEIGHT 30 What::CgroupWeight { .. },
     LEFT 31 What::Left,
+    SYSCALL 32 What::Syscall(_),
 }
 
 impl Kinds {
     /// Every kind.
-    pub const ALL: Kinds = Kinds(u32::MAX);
+    pub const ALL: Kinds = Kinds(u64::MAX);
     /// No place of a kind is as high.
-    pub(crate) const COUNT: usize = 32;
+    pub(crate) const COUNT: usize = 33;
 
     /// Both sets together.
     pub const fn and(self, other: Kinds) -> Kinds {

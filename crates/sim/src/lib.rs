@@ -46,6 +46,7 @@ mod schedule;
 pub mod span;
 pub mod step;
 mod sync;
+mod syscalls;
 pub mod task;
 pub mod timeline;
 mod timers;

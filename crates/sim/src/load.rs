@@ -299,6 +299,7 @@ impl Kernel {
         self.say_goodbye(&exit);
         self.exit = Some(exit);
         self.ops = Ops::none();
+        self.at_return.clear();
         self.left = Some(Left {
             image: self.image.take(),
             host: std::mem::replace(&mut self.host, std::ptr::null_mut()),

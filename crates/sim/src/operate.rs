@@ -94,6 +94,14 @@ impl Kernel {
                 self.unlock(cpu, id, lock)?;
                 Call::Made
             }
+            Step::Syscall => {
+                self.syscall_begins(cpu, id);
+                Call::Free
+            }
+            Step::Return => {
+                self.syscall_ends(cpu, id);
+                Call::Free
+            }
             Step::Barrier(barrier) => self.barrier(cpu, id, barrier)?,
             Step::Wake(semaphore, n) => {
                 let woken = self.world.semaphores.entry(semaphore.clone()).or_default().post(*n);

@@ -42,6 +42,10 @@ pub enum Step {
     Lock(Name),
     /// Gives it back.
     Unlock(Name),
+    /// Enters a system call: the task is in the kernel until it returns.
+    Syscall,
+    /// Returns from it to user space.
+    Return,
     /// Waits until all parties have come.
     Barrier(Name),
     /// Posts a semaphore so often.

@@ -1,7 +1,8 @@
 //! Tasks: what a scenario says that they do, and what the engine keeps of them.
 
 use crate::abi::{
-    Cgroup, CpuMask, CssSet, SchedEntity, SchedInfo, ScxEntity, SignalStruct, TaskStruct, scx,
+    Cgroup, CpuMask, CssSet, Registers, SchedEntity, SchedInfo, ScxEntity, SignalStruct,
+    TaskStruct, scx,
 };
 use crate::dsq::DsqRef;
 use crate::fair::FairTask;
@@ -236,6 +237,7 @@ impl Raw {
             cgroups: css_set,
             signal,
             pending: 0,
+            regs: Registers { ax: 0, orig_ax: -1 },
             comm,
         }));
         unsafe { (*task).cpus_ptr = &raw mut (*task).cpus_mask };

@@ -63,6 +63,8 @@ pub enum What {
     Allowed(Rc<CpuMask>),
     /// Its weight changed.
     Weight(u32),
+    /// Whether it is in a system call from now on.
+    Syscall(bool),
     /// The CPU is asked to choose anew.
     Kick {
         /// Whether what runs there has to give way.
@@ -162,6 +164,8 @@ impl fmt::Display for Observed {
             What::Stop { runnable: false } => write!(f, "stop"),
             What::Allowed(mask) => write!(f, "allowed on {mask:?}"),
             What::Weight(weight) => write!(f, "weight {weight}"),
+            What::Syscall(true) => write!(f, "system call"),
+            What::Syscall(false) => write!(f, "return to user space"),
             What::Kick { preempt: true } => write!(f, "kick, preempt"),
             What::Kick { preempt: false } => write!(f, "kick"),
             What::Note(text) => write!(f, "{text}"),

@@ -117,6 +117,7 @@ impl Kernel {
     /// A task is gone, and the policy knows it no more.
     pub(crate) fn retire(&mut self, id: TaskId) {
         self.tasks[id.0].dead = true;
+        self.never_returns(id);
         self.forget_task(id);
         for (map, value) in std::mem::take(&mut self.tasks[id.0].storage) {
             self.maps.memory.delete(map as *mut c_void, value);

@@ -5,7 +5,7 @@ use crate::kinds::Kinds;
 use crate::task::TaskId;
 use crate::trace::{Observed, Quota, What};
 use metasched_abi::{LIMIT_STEPS, OVERDRAFT_NS, PIECE_LEAST_NS, PIECE_MOST_NS, SWEEP_NS};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Over so many periods a cgroup gets what they grant, and what it had saved up.
 const PERIODS: u64 = 10;
@@ -22,12 +22,15 @@ const LATE_NS: u64 = 200_000;
 const LOOK_NS: u64 = 1_000_000;
 
 /// `cpu.max` is kept: the tasks of a cgroup and of those below it run no more than granted.
-/// Kernel threads among them are charged and never stopped; what they run is left out here.
+/// Kernel threads among them are charged and never stopped, and who is in a system call ends it first;
+/// what they run is left out here.
 pub struct QuotaKept {
     tick_ns: u64,
     picture: Picture,
     /// What runs, by its CPU.
     running: Dense<Option<TaskId>>,
+    /// Who is in a system call.
+    in_syscall: BTreeSet<TaskId>,
     limits: BTreeMap<u64, Limited>,
     /// How long level 1 takes to look at each of them, with as many as there were at once.
     round_ns: u64,
@@ -132,6 +135,7 @@ impl QuotaKept {
             tick_ns,
             picture: Picture::default(),
             running: Dense::default(),
+            in_syscall: BTreeSet::new(),
             limits: BTreeMap::new(),
             round_ns: SWEEP_NS,
             looked_at: 0,
@@ -149,6 +153,7 @@ impl QuotaKept {
         let below = |task: TaskId| {
             let of = self.picture.cgroup_of(task).filter(|_| !self.picture.is_kthread(task));
             of.is_some_and(|of| self.picture.line(of).any(|id| id == cgroup))
+                && !self.in_syscall.contains(&task)
         };
         let running = self.running.iter().filter_map(|(_, on)| *on);
         let running = running.filter(|task| below(*task)).count() as u64;
@@ -195,7 +200,7 @@ impl QuotaKept {
     /// A task starts to run, or stops; what is wrong with the limits that it is under.
     fn runs(&mut self, task: TaskId, runs: bool, now: u64) -> Result<(), String> {
         let Some(cgroup) = self.picture.cgroup_of(task) else { return Ok(()) };
-        if self.picture.is_kthread(task) {
+        if self.picture.is_kthread(task) || self.in_syscall.contains(&task) {
             return Ok(());
         }
         let (mut said, tick_ns, round_ns) = (Ok(()), self.tick_ns, self.round_ns);
@@ -222,7 +227,7 @@ impl Checker for QuotaKept {
 
     fn wants(&self) -> Kinds {
         let runs = Kinds::START.and(Kinds::STOP);
-        Picture::OF_CGROUPS.and(runs).and(Kinds::LIMIT).and(Kinds::BYPASS)
+        Picture::OF_CGROUPS.and(runs).and(Kinds::LIMIT).and(Kinds::BYPASS).and(Kinds::SYSCALL)
     }
 
     fn look_at(&self) -> u64 {
@@ -245,7 +250,8 @@ impl Checker for QuotaKept {
             }
             (What::Member(cgroup), Some(task)) => {
                 let runs = self.running.iter().any(|(_, on)| *on == Some(task))
-                    && !self.picture.is_kthread(task);
+                    && !self.picture.is_kthread(task)
+                    && !self.in_syscall.contains(&task);
                 if runs {
                     said = said.and(self.runs(task, false, event.at));
                 }
@@ -255,6 +261,15 @@ impl Checker for QuotaKept {
                     limited.ran_already += u64::from(runs);
                     limited.running += u64::from(runs);
                 });
+            }
+            // It runs, so for the account it stops as it enters, and starts as it returns.
+            (What::Syscall(true), Some(task)) => {
+                said = said.and(self.runs(task, false, event.at));
+                self.in_syscall.insert(task);
+            }
+            (What::Syscall(false), Some(task)) => {
+                self.in_syscall.remove(&task);
+                said = said.and(self.runs(task, true, event.at));
             }
             (What::Limit { cgroup, quota }, _) => {
                 said = said.and(self.judge_all(event.at));

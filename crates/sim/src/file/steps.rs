@@ -5,7 +5,7 @@ use crate::step::{Name, Step};
 use metasched_base::nearest;
 
 /// Every verb and how it is written, in the order of the documentation.
-pub(super) const VERBS: [(&str, &str); 22] = [
+pub(super) const VERBS: [(&str, &str); 24] = [
     ("run", "run SPAN"),
     ("sleep", "sleep SPAN"),
     ("every", "every DURATION"),
@@ -17,6 +17,8 @@ pub(super) const VERBS: [(&str, &str); 22] = [
     ("read", "read PIPE [COUNT]"),
     ("lock", "lock LOCK"),
     ("unlock", "unlock LOCK"),
+    ("syscall", "syscall"),
+    ("return", "return"),
     ("barrier", "barrier BARRIER"),
     ("wake", "wake NAME [COUNT]"),
     ("wait", "wait NAME"),
@@ -96,7 +98,7 @@ impl Written {
         let most = match verb {
             "run" | "sleep" | "every" => usize::MAX,
             "fork" | "write" | "read" | "wake" | "await" => 2,
-            "yield" | "join" | "begin" | "end" => 0,
+            "yield" | "join" | "begin" | "end" | "syscall" | "return" => 0,
             _ => 1,
         };
         if words.len() > most {
@@ -116,6 +118,8 @@ impl Written {
             "read" => Step::Read(name(0)?, count(1)?),
             "lock" => Step::Lock(name(0)?),
             "unlock" => Step::Unlock(name(0)?),
+            "syscall" => Step::Syscall,
+            "return" => Step::Return,
             "barrier" => Step::Barrier(name(0)?),
             "wake" => Step::Wake(name(0)?, count(1)?),
             "wait" => Step::Wait(name(0)?),

@@ -57,7 +57,7 @@ impl Kernel {
             return 0;
         }
         // Programs and timers are the scheduler's own: the kernel has no order for them.
-        let ordered = !matches!(callback, Callback::Program | Callback::Timer);
+        let ordered = !matches!(callback, Callback::Program | Callback::Timer | Callback::Return);
         if self.class == Class::Ext && ordered {
             let within = self.context.callback;
             let task = task_of_callback(callback, arg(0));

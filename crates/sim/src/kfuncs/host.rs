@@ -54,6 +54,7 @@ pub struct Host {
     timer_set_callback: extern "C" fn(K, K, *const c_void) -> i64,
     timer_start: extern "C" fn(K, K, u64, u64) -> i64,
     timer_cancel: extern "C" fn(K, K) -> i64,
+    call_at_return: extern "C" fn(K, P, K, K, *const c_void) -> i32,
     ring_output: extern "C" fn(K, K, u32, *const u8, u64) -> i64,
     trapped: extern "C" fn(K, u64, u64),
 }
@@ -133,6 +134,7 @@ const TABLE: Host = Host {
     timer_set_callback: timers::timer_set_callback,
     timer_start: timers::timer_start,
     timer_cancel: timers::timer_cancel,
+    call_at_return: tasks::call_at_return,
     ring_output: rings::ring_output,
     trapped,
 };

@@ -1,6 +1,7 @@
 //! Calls about tasks and what is kept of each, time, and chance.
 
-use super::{ENOENT, K, P, kernel};
+use super::{EINVAL, ENOENT, K, P, kernel};
+use std::ffi::c_void;
 use std::ptr;
 
 pub(super) extern "C" fn task_cpu(k: K, p: P) -> i32 {
@@ -18,6 +19,18 @@ pub(super) extern "C" fn task_from_pid(k: K, pid: i32) -> P {
     let kernel = kernel(k);
     let task = kernel.tasks.get((pid as usize).wrapping_sub(1)).filter(|t| !t.dead);
     task.map_or(ptr::null_mut(), |t| t.raw.pointer())
+}
+
+pub(super) extern "C" fn call_at_return(
+    k: K,
+    p: P,
+    value: K,
+    map: K,
+    callback: *const c_void,
+) -> i32 {
+    let kernel = kernel(k);
+    let Some(id) = kernel.task_at("bpf_task_work_schedule_resume", p) else { return -EINVAL };
+    kernel.call_at_return(id, map, value, callback).map_or_else(|error| -error, |()| 0)
 }
 
 pub(super) extern "C" fn now(k: K) -> u64 {

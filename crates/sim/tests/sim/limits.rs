@@ -7,6 +7,7 @@ use metasched_sim::callbacks::Callback;
 use metasched_sim::image::{self, Image};
 use metasched_sim::metasched::{POLICIES, assign, scenario, set_app};
 use metasched_sim::observer::Observer;
+use metasched_sim::step::Step;
 use metasched_sim::task::TaskId;
 use metasched_sim::trace::{Observed, What};
 use metasched_sim::{Outcome, Scenario, TaskSpec, between, exactly, ms, us};
@@ -246,6 +247,105 @@ pub(crate) fn who_is_in_a_read_section_is_not_parked() {
             .pass();
         let left = outcome.task("reads").exited_ns;
         assert!(left.is_some_and(|at| at <= ms(100)), "{policy}: it was parked: {left:?}");
+    }
+}
+
+/// A task that computes for so long in each of its system calls, which are its requests.
+fn calls(ns: u64, after_ns: u64) -> TaskSpec {
+    TaskSpec::named("calls")
+        .in_cgroup("a")
+        .step(Step::Begin)
+        .step(Step::Syscall)
+        .run(exactly(ns))
+        .step(Step::Return)
+        .step(Step::End)
+        .run(exactly(after_ns))
+        .for_ever()
+}
+
+/// What it owes after that takes longer than the run.
+#[test]
+pub(crate) fn a_system_call_ends_before_its_task_is_parked() {
+    for policy in POLICIES {
+        let outcome = limited("a call", policy, &[("a", 3), ("b", 3)])
+            .task(calls(ms(20), ms(100)))
+            .at(ms(1), |kernel| kernel.set_cgroup_max("a", 1_000_000, 1_000, 0))
+            .run_for(ms(900))
+            .pass();
+        let figures = outcome.task("calls");
+        let longest = *outcome.responses_ns("calls").last().expect("its call ends");
+        assert!(longest <= ms(200), "{policy}: its call took {} us", longest / 1000);
+        assert!(figures.ran_ns <= ms(21), "{policy}: it ran for {} us", figures.ran_ns / 1000);
+    }
+}
+
+/// With a piece of its quota it may begin one more. What it owes is paid: 10 % of a CPU.
+#[test]
+pub(crate) fn each_system_call_ends() {
+    for policy in POLICIES {
+        let outcome = limited("calls", policy, &[("a", 1)])
+            .task(calls(ms(30), us(10)))
+            .at(ms(1), |kernel| kernel.set_cgroup_max("a", 100_000, 10_000, 0))
+            .run_for(ms(10_000))
+            .pass();
+        let responses = outcome.responses_ns("calls");
+        let longest = *responses.last().expect("its calls end");
+        assert!(longest <= ms(100), "{policy}: a call took {} us", longest / 1000);
+        assert!(responses.len() >= 8, "{policy}: {} calls", responses.len());
+        let ran = ran(&outcome, "a") + outcome.task("calls").ran_ns as f64 / 1e6;
+        assert!(ran <= 1_100.0, "{policy}: they ran for {ran} ms");
+    }
+}
+
+/// The most that level 1 lets a task run beyond its quota in a system call.
+const BEYOND: u64 = ms(100);
+
+#[test]
+pub(crate) fn a_system_call_that_does_not_end_is_parked() {
+    for policy in POLICIES {
+        let outcome = limited("an endless call", policy, &[("a", 1)])
+            .task(calls(ms(5_000), ms(1)))
+            .at(ms(1), |kernel| kernel.set_cgroup_max("a", 1_000_000, 1_000, 0))
+            .run_for(ms(900))
+            .pass();
+        let ran = outcome.task("calls").ran_ns;
+        assert!((BEYOND..BEYOND + ms(10)).contains(&ran), "{policy}: it ran for {} us", ran / 1000);
+    }
+}
+
+/// Who needs a lock that is held in a call does not wait for the next quota.
+#[test]
+fn a_lock_that_is_held_in_a_system_call_keeps_nobody_waiting() {
+    for policy in POLICIES {
+        let holder = |i| {
+            TaskSpec::named(format!("holder {i}"))
+                .in_cgroup("a")
+                .step(Step::Syscall)
+                .step(Step::Lock("machine".into()))
+                .run(exactly(ms(2)))
+                .step(Step::Unlock("machine".into()))
+                .step(Step::Return)
+                .run(exactly(us(50)))
+                .for_ever()
+        };
+        let outsider = TaskSpec::named("outsider")
+            .sleep(exactly(ms(5)))
+            .step(Step::Begin)
+            .step(Step::Lock("machine".into()))
+            .run(exactly(us(50)))
+            .step(Step::Unlock("machine".into()))
+            .step(Step::End)
+            .for_ever();
+        let outcome = limited("a lock in a call", policy, &[])
+            .lock("machine")
+            .waits_at_most(PARKED_AT_MOST + UNTIL_IT_RUNS)
+            .tasks(4, holder)
+            .task(outsider)
+            .at(ms(1), |kernel| kernel.set_cgroup_max("a", 1_000_000, 1_000, 0))
+            .run_for(ms(10_000))
+            .pass();
+        let longest = *outcome.responses_ns("outsider").last().expect("it has the lock");
+        assert!(longest <= ms(50), "{policy}: it waited for {} us", longest / 1000);
     }
 }
 

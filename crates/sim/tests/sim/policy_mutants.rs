@@ -435,6 +435,26 @@ plants! {
         "meta/parking.bpf.h",
         " || is_in_rcu_section(p);"
             => ";";
+    who_is_parked_in_a_system_call_is_caught: limits::a_system_call_ends_before_its_task_is_parked, "its call ends",
+        "meta/parking.bpf.h",
+        "	return number && ends_its_call(p, t) ? 0 : number;"
+            => "	return number;";
+    who_is_ended_at_the_start_in_a_system_call_is_caught: limits::a_system_call_ends_before_its_task_is_parked, "its call",
+        "meta/parking.bpf.h",
+        " || ends_its_call(p, t))"
+            => ")";
+    who_goes_on_after_its_system_call_is_caught: limits::a_system_call_ends_before_its_task_is_parked, "it ran for",
+        "meta/syscalls.bpf.h",
+        "		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);"
+            => "		;";
+    a_system_call_for_ever_is_caught: limits::a_system_call_that_does_not_end_is_parked, "it ran for",
+        "meta/syscalls.bpf.h",
+        "	return ran_ns - t->beyond_from_ns < BEYOND_MOST_NS && "
+            => "	return ";
+    one_system_call_and_no_more_is_caught: limits::each_system_call_ends, "a call took",
+        "meta/parking.bpf.h",
+        "		t->beyond_from_ns = 0;"
+            => "		;";
     a_refill_that_wakes_everybody_is_caught: limits::a_refill_leaves_the_tasks_of_other_cgroups_parked, "200 tasks were queued",
         "meta/limits.bpf.h",
         "	if (waits)\n		return;"
