@@ -150,24 +150,25 @@ static __noinline void tick_limited(struct task_struct *p)
  * what has come meanwhile: then it takes a piece of that, as at its start. Or it is under other limits
  * now: then it begins under those, and does not wait for the tick.
  */
-static __noinline void limited_goes_on(struct task_struct *p)
+__weak __noinline int limited_goes_on(struct task_struct *p __arg_trusted)
 {
 	struct cpu_ctx *cpu = cpu_ctx_here();
 	u64 piece;
 
 	if (!cpu || cpu->limited_task != (u64)(unsigned long)p)
-		return;
+		return 0;
 	if (unlikely(cpu->limit_chain != limit_chain((u32)cpu->limit))) {
 		tick_limited(p);
-		return;
+		return 0;
 	}
 	if (p->se.sum_exec_runtime - cpu->limited_from_ns < cpu->taken_ns)
-		return;
+		return 0;
 	piece = limit_take((u32)cpu->limit, PIECE_LEAST_NS, PIECE_MOST_NS, false);
 	if (!piece)
-		return;
+		return 0;
 	cpu->taken_ns += piece;
 	slice_timer_set(bpf_get_smp_processor_id(), cpu->limited_since_ns + cpu->taken_ns);
+	return 0;
 }
 
 /*
@@ -176,7 +177,7 @@ static __noinline void limited_goes_on(struct task_struct *p)
  * ends it: else the kernel's watchdog would end us, beside a quota of 1 ms in a second and
  * as many tasks, or with limits above one another that have something left at different times.
  */
-static __noinline u32 task_waits_for(struct task_struct *p)
+__weak __noinline u32 task_waits_for(struct task_struct *p __arg_trusted)
 {
 	struct task_ctx *t;
 	u32 number;

@@ -2,6 +2,7 @@
 //! at any moment.
 
 use std::fs;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::load::{Hog, Load};
@@ -359,6 +360,38 @@ fn the_least_quotas_beside_many_hogs_end_nobody() {
         println!("{max}: {share:.5} of a CPU, {due} granted");
         assert!(share < AT_MOST * due, "{max}: {share:.5} of a CPU");
     }
+}
+
+/// A fork holds a lock that every other one waits for, and every move between cgroups even more.
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn who_forks_with_nothing_left_keeps_nobody_from_it() {
+    const TIMES: usize = 100;
+    /// Some tens of ms were seen, and minutes while who forked was parked with the lock.
+    const AT_MOST: Duration = Duration::from_secs(2);
+    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
+    let program = load("fair");
+    let [limited, here, there] =
+        ["metasched-forks", "metasched-here", "metasched-there"].map(Group::new);
+    let forks: Vec<Hog> = (0..8).map(|_| Hog::forking()).collect();
+    forks.iter().for_each(|hog| limited.take(hog));
+    let moved = Hog::mostly_waiting();
+    fs::write(limited.file("cpu.max"), "1000 1000000").unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    let timed = |act: &dyn Fn()| {
+        let start = Instant::now();
+        act();
+        start.elapsed()
+    };
+    let (mut forked, mut moves) = (Duration::ZERO, Duration::ZERO);
+    for time in 0..TIMES {
+        forked = forked.max(timed(&|| assert!(Command::new("true").status().unwrap().success())));
+        moves = moves.max(timed(&|| [&here, &there][time % 2].take(&moved)));
+        assert!(forked.max(moves) < AT_MOST, "time {time}: {forked:?} to fork, {moves:?} to move");
+    }
+    println!("{forked:?} to fork, {moves:?} to move");
+    drop((forks, moved));
+    assert_alive(&program);
 }
 
 #[test]

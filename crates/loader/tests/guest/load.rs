@@ -81,6 +81,11 @@ impl Hog {
         Self::spawn(&[], 0, "while :; do sleep 0.003; done")
     }
 
+    /// One that forks, and waits for it, all the time.
+    pub fn forking() -> Self {
+        Self::spawn(&[], 0, "while :; do (:); done")
+    }
+
     fn spawn(cpus: &[usize], nice: i32, script: &str) -> Self {
         let mut set = nix::sched::CpuSet::new();
         for cpu in cpus {
