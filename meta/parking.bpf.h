@@ -86,8 +86,8 @@ static __always_inline bool is_never_parked(struct task_struct *p)
 
 /*
  * The task runs under its limit from now on. If nothing is left of that, since it was queued before
- * it was used up or was let through, its CPU chooses anew at once. Where another CPU lets it run
- * on the timer is left to the next tick.
+ * it was used up or was let through, its CPU chooses anew at once. So it does where another CPU has
+ * changed the task, which cannot set its timer: see limited_goes_on().
  */
 static __noinline void limited_begins(struct task_struct *p, bool starts)
 {
@@ -102,6 +102,8 @@ static __noinline void limited_begins(struct task_struct *p, bool starts)
 	if (!t)
 		return;
 	t->parked_from_ns = 0;
+	if (starts)
+		t->returns = 0;
 	task_placed(p, t);
 	reserved = reserved_for_run(t);
 	if (!t->limit)
@@ -114,7 +116,10 @@ static __noinline void limited_begins(struct task_struct *p, bool starts)
 	cpu->limited_task = (u64)(unsigned long)p;
 	if (cpu->taken_ns) {
 		t->beyond_from_ns = 0;
-		if (on == (s32)bpf_get_smp_processor_id())
+		cpu->untimed = on != (s32)bpf_get_smp_processor_id();
+		if (cpu->untimed)
+			end_at_start(p, t);
+		else
 			slice_timer_set(on, cpu->limited_since_ns + cpu->taken_ns);
 		return;
 	}
@@ -161,12 +166,16 @@ __weak __noinline int limited_goes_on(struct task_struct *p __arg_trusted)
 		tick_limited(p);
 		return 0;
 	}
-	if (p->se.sum_exec_runtime - cpu->limited_from_ns < cpu->taken_ns)
-		return 0;
-	piece = limit_take((u32)cpu->limit, PIECE_LEAST_NS, PIECE_MOST_NS, false);
-	if (!piece)
-		return 0;
-	cpu->taken_ns += piece;
+	if (p->se.sum_exec_runtime - cpu->limited_from_ns < cpu->taken_ns) {
+		if (likely(!cpu->untimed))
+			return 0;
+	} else {
+		piece = limit_take((u32)cpu->limit, PIECE_LEAST_NS, PIECE_MOST_NS, false);
+		if (!piece)
+			return 0;
+		cpu->taken_ns += piece;
+	}
+	cpu->untimed = 0;
 	slice_timer_set(bpf_get_smp_processor_id(), cpu->limited_since_ns + cpu->taken_ns);
 	return 0;
 }

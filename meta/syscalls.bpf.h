@@ -50,11 +50,20 @@ static __always_inline bool is_in_syscall(struct task_struct *p)
 	return (s64)regs->orig_ax >= 0 && (s64)regs->ax == -ENOSYS;
 }
 
-/* The task that runs here is about to return to user space, and holds nothing. */
+/*
+ * The task that runs here is about to return to user space, and holds nothing. Or it is a virtual CPU's,
+ * which stays in its system call, and is about to enter its guest.
+ */
 static int task_returns(struct bpf_map *map, void *key, void *value)
 {
-	if (!READ_ONCE(exit_record.kind))
-		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
+	struct task_ctx *t;
+
+	if (READ_ONCE(exit_record.kind))
+		return 0;
+	t = task_ctx_find(bpf_get_current_task_btf());
+	if (t)
+		t->returns = 1;
+	scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
 	return 0;
 }
 
@@ -77,7 +86,7 @@ static __noinline bool ends_its_call(struct task_struct *p, struct task_ctx *t)
 {
 	u64 ran_ns = p->se.sum_exec_runtime;
 
-	if (!bpf_ksym_exists(bpf_task_work_schedule_resume) || !is_in_syscall(p))
+	if (!bpf_ksym_exists(bpf_task_work_schedule_resume) || t->returns || !is_in_syscall(p))
 		return false;
 	if (!t->beyond_from_ns)
 		t->beyond_from_ns = ran_ns;

@@ -53,6 +53,7 @@ struct task_ctx {
 	u32 runnable; /* its lane's policy was told that it is */
 	u32 told_awake; /* the wait that user space is to decide began with a wake-up */
 	u32 woken_sync; /* by a task that is about to sleep; until it is queued */
+	u32 returns; /* it has come out of a system call, or to its guest, since it began to run */
 	u32 ended; /* its run was ended as it began; until level 1 is asked about it, see end_at_start() */
 };
 
@@ -75,6 +76,7 @@ struct cpu_ctx {
 	u64 limit_chain; /* which limits had its place and those above it, see limit_chain() */
 	u64 limited_from_ns; /* sum_exec_runtime when it started to run under the limit */
 	u64 limited_since_ns; /* and by the clock */
+	u64 untimed; /* its end has no timer yet, since another CPU let it run on */
 	u64 taken_ns; /* what its run has taken of the limit so far */
 	u64 rotated_ns; /* when it was last the turn of the next account in order */
 	u64 preempted; /* a task that woke has had this CPU choose anew; written by any CPU */

@@ -207,7 +207,7 @@ impl<'a> Actor<'a> {
                 self.requests.push_back(at);
             }
             // What runs in between runs in user space: there is no call that computes for so long.
-            Step::Syscall | Step::Return => {}
+            Step::Syscall | Step::Return | Step::Guest => {}
             Step::Begin => self.requests.push_back(self.woke.take().unwrap_or(began)),
             Step::End => {
                 if self.requests.is_empty() {

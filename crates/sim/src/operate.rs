@@ -102,6 +102,10 @@ impl Kernel {
                 self.syscall_ends(cpu, id);
                 Call::Free
             }
+            Step::Guest => {
+                self.enters_guest(cpu, id);
+                Call::Free
+            }
             Step::Barrier(barrier) => self.barrier(cpu, id, barrier)?,
             Step::Wake(semaphore, n) => {
                 let woken = self.world.semaphores.entry(semaphore.clone()).or_default().post(*n);

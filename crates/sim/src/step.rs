@@ -46,6 +46,8 @@ pub enum Step {
     Syscall,
     /// Returns from it to user space.
     Return,
+    /// A virtual CPU's thread enters its guest, within its system call.
+    Guest,
     /// Waits until all parties have come.
     Barrier(Name),
     /// Posts a semaphore so often.

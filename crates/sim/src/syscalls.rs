@@ -51,12 +51,18 @@ impl Kernel {
     /// The task that runs there leaves the kernel, and what was to be called is.
     pub(crate) fn syscall_ends(&mut self, cpu: usize, id: TaskId) {
         self.tasks[id.0].c_mut().regs.ax = 0;
+        self.enters_guest(cpu, id);
+        self.tasks[id.0].c_mut().regs.orig_ax = -1;
+        self.observe(cpu, Some(id), What::Syscall(false));
+    }
+
+    /// The task that runs there is a virtual CPU's, and goes on in its guest: what was to be called at
+    /// its return is, though its system call is not over.
+    pub(crate) fn enters_guest(&mut self, cpu: usize, id: TaskId) {
         for due in self.at_return.extract_if(.., |due| due.task == id).collect::<Vec<_>>() {
             let args = [due.map as u64, std::ptr::from_ref(&*due.key) as u64, due.value as u64];
             self.call(due.callback, Callback::Return, cpu, May::Unlocked, args);
         }
-        self.tasks[id.0].c_mut().regs.orig_ax = -1;
-        self.observe(cpu, Some(id), What::Syscall(false));
     }
 
     /// The task has exited. The kernel calls back then too; nobody has a use for that here.

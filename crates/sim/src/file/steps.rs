@@ -5,7 +5,7 @@ use crate::step::{Name, Step};
 use metasched_base::nearest;
 
 /// Every verb and how it is written, in the order of the documentation.
-pub(super) const VERBS: [(&str, &str); 24] = [
+pub(super) const VERBS: [(&str, &str); 25] = [
     ("run", "run SPAN"),
     ("sleep", "sleep SPAN"),
     ("every", "every DURATION"),
@@ -19,6 +19,7 @@ pub(super) const VERBS: [(&str, &str); 24] = [
     ("unlock", "unlock LOCK"),
     ("syscall", "syscall"),
     ("return", "return"),
+    ("guest", "guest"),
     ("barrier", "barrier BARRIER"),
     ("wake", "wake NAME [COUNT]"),
     ("wait", "wait NAME"),
@@ -98,7 +99,7 @@ impl Written {
         let most = match verb {
             "run" | "sleep" | "every" => usize::MAX,
             "fork" | "write" | "read" | "wake" | "await" => 2,
-            "yield" | "join" | "begin" | "end" | "syscall" | "return" => 0,
+            "yield" | "join" | "begin" | "end" | "syscall" | "return" | "guest" => 0,
             _ => 1,
         };
         if words.len() > most {
@@ -120,6 +121,7 @@ impl Written {
             "unlock" => Step::Unlock(name(0)?),
             "syscall" => Step::Syscall,
             "return" => Step::Return,
+            "guest" => Step::Guest,
             "barrier" => Step::Barrier(name(0)?),
             "wake" => Step::Wake(name(0)?, count(1)?),
             "wait" => Step::Wait(name(0)?),

@@ -2,7 +2,7 @@
 
 use crate::level1::expect;
 use metasched_abi::{LIMIT_STEPS, LIMITS_MAX, Limit, OVERDRAFT_NS, PIECE_LEAST_NS, SWEEP_NS};
-use metasched_sim::abi::NO_QUOTA;
+use metasched_sim::abi::{CpuMask, NO_QUOTA};
 use metasched_sim::callbacks::Callback;
 use metasched_sim::image::{self, Image};
 use metasched_sim::metasched::{POLICIES, assign, scenario, set_app};
@@ -250,6 +250,25 @@ pub(crate) fn who_is_in_a_read_section_is_not_parked() {
     }
 }
 
+/// It gives its piece back and takes another one, for which the CPU that changes it cannot set the timer.
+#[test]
+pub(crate) fn who_is_changed_as_it_runs_has_a_timer_at_once() {
+    for policy in POLICIES {
+        let mut run = scenario("changed as they run", policy)
+            .cpus(8)
+            .idle_at_most(ms(3_000))
+            .tasks(3, |i| TaskSpec::hog(format!("a {i}")).in_cgroup("a"))
+            .at(0, |kernel| kernel.set_cgroup_max("a", 50_000, 10_000, 0));
+        for time in 1..3_000 {
+            run = run.at(us(331 * time), move |kernel| {
+                let task = kernel.task_named(&format!("a {}", time % 3));
+                kernel.set_affinity(task, CpuMask::first(7 + time as usize % 2));
+            });
+        }
+        run.run_for(ms(1_000)).pass();
+    }
+}
+
 /// A task that computes for so long in each of its system calls, which are its requests.
 fn calls(ns: u64, after_ns: u64) -> TaskSpec {
     TaskSpec::named("calls")
@@ -310,6 +329,21 @@ pub(crate) fn a_system_call_that_does_not_end_is_parked() {
             .pass();
         let ran = outcome.task("calls").ran_ns;
         assert!((BEYOND..BEYOND + ms(10)).contains(&ran), "{policy}: it ran for {} us", ran / 1000);
+    }
+}
+
+/// A virtual CPU computes within its system call, and comes to where it holds nothing all the time.
+#[test]
+pub(crate) fn a_virtual_cpu_is_parked_in_its_system_call() {
+    for policy in POLICIES {
+        let vcpu = TaskSpec::named("a vcpu").in_cgroup("a").step(Step::Syscall);
+        let vcpu = vcpu.repeat(1_000_000, |task| task.run(exactly(us(100))).step(Step::Guest));
+        let outcome = limited("a virtual CPU", policy, &[])
+            .task(vcpu)
+            .at(0, |kernel| kernel.set_cgroup_max("a", PERIOD_US, 40_000, 0))
+            .run_for(ms(TEN_PERIODS))
+            .pass();
+        near(&outcome, "a", 400.0);
     }
 }
 

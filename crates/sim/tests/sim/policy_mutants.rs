@@ -435,6 +435,10 @@ plants! {
         "meta/parking.bpf.h",
         " || is_in_rcu_section(p);"
             => ";";
+    a_run_that_another_cpu_changed_without_a_timer_is_caught: limits::who_is_changed_as_it_runs_has_a_timer_at_once, "quota_kept",
+        "meta/parking.bpf.h",
+        "		cpu->untimed = on != (s32)bpf_get_smp_processor_id();"
+            => "		cpu->untimed = 0;";
     who_is_parked_in_a_system_call_is_caught: limits::a_system_call_ends_before_its_task_is_parked, "its call ends",
         "meta/parking.bpf.h",
         "	return number && ends_its_call(p, t) ? 0 : number;"
@@ -445,8 +449,12 @@ plants! {
             => ")";
     who_goes_on_after_its_system_call_is_caught: limits::a_system_call_ends_before_its_task_is_parked, "it ran for",
         "meta/syscalls.bpf.h",
-        "		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);"
-            => "		;";
+        "	scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);"
+            => "	;";
+    a_virtual_cpu_that_is_not_parked_is_caught: limits::a_virtual_cpu_is_parked_in_its_system_call, "'a' ran for",
+        "meta/syscalls.bpf.h",
+        " || t->returns || "
+            => " || ";
     a_system_call_for_ever_is_caught: limits::a_system_call_that_does_not_end_is_parked, "it ran for",
         "meta/syscalls.bpf.h",
         "	return ran_ns - t->beyond_from_ns < BEYOND_MOST_NS && "
