@@ -145,15 +145,19 @@ impl QuotaKept {
         }
     }
 
+    /// Whether what a task runs counts.
+    fn is_counted(&self, task: TaskId) -> bool {
+        !self.picture.is_kthread(task) && !self.in_syscall.contains(&task)
+    }
+
     /// An account of a cgroup begins, if anybody keeps it.
     fn begin(&mut self, cgroup: u64, quota: Quota, now: u64, under_way: bool) {
         if self.suspended {
             return;
         }
         let below = |task: TaskId| {
-            let of = self.picture.cgroup_of(task).filter(|_| !self.picture.is_kthread(task));
+            let of = self.picture.cgroup_of(task).filter(|_| self.is_counted(task));
             of.is_some_and(|of| self.picture.line(of).any(|id| id == cgroup))
-                && !self.in_syscall.contains(&task)
         };
         let running = self.running.iter().filter_map(|(_, on)| *on);
         let running = running.filter(|task| below(*task)).count() as u64;
@@ -200,7 +204,7 @@ impl QuotaKept {
     /// A task starts to run, or stops; what is wrong with the limits that it is under.
     fn runs(&mut self, task: TaskId, runs: bool, now: u64) -> Result<(), String> {
         let Some(cgroup) = self.picture.cgroup_of(task) else { return Ok(()) };
-        if self.picture.is_kthread(task) || self.in_syscall.contains(&task) {
+        if !self.is_counted(task) {
             return Ok(());
         }
         let (mut said, tick_ns, round_ns) = (Ok(()), self.tick_ns, self.round_ns);
@@ -249,9 +253,8 @@ impl Checker for QuotaKept {
                 said = said.and(self.runs(task, false, event.at));
             }
             (What::Member(cgroup), Some(task)) => {
-                let runs = self.running.iter().any(|(_, on)| *on == Some(task))
-                    && !self.picture.is_kthread(task)
-                    && !self.in_syscall.contains(&task);
+                let runs =
+                    self.running.iter().any(|(_, on)| *on == Some(task)) && self.is_counted(task);
                 if runs {
                     said = said.and(self.runs(task, false, event.at));
                 }
