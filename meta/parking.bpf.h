@@ -102,8 +102,6 @@ static __noinline void limited_begins(struct task_struct *p, bool starts)
 	if (!t)
 		return;
 	t->parked_from_ns = 0;
-	if (starts)
-		t->returns = 0;
 	task_placed(p, t);
 	reserved = reserved_for_run(t);
 	if (!t->limit)
@@ -200,8 +198,13 @@ __weak __noinline u32 task_waits_for(struct task_struct *p __arg_trusted)
 	task_placed(p, t);
 	number = t->limit ? limit_exhausted(t->limit) : 0;
 	if (number && t->parked_from_ns && bpf_ktime_get_ns() - t->parked_from_ns >= PARKED_LOOK_NS)
-		return 0;
-	return number && ends_its_call(p, t) ? 0 : number;
+		number = 0;
+	if (number && ends_its_call(p, t))
+		number = 0;
+	/* The next call is another one. */
+	if (!number)
+		t->returns = 0;
+	return number;
 }
 
 /*

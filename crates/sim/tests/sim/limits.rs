@@ -316,6 +316,20 @@ pub(crate) fn each_system_call_ends() {
     }
 }
 
+/// There is something left again as a call is over, so the task goes on: the call after it ends as well.
+#[test]
+pub(crate) fn a_system_call_after_one_that_was_paid_for_ends_too() {
+    for policy in POLICIES {
+        let outcome = limited("calls without a stop", policy, &[])
+            .task(calls(ms(30), us(10)))
+            .at(0, |kernel| kernel.set_cgroup_max("a", 20_000, 18_000, 0))
+            .run_for(ms(3_000))
+            .pass();
+        let longest = *outcome.responses_ns("calls").last().expect("its calls end");
+        assert!(longest <= ms(31), "{policy}: a call took {} us", longest / 1000);
+    }
+}
+
 /// The most that level 1 lets a task run beyond its quota in a system call.
 const BEYOND: u64 = ms(100);
 

@@ -441,8 +441,12 @@ plants! {
             => "		cpu->untimed = 0;";
     who_is_parked_in_a_system_call_is_caught: limits::a_system_call_ends_before_its_task_is_parked, "its call ends",
         "meta/parking.bpf.h",
-        "	return number && ends_its_call(p, t) ? 0 : number;"
-            => "	return number;";
+        "	if (number && ends_its_call(p, t))"
+            => "	if (0)";
+    a_return_from_an_earlier_call_is_caught: limits::a_system_call_after_one_that_was_paid_for_ends_too, "a call took",
+        "meta/parking.bpf.h",
+        "		t->returns = 0;"
+            => "		;";
     who_is_ended_at_the_start_in_a_system_call_is_caught: limits::a_system_call_ends_before_its_task_is_parked, "its call",
         "meta/parking.bpf.h",
         " || ends_its_call(p, t))"
