@@ -64,6 +64,11 @@
  */
 #define PARKED_LOOK_NS (5ULL * 1000 * 1000 * 1000)
 /*
+ * So much a task runs beyond its quota to end system calls, since it last had a piece of it: debts that
+ * take too long are forgiven, and a call may take minutes.
+ */
+#define BEYOND_MOST_NS (100ULL * 1000 * 1000)
+/*
  * Places of limits that a sweep looks at; the next one goes on from there. So where all are in use
  * each is looked at every 32 ms, and is filled up later by as much at most.
  */

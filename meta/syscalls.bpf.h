@@ -15,11 +15,6 @@
 #include <tasks.bpf.h>
 #include <timer.bpf.h>
 
-/*
- * So much a task runs in that way at most since it last had a piece of its quota: debts that take too
- * long are forgiven, and a call may take minutes.
- */
-#define BEYOND_MOST_NS (100ULL * 1000 * 1000)
 /* Tasks that we are called for at once, by their ids: of two that share a place one is parked. */
 #define RETURNS_MAX 4096
 

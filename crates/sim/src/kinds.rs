@@ -58,13 +58,14 @@ kinds! {
     CGROUP_WEIGHT 30 What::CgroupWeight { .. },
     LEFT 31 What::Left,
     SYSCALL 32 What::Syscall(_),
+    GUEST 33 What::Guest,
 }
 
 impl Kinds {
     /// Every kind.
     pub const ALL: Kinds = Kinds(u64::MAX);
     /// No place of a kind is as high.
-    pub(crate) const COUNT: usize = 33;
+    pub(crate) const COUNT: usize = 34;
 
     /// Both sets together.
     pub const fn and(self, other: Kinds) -> Kinds {

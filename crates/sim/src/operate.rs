@@ -29,11 +29,13 @@ impl Waker {
 }
 
 /// What has become of a call.
-enum Call {
+pub(crate) enum Call {
     /// It is made, for the usual price.
     Made,
     /// It is made, and was none of the kernel's: it is free.
     Free,
+    /// It is made, and an interrupt that its CPU was asked for comes before the task goes on.
+    Interrupted,
     /// The task has to wait, asleep.
     Blocks(Stage),
     /// The task has to wait, and burns CPU time for so long at most.
@@ -57,6 +59,7 @@ impl Kernel {
         let (stage, remaining) = match call {
             Call::Made => (Stage::Fresh, self.machine.what_it_costs().call_ns),
             Call::Free => (Stage::Fresh, 0),
+            Call::Interrupted => (Stage::Fresh, self.machine.what_it_costs().ipi_most_ns + 1),
             Call::Blocks(stage) => {
                 self.tasks[id.0].doing.stage = stage;
                 return self.block(cpu, false);
@@ -98,14 +101,8 @@ impl Kernel {
                 self.syscall_begins(cpu, id);
                 Call::Free
             }
-            Step::Return => {
-                self.syscall_ends(cpu, id);
-                Call::Free
-            }
-            Step::Guest => {
-                self.enters_guest(cpu, id);
-                Call::Free
-            }
+            Step::Return => self.syscall_ends(cpu, id),
+            Step::Guest => self.enters_guest(cpu, id),
             Step::Barrier(barrier) => self.barrier(cpu, id, barrier)?,
             Step::Wake(semaphore, n) => {
                 let woken = self.world.semaphores.entry(semaphore.clone()).or_default().post(*n);

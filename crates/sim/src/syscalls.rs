@@ -3,6 +3,7 @@
 use crate::callbacks::Callback;
 use crate::kernel::{Kernel, May};
 use crate::kfuncs::{EBUSY, EINVAL};
+use crate::operate::Call;
 use crate::task::TaskId;
 use crate::trace::What;
 use std::ffi::c_void;
@@ -49,20 +50,29 @@ impl Kernel {
     }
 
     /// The task that runs there leaves the kernel, and what was to be called is.
-    pub(crate) fn syscall_ends(&mut self, cpu: usize, id: TaskId) {
+    pub(crate) fn syscall_ends(&mut self, cpu: usize, id: TaskId) -> Call {
         self.tasks[id.0].c_mut().regs.ax = 0;
-        self.enters_guest(cpu, id);
+        let call = self.call_what_waits(cpu, id);
         self.tasks[id.0].c_mut().regs.orig_ax = -1;
         self.observe(cpu, Some(id), What::Syscall(false));
+        call
     }
 
     /// The task that runs there is a virtual CPU's, and goes on in its guest: what was to be called at
     /// its return is, though its system call is not over.
-    pub(crate) fn enters_guest(&mut self, cpu: usize, id: TaskId) {
-        for due in self.at_return.extract_if(.., |due| due.task == id).collect::<Vec<_>>() {
+    pub(crate) fn enters_guest(&mut self, cpu: usize, id: TaskId) -> Call {
+        let call = self.call_what_waits(cpu, id);
+        self.observe(cpu, Some(id), What::Guest);
+        call
+    }
+
+    fn call_what_waits(&mut self, cpu: usize, id: TaskId) -> Call {
+        let due: Vec<AtReturn> = self.at_return.extract_if(.., |due| due.task == id).collect();
+        for due in &due {
             let args = [due.map as u64, std::ptr::from_ref(&*due.key) as u64, due.value as u64];
             self.call(due.callback, Callback::Return, cpu, May::Unlocked, args);
         }
+        if due.is_empty() { Call::Free } else { Call::Interrupted }
     }
 
     /// The task has exited. The kernel calls back then too; nobody has a use for that here.

@@ -65,6 +65,8 @@ pub enum What {
     Weight(u32),
     /// Whether it is in a system call from now on.
     Syscall(bool),
+    /// It is in a system call and holds nothing: it enters the guest whose virtual CPU it is.
+    Guest,
     /// The CPU is asked to choose anew.
     Kick {
         /// Whether what runs there has to give way.
@@ -166,6 +168,7 @@ impl fmt::Display for Observed {
             What::Weight(weight) => write!(f, "weight {weight}"),
             What::Syscall(true) => write!(f, "system call"),
             What::Syscall(false) => write!(f, "return to user space"),
+            What::Guest => write!(f, "enter the guest"),
             What::Kick { preempt: true } => write!(f, "kick, preempt"),
             What::Kick { preempt: false } => write!(f, "kick"),
             What::Note(text) => write!(f, "{text}"),

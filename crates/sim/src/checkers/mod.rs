@@ -3,6 +3,7 @@
 //! must not be wrong with it.
 
 mod affinity;
+mod calls;
 mod cpus;
 mod hierarchy;
 mod lane_shares;
@@ -18,6 +19,7 @@ mod tasks;
 mod waiting;
 
 pub use affinity::AffinityKept;
+pub use calls::CallsEnd;
 pub use lane_shares::LaneShares;
 pub use lanes::{DeadLanesEmpty, LanesDrained, OneLanePerTask};
 pub use order::CallbacksInOrder;
@@ -80,6 +82,7 @@ pub fn of_level1(cpus: usize, tick_ns: u64, lane_shares: Option<f64>) -> Vec<Box
         Box::new(QuotaKept::new(tick_ns)),
         Box::new(LaneShares::new(cpus, lane_shares.unwrap_or(LANE_SHARES))),
         Box::<ParkedBounded>::default(),
+        Box::<CallsEnd>::default(),
         Box::<NoKickStorm>::default(),
     ]
 }

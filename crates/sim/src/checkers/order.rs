@@ -118,7 +118,7 @@ impl Checker for CallbacksInOrder {
                 Place::Waiting
             }
             (What::Start, Some(Place::Waiting)) => Place::Running,
-            (What::Syscall(_), Some(Place::Running)) => Place::Running,
+            (What::Syscall(_) | What::Guest, Some(Place::Running)) => Place::Running,
             (What::Stop { runnable: true }, Some(Place::Running)) => Place::Waiting,
             (What::Sleep, Some(Place::Running)) => Place::Stopped,
             (What::Stop { runnable: false }, Some(Place::Stopped)) => Place::Asleep,

@@ -21,7 +21,7 @@ pub struct ParkedBounded {
 }
 
 /// The fair class, which has no watchdog, may keep a task aside for longer.
-fn by_level1(queue: &DsqRef) -> bool {
+pub(super) fn by_level1(queue: &DsqRef) -> bool {
     matches!(queue, DsqRef::User(_)) && queue.throttles()
 }
 

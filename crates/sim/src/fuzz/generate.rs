@@ -65,6 +65,8 @@ impl Theme {
 
 struct Generator {
     random: Random,
+    /// Where system calls come from, in cases that have them.
+    calls: Option<Random>,
     machine: Machine,
     cpus: usize,
     cgroups: Vec<String>,
@@ -101,6 +103,7 @@ fn generate_from(seed: u64, theme: Theme, mut random: Random) -> Case {
     };
     let machine = Machine { hz: hz(seed), ..machine };
     let mut generator = Generator {
+        calls: calls(seed, theme),
         cpus: machine.cpus,
         machine,
         cgroups: vec![String::new()],
@@ -141,6 +144,13 @@ fn hz(seed: u64) -> u32 {
     *pick(&mut Random::new(seed ^ 0x71c4), &[HZ, HZ, HZ, 100, 300, 1_000])
 }
 
+/// Whether tasks make system calls, more often where quotas may end them. Drawn by itself too.
+fn calls(seed: u64, theme: Theme) -> Option<Random> {
+    let mut random = Random::new(seed ^ 0x5ca1_1000);
+    let limited = matches!(theme, Theme::Quotas | Theme::Limits);
+    random.once_in(if limited { 2 } else { 4 }).then_some(random)
+}
+
 fn pick<'a, T>(random: &mut Random, of: &'a [T]) -> &'a T {
     &of[random.within(0, of.len() as u64 - 1) as usize]
 }
@@ -151,6 +161,28 @@ fn log_within(random: &mut Random, low: u64, high: u64) -> u64 {
     let scale = random.within(0, doublings);
     let from = low.max(1) << scale;
     random.within(from, (2 * from).min(high).max(from)).clamp(low, high)
+}
+
+/// The same with system calls: a task sleeps in one, and computes in some. One that never sleeps has
+/// many.
+fn with_calls(does: Vec<Does>, random: &mut Random) -> Vec<Does> {
+    let short = || Does::Run(us(1), us(50));
+    let mut changed = Vec::new();
+    for does in does {
+        match does {
+            Does::Sleep(..) => changed.push(Does::Call(vec![short(), does, short()])),
+            Does::Run(low, high) => {
+                let high = high.min(ms(30));
+                changed.push(Does::Run(low.min(high / 2), high));
+                if random.once_in(2) {
+                    let most = log_within(random, us(2), ms(30));
+                    changed.push(Does::Call(vec![Does::Run(us(1), most)]));
+                }
+            }
+            other => changed.push(other),
+        }
+    }
+    changed
 }
 
 impl Generator {
@@ -265,6 +297,17 @@ impl Generator {
     }
 
     fn task(&mut self, may_fork: bool) -> Task {
+        let mut task = self.task_without_calls(may_fork);
+        if let Some(calls) = &mut self.calls
+            && !task.kthread
+            && !calls.once_in(4)
+        {
+            task.does = with_calls(task.does, calls);
+        }
+        task
+    }
+
+    fn task_without_calls(&mut self, may_fork: bool) -> Task {
         let mut task = Task {
             cgroup: pick(&mut self.random, &self.cgroups).clone(),
             weight: self.task_weight(),
@@ -521,6 +564,7 @@ mod tests {
             "hz: 1000 }",
             "Fork",
             "Yield",
+            "Call(",
             "kthread: true",
             "After(",
             LAZY,

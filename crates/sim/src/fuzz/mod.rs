@@ -131,8 +131,28 @@ pub enum Does {
     Sleep(u64, u64),
     /// Yields.
     Yield,
+    /// Does that in a system call.
+    Call(Vec<Does>),
     /// Bears a task, whose time of arrival does not count.
     Fork(Box<Task>),
+}
+
+impl Does {
+    /// As a scenario's task of that name has it.
+    fn steps(&self, name: &str) -> Vec<Step> {
+        match self {
+            Does::Run(low, high) => vec![Step::Run(Span::Between(*low, *high))],
+            Does::Sleep(low, high) => vec![Step::Sleep(Span::Between(*low, *high))],
+            Does::Yield => vec![Step::Yield],
+            Does::Fork(child) => {
+                vec![Step::Fork(Arc::new(child.spec(format!("child of {name}"))))]
+            }
+            Does::Call(within) => {
+                let within = within.iter().flat_map(|does| does.steps(name));
+                [Step::Syscall].into_iter().chain(within).chain([Step::Return]).collect()
+            }
+        }
+    }
 }
 
 impl Task {
@@ -147,13 +167,8 @@ impl Task {
         if self.kthread {
             spec = spec.kthread();
         }
-        for does in &self.does {
-            spec = spec.step(match does {
-                Does::Run(low, high) => Step::Run(Span::Between(*low, *high)),
-                Does::Sleep(low, high) => Step::Sleep(Span::Between(*low, *high)),
-                Does::Yield => Step::Yield,
-                Does::Fork(child) => Step::Fork(Arc::new(child.spec(format!("child of {name}")))),
-            });
+        for step in self.does.iter().flat_map(|does| does.steps(&name)) {
+            spec = spec.step(step);
         }
         match self.rounds {
             Some(rounds) => spec.rounds(rounds),

@@ -134,6 +134,14 @@ impl Shrinker<'_> {
                 (case.tasks[i].rounds, case.tasks[i].does) =
                     (None, vec![Does::Run(1_000_000_000, 1_000_000_000)]);
             });
+            self.attempt(|case| {
+                let does = case.tasks[i].does.drain(..);
+                let plain = does.flat_map(|does| match does {
+                    Does::Call(within) => within,
+                    other => vec![other],
+                });
+                case.tasks[i].does = plain.collect();
+            });
             for step in (0..self.case.tasks[i].does.len()).rev() {
                 self.attempt(|case| {
                     case.tasks[i].does.remove(step);

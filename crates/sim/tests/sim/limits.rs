@@ -276,8 +276,8 @@ fn calls(ns: u64, after_ns: u64) -> TaskSpec {
         .step(Step::Begin)
         .step(Step::Syscall)
         .run(exactly(ns))
-        .step(Step::Return)
         .step(Step::End)
+        .step(Step::Return)
         .run(exactly(after_ns))
         .for_ever()
 }
@@ -331,7 +331,7 @@ pub(crate) fn a_system_call_after_one_that_was_paid_for_ends_too() {
 }
 
 /// The most that level 1 lets a task run beyond its quota in a system call.
-const BEYOND: u64 = ms(100);
+const BEYOND: u64 = metasched_abi::BEYOND_MOST_NS;
 
 #[test]
 pub(crate) fn a_system_call_that_does_not_end_is_parked() {

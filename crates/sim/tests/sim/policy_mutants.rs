@@ -439,11 +439,11 @@ plants! {
         "meta/parking.bpf.h",
         "		cpu->untimed = on != (s32)bpf_get_smp_processor_id();"
             => "		cpu->untimed = 0;";
-    who_is_parked_in_a_system_call_is_caught: limits::a_system_call_ends_before_its_task_is_parked, "its call ends",
+    who_is_parked_in_a_system_call_is_caught: limits::a_system_call_ends_before_its_task_is_parked, "calls_end",
         "meta/parking.bpf.h",
         "	if (number && ends_its_call(p, t))"
             => "	if (0)";
-    a_return_from_an_earlier_call_is_caught: limits::a_system_call_after_one_that_was_paid_for_ends_too, "a call took",
+    a_return_from_an_earlier_call_is_caught: limits::a_system_call_after_one_that_was_paid_for_ends_too, "calls_end",
         "meta/parking.bpf.h",
         "		t->returns = 0;"
             => "		;";
@@ -463,7 +463,7 @@ plants! {
         "meta/syscalls.bpf.h",
         "	return ran_ns - t->beyond_from_ns < BEYOND_MOST_NS && "
             => "	return ";
-    one_system_call_and_no_more_is_caught: limits::each_system_call_ends, "a call took",
+    one_system_call_and_no_more_is_caught: limits::each_system_call_ends, "calls_end",
         "meta/parking.bpf.h",
         "		t->beyond_from_ns = 0;"
             => "		;";
