@@ -201,9 +201,8 @@ __weak __noinline u32 task_waits_for(struct task_struct *p __arg_trusted)
 		number = 0;
 	if (number && ends_its_call(p, t))
 		number = 0;
-	/* The next call is another one. */
 	if (!number)
-		t->returns = 0;
+		t->in_guest = 0;
 	return number;
 }
 

@@ -47,17 +47,19 @@ static __always_inline bool is_in_syscall(struct task_struct *p)
 
 /*
  * The task that runs here is about to return to user space, and holds nothing. Or it is a virtual CPU's,
- * which stays in its system call, and is about to enter its guest.
+ * which stays in its system call, and is about to enter its guest: that is remembered, since its
+ * registers do not say so. Of others it is not, since the kernel may let one run that was parked.
  */
 static int task_returns(struct bpf_map *map, void *key, void *value)
 {
+	struct task_struct *p = bpf_get_current_task_btf();
 	struct task_ctx *t;
 
 	if (READ_ONCE(exit_record.kind))
 		return 0;
-	t = task_ctx_find(bpf_get_current_task_btf());
-	if (t)
-		t->returns = 1;
+	t = task_ctx_find(p);
+	if (t && is_in_syscall(p))
+		t->in_guest = 1;
 	scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
 	return 0;
 }
@@ -81,7 +83,7 @@ static __noinline bool ends_its_call(struct task_struct *p, struct task_ctx *t)
 {
 	u64 ran_ns = p->se.sum_exec_runtime;
 
-	if (!bpf_ksym_exists(bpf_task_work_schedule_resume) || t->returns || !is_in_syscall(p))
+	if (!bpf_ksym_exists(bpf_task_work_schedule_resume) || t->in_guest || !is_in_syscall(p))
 		return false;
 	if (!t->beyond_from_ns)
 		t->beyond_from_ns = ran_ns;

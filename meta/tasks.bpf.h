@@ -53,7 +53,7 @@ struct task_ctx {
 	u32 runnable; /* its lane's policy was told that it is */
 	u32 told_awake; /* the wait that user space is to decide began with a wake-up */
 	u32 woken_sync; /* by a task that is about to sleep; until it is queued */
-	u32 returns; /* it has come out of a system call, or to its guest, since it was last let run */
+	u32 in_guest; /* a virtual CPU's thread has come to its guest, within its system call, and goes no further */
 	u32 ended; /* its run was ended as it began; until level 1 is asked about it, see end_at_start() */
 };
 

@@ -28,7 +28,7 @@ use metasched_loader::{CgroupWaits, LaneSpec, LoadOptions, Program, WaitTracer, 
 use support::{Group, Offline, assert_alive, load, sysfs, wait_until};
 
 /// The verifier grants a million to each program; dispatch with all policies needs 48,000 on 7.3.4,
-/// and some 3,500 more on 7.0.13. It is most of what a start takes.
+/// and some 3,000 more on 7.0.13. It is most of what a start takes.
 const VERIFIED_MOST: u32 = 52_000;
 
 /// A process that holds a program of ours until it is killed, at the latest when it is dropped.

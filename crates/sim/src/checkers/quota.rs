@@ -155,12 +155,14 @@ impl QuotaKept {
         if self.suspended {
             return;
         }
-        let below = |task: TaskId| {
-            let of = self.picture.cgroup_of(task).filter(|_| self.is_counted(task));
+        let below = |task: &TaskId| {
+            let of = self.picture.cgroup_of(*task).filter(|_| !self.picture.is_kthread(*task));
             of.is_some_and(|of| self.picture.line(of).any(|id| id == cgroup))
         };
-        let running = self.running.iter().filter_map(|(_, on)| *on);
-        let running = running.filter(|task| below(*task)).count() as u64;
+        // Also who is in a system call may have taken a piece before.
+        let ran_already: Vec<TaskId> =
+            self.running.iter().filter_map(|(_, on)| *on).filter(below).collect();
+        let running = ran_already.iter().filter(|task| self.is_counted(**task)).count() as u64;
         let limited = Limited {
             quota,
             since: now,
@@ -169,7 +171,7 @@ impl QuotaKept {
             counted: now,
             running,
             members: self.picture.members_below(cgroup),
-            ran_already: running,
+            ran_already: ran_already.len() as u64,
             by_level1: !self.picture.lanes.is_empty(),
             starts: VecDeque::new(),
         };
@@ -253,15 +255,16 @@ impl Checker for QuotaKept {
                 said = said.and(self.runs(task, false, event.at));
             }
             (What::Member(cgroup), Some(task)) => {
-                let runs =
-                    self.running.iter().any(|(_, on)| *on == Some(task)) && self.is_counted(task);
+                let on_cpu = self.running.iter().any(|(_, on)| *on == Some(task));
+                let on_cpu = on_cpu && !self.picture.is_kthread(task);
+                let runs = on_cpu && self.is_counted(task);
                 if runs {
                     said = said.and(self.runs(task, false, event.at));
                 }
                 self.limits_of(*cgroup, |_, limited| {
                     limited.count(event.at);
                     limited.members += 1;
-                    limited.ran_already += u64::from(runs);
+                    limited.ran_already += u64::from(on_cpu);
                     limited.running += u64::from(runs);
                 });
             }
@@ -312,8 +315,10 @@ impl Checker for QuotaKept {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{arrive, feed};
+    use super::super::testing::{arrive, feed, lane};
     use super::*;
+    use crate::metasched::LaneState;
+    use std::rc::Rc;
 
     const TICK_NS: u64 = 4_000_000;
     const PERIOD: u64 = 100_000_000;
@@ -354,6 +359,30 @@ mod tests {
     #[test]
     fn a_burst_does_not_add_to_what_is_granted_in_all() {
         runs(QUOTA + QUOTA / 10, 30, 5 * QUOTA).unwrap_err();
+    }
+
+    /// It may have a piece from before, and one of the new limit.
+    #[test]
+    fn who_is_in_a_system_call_as_its_limit_is_set_has_run_already() {
+        for (more_ns, fails) in [(PIECE_MOST_NS, false), (3 * PIECE_MOST_NS, true)] {
+            let mut checker = QuotaKept::new(TICK_NS);
+            let quota = Quota { quota_ns: QUOTA, period_ns: PERIOD, burst_ns: 0 };
+            let lanes = [lane(1, LaneState::InForce, 0)];
+            let events = [
+                (0, 0, 0, What::Cgroup { id: 5, above: None }),
+                (0, 0, 0, What::Lanes(Rc::new(lanes))),
+                (0, 0, 1, arrive(&[0])),
+                (0, 0, 1, What::Member(5)),
+                (0, 0, 1, What::Start),
+                (0, 0, 1, What::Syscall(true)),
+                (0, 0, 0, What::Limit { cgroup: 5, quota: Some(Box::new(quota)) }),
+                (0, 0, 1, What::Syscall(false)),
+            ];
+            feed(&mut checker, events).unwrap();
+            let stop = What::Stop { runnable: true };
+            let stopped = feed(&mut checker, [(QUOTA + more_ns, 0, 1, stop)]);
+            assert_eq!(stopped.is_err(), fails, "{more_ns} ns more: {stopped:?}");
+        }
     }
 
     #[test]

@@ -361,6 +361,56 @@ pub(crate) fn a_virtual_cpu_is_parked_in_its_system_call() {
     }
 }
 
+/// It came to its guest and went on, since there was something left again. What it does then it does in
+/// a call as any other.
+#[test]
+pub(crate) fn a_virtual_cpu_that_went_on_ends_its_next_call() {
+    for policy in POLICIES {
+        let vcpu = TaskSpec::named("a vcpu")
+            .in_cgroup("a")
+            .step(Step::Syscall)
+            .run(exactly(ms(21)))
+            .step(Step::Guest)
+            .run(exactly(ms(1)))
+            .step(Step::Return)
+            .run(exactly(us(10)))
+            .step(Step::Syscall)
+            .run(exactly(ms(30)))
+            .step(Step::Return)
+            .for_ever();
+        limited("a virtual CPU goes on", policy, &[])
+            .task(vcpu)
+            .at(0, |kernel| kernel.set_cgroup_max("a", 20_000, 18_000, 0))
+            .run_for(ms(3_000))
+            .pass();
+    }
+}
+
+/// The kernel lets a task run that was parked, as its CPU goes off line; and at once it is in a call.
+#[test]
+pub(crate) fn who_has_returned_is_not_parked_in_its_next_call() {
+    for policy in POLICIES {
+        let call = |i| calls(us(50), us(1)).called(format!("calls {i}"));
+        let mut run = limited("returned and called", policy, &[])
+            .cpus(3)
+            .tasks(4, call)
+            .at(0, |kernel| kernel.set_cgroup_max("a", 40_000, 1_000, 0));
+        for time in 1..30 {
+            run = run.at(us(33_100 * time), move |kernel| match time % 2 {
+                0 => assert!(kernel.cpu_on(2)),
+                _ => assert!(kernel.cpu_off(2)),
+            });
+        }
+        for time in 1..3_000 {
+            run = run.at(us(331 * time) + 700, move |kernel| {
+                let task = kernel.task_named(&format!("calls {}", time % 4));
+                kernel.set_affinity(task, CpuMask::first(2 + time as usize % 2));
+            });
+        }
+        run.run_for(ms(1_000)).pass();
+    }
+}
+
 /// Who needs a lock that is held in a call does not wait for the next quota.
 #[test]
 fn a_lock_that_is_held_in_a_system_call_keeps_nobody_waiting() {

@@ -443,10 +443,14 @@ plants! {
         "meta/parking.bpf.h",
         "	if (number && ends_its_call(p, t))"
             => "	if (0)";
-    a_return_from_an_earlier_call_is_caught: limits::a_system_call_after_one_that_was_paid_for_ends_too, "calls_end",
+    a_guest_that_was_left_long_ago_is_caught: limits::a_virtual_cpu_that_went_on_ends_its_next_call, "calls_end",
         "meta/parking.bpf.h",
-        "		t->returns = 0;"
+        "		t->in_guest = 0;"
             => "		;";
+    a_return_from_an_earlier_call_is_caught: limits::who_has_returned_is_not_parked_in_its_next_call, "calls_end",
+        "meta/syscalls.bpf.h",
+        "	if (t && is_in_syscall(p))"
+            => "	if (t)";
     who_is_ended_at_the_start_in_a_system_call_is_caught: limits::a_system_call_ends_before_its_task_is_parked, "its call",
         "meta/parking.bpf.h",
         " || ends_its_call(p, t))"
@@ -457,7 +461,7 @@ plants! {
             => "	;";
     a_virtual_cpu_that_is_not_parked_is_caught: limits::a_virtual_cpu_is_parked_in_its_system_call, "'a' ran for",
         "meta/syscalls.bpf.h",
-        " || t->returns || "
+        " || t->in_guest || "
             => " || ";
     a_system_call_for_ever_is_caught: limits::a_system_call_that_does_not_end_is_parked, "it ran for",
         "meta/syscalls.bpf.h",
