@@ -14,10 +14,10 @@ pub struct CallsEnd {
     tasks: Dense<Task>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq)]
+#[derive(Clone, Default)]
 struct Task {
     in_call: bool,
-    /// It runs since then, or is in its call since then.
+    /// While it runs: up to then `ran_ns` is counted, ns.
     runs_from: Option<u64>,
     /// So long it has run in system calls, ns.
     ran_ns: u64,
