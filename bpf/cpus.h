@@ -18,7 +18,7 @@ struct topology {
 	u32 cpus; /* one more than the highest number of a CPU */
 	u32 llcs; /* last-level caches, numbered from 0 */
 	u32 nodes; /* one more than the highest number of a NUMA node */
-	u32 unused;
+	u32 online; /* CPUs that were on line when the program was loaded */
 	struct cpus possible; /* numbers may be left out between */
 	u16 llc[CPUS_MAX];
 	u16 node[CPUS_MAX];

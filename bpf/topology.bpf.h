@@ -13,12 +13,20 @@
 #include <bpf/bpf_helpers.h>
 #include <cpus.h>
 
-const volatile struct topology topology = { .cpus = 1, .llcs = 1, .nodes = 1 };
+const volatile struct topology topology = {
+	.cpus = 1, .llcs = 1, .nodes = 1, .online = 1
+};
 
 /* One more than the highest number of a CPU. */
 static __always_inline u32 nr_cpus(void)
 {
 	return topology.cpus;
+}
+
+/* How many CPUs were on line when the program was loaded; one at least. */
+static __always_inline u32 nr_online_cpus(void)
+{
+	return topology.online;
 }
 
 /* How many last-level caches there are. */

@@ -25,6 +25,8 @@
 enum { fair_options(OPTION_INDEX) };
 enum { fair_counters(COUNTER_INDEX) };
 
+/* The kernel's sysctl_sched_base_slice on one CPU, and what it adds for each doubling. */
+#define FAIR_BASE_SLICE_NS (700ULL * 1000)
 /* CPUs that a task which wakes looks at for one to take: its own and those after it. */
 #define FAIR_PREEMPT_LOOKS 4
 /* Tasks that are looked at for one that is eligible. */
@@ -108,9 +110,15 @@ static __always_inline struct fair_cpu *fair_cpu_at(struct lane *lane, s32 cpu)
 	return state ? STATE_OF(state, struct fair_cpu) : NULL;
 }
 
+/* What a task asks for at once. As in the kernel, which counts eight CPUs at most. */
 static __always_inline u64 fair_slice(struct lane *lane)
 {
-	return lane->options[fair_option_slice_ns];
+	u64 slice_ns = lane->options[fair_option_slice_ns];
+	u32 cpus = nr_online_cpus();
+
+	if (!slice_ns)
+		return FAIR_BASE_SLICE_NS * (1 + (cpus >= 2) + (cpus >= 4) + (cpus >= 8));
+	return slice_ns < EEVDF_LEAST_SLICE_NS ? EEVDF_LEAST_SLICE_NS : slice_ns;
 }
 
 static s32 fair_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags)

@@ -99,6 +99,8 @@ pub struct Place {
     pub node: u32,
     /// The next CPU of its core, round and round: the CPU itself where it is alone there.
     pub sibling: u32,
+    /// Whether it was on line as this was read.
+    pub online: bool,
 }
 
 /// Where each CPU is that the machine below `root` may have, on line or not. One that is off
@@ -109,7 +111,8 @@ pub fn places(root: &Path) -> BTreeMap<u32, Place> {
     let possible = read_trimmed(root, "/sys/devices/system/cpu/possible")
         .and_then(|list| parse_cpu_list(&list))
         .unwrap_or_default();
-    let alone = |cpu: u32| (cpu, Place { llc: 0, node: 0, sibling: cpu });
+    let alone =
+        |cpu: u32| (cpu, Place { llc: 0, node: 0, sibling: cpu, online: online.contains(&cpu) });
     let mut places: BTreeMap<u32, Place> = possible.union(&online).copied().map(alone).collect();
     // Each list is read for the first of its CPUs only: there may be hundreds.
     let mut left = online.clone();
@@ -398,7 +401,7 @@ mod tests {
         write(root, "/sys/devices/system/node/node0/cpulist", "0-1");
         write(root, "/sys/devices/system/node/node1/cpulist", "2-3");
         let places: Vec<_> = places(root).into_iter().collect();
-        let at = |llc, node, sibling| Place { llc, node, sibling };
+        let at = |llc, node, sibling| Place { llc, node, sibling, online: true };
         assert_eq!(
             places,
             [

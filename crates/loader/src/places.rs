@@ -85,6 +85,7 @@ fn fill_in(topology: &mut types::topology, places: &BTreeMap<u32, Place>) -> Res
     topology.cpus = highest + 1;
     topology.llcs = places.values().map(|place| place.llc + 1).max().unwrap_or(1);
     topology.nodes = places.values().map(|place| place.node + 1).max().unwrap_or(1);
+    topology.online = places.values().filter(|place| place.online).count().max(1) as u32;
     for (cpu, place) in places {
         let cpu = *cpu as usize;
         topology.possible.words[cpu / 64] |= 1 << (cpu % 64);

@@ -18,7 +18,7 @@ pub(crate) fn tell(image: &Image, machine: &Machine) -> Result<()> {
         cpus: (machine.nr_cpus() + machine.numbers_without_cpu()) as u32,
         llcs: machine.nr_llcs() as u32,
         nodes: machine.nr_nodes() as u32,
-        unused: 0,
+        online: machine.nr_cpus() as u32,
         possible: Cpus { words: machine.all().words() },
         llc: [0; CPUS_MAX],
         node: [0; CPUS_MAX],

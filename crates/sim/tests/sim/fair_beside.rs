@@ -1,20 +1,14 @@
 //! The policy `fair` beside the model of the kernel's fair class: a hundred random task sets,
 //! each under both, on the same machine.
 
-use metasched_sim::metasched::set_option;
 use metasched_sim::random::Random;
-use metasched_sim::{Machine, Outcome, Scenario, TaskSpec, between, ms, options, policy, us};
+use metasched_sim::{Machine, Outcome, Scenario, TaskSpec, between, ms, policy, us};
 
 const SETS: u64 = 100;
 const LENGTH: u64 = ms(4_000);
 /// What shares of the machine and 99th percentiles of waits are to be within.
 const SHARE_AIM: f64 = 0.01;
 const WAIT_AIM: f64 = 0.1;
-
-/// What the kernel grants on so many CPUs, ns: `fair` is told the same.
-fn slice(cpus: usize) -> u64 {
-    us(700) * (1 + u64::from(cpus.min(8).ilog2()))
-}
 
 /// Hogs and sleepers of several weights, some of them in cgroups.
 fn any_tasks(random: &mut Random, cpus: usize) -> (Vec<TaskSpec>, Vec<(&'static str, u32)>) {
@@ -73,12 +67,7 @@ fn apart(set: u64, cpus: usize) -> Apart {
         let run = tasks.into_iter().fold(run.machine(machine), Scenario::task);
         run.seed(set).idle_at_most(LENGTH).run_for(LENGTH).pass()
     };
-    let mut fair = policy("fair", "fair");
-    for name in ["slice_ns", "min_granularity_ns"] {
-        let (option, value) = options::option("fair", name, &slice(cpus).to_string()).unwrap();
-        fair = fair.at(0, move |kernel| set_option(kernel, 0, option, value));
-    }
-    let (fair, class) = (run(fair), run(Scenario::eevdf("the fair class")));
+    let (fair, class) = (run(policy("fair", "fair")), run(Scenario::eevdf("the fair class")));
     let part = |ran_ns: u64| ran_ns as f64 / (LENGTH * cpus as u64) as f64;
     let shares =
         fair.all().map(|(name, task)| (part(task.ran_ns) - part(class.task(name).ran_ns)).abs());
