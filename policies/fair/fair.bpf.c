@@ -110,15 +110,13 @@ static __always_inline struct fair_cpu *fair_cpu_at(struct lane *lane, s32 cpu)
 	return state ? STATE_OF(state, struct fair_cpu) : NULL;
 }
 
-/* What a task asks for at once. As in the kernel, which counts eight CPUs at most. */
+/* What a task asks for at once; for 0 it is as in the kernel, which counts eight CPUs at most. */
 static __always_inline u64 fair_slice(struct lane *lane)
 {
 	u64 slice_ns = lane->options[fair_option_slice_ns];
 	u32 cpus = nr_online_cpus();
 
-	if (!slice_ns)
-		return FAIR_BASE_SLICE_NS * (1 + (cpus >= 2) + (cpus >= 4) + (cpus >= 8));
-	return slice_ns < EEVDF_LEAST_SLICE_NS ? EEVDF_LEAST_SLICE_NS : slice_ns;
+	return slice_ns ?: FAIR_BASE_SLICE_NS * (1 + (cpus >= 2) + (cpus >= 4) + (cpus >= 8));
 }
 
 static s32 fair_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags)

@@ -3,8 +3,8 @@
 #define FAIR_OPTIONS_H
 
 #define fair_options(OPTION)                                                                       \
-	OPTION(fair, slice_ns, "ns", 0, 0, 1000000000,                                             \
-	       "run time that a task asks for at once, 0.1 ms at least; less means less waiting and more context switches; 0: as in the kernel's class, 0.7 ms on one CPU and as much more from 2, 4 and 8 on") \
+	OPTION(fair, slice_ns, "ns", 0, 100000, 1000000000,                                        \
+	       "run time that a task asks for at once; less means less waiting and more context switches; 0: as in the kernel's class, 0.7 ms on one CPU and as much more from 2, 4 and 8 on") \
 	OPTION(fair, min_granularity_ns, "ns", 100000000, 0, 100000000,                            \
 	       "how long a task that has had no more than its part keeps its CPU from one that wakes, its request at most; what cpu.idle and SCHED_IDLE run gives way at once")
 

@@ -25,7 +25,7 @@ pub struct OptionInfo {
     pub name: &'static str,
     /// The unit of its value.
     pub unit: &'static str,
-    /// The value unless one is set.
+    /// The value unless one is set. It may lie outside the range: then the policy chooses.
     pub default: u64,
     /// The least value that makes sense.
     pub least: u64,
@@ -33,6 +33,20 @@ pub struct OptionInfo {
     pub most: u64,
     /// Its effect, its cost and when to change it.
     pub help: &'static str,
+}
+
+impl OptionInfo {
+    /// Whether it can have that value.
+    pub fn takes(&self, value: u64) -> bool {
+        value == self.default || (self.least..=self.most).contains(&value)
+    }
+
+    /// What it can have, in words.
+    pub fn values(&self) -> String {
+        let OptionInfo { unit, default, least, most, .. } = self;
+        let range = format!("{least} to {most} {unit}");
+        if (least..=most).contains(&default) { range } else { format!("{range}, or {default}") }
+    }
 }
 
 /// One counter of a policy.
@@ -130,8 +144,9 @@ mod tests {
             assert!(!policy.counters.is_empty(), "{}: counters", policy.name);
             for option in policy.options {
                 assert!(option.help.len() > 20, "{}: help of {}", policy.name, option.name);
+                let chooses = option.help.contains(&format!("; {}: ", option.default));
                 assert!(
-                    option.least <= option.default && option.default <= option.most,
+                    (option.least..=option.most).contains(&option.default) || chooses,
                     "{}: the default of {} lies outside its range",
                     policy.name,
                     option.name

@@ -122,9 +122,9 @@ pub fn option_index(policy: &PolicyInfo, name: &str, value: u64) -> Result<usize
             .remedy(format!("it has {}", known.join(", "))));
     };
     let option = &policy.options[index];
-    if !(option.least..=option.most).contains(&value) {
+    if !option.takes(value) {
         return Err(Error::new(Kind::BadInput, attempt(), format!("{value} is out of range"))
-            .remedy(format!("choose {} to {} {}", option.least, option.most, option.unit)));
+            .remedy(format!("choose {}", option.values())));
     }
     Ok(index)
 }

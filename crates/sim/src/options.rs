@@ -29,15 +29,15 @@ pub fn option(policy: &str, name: &str, value: &str) -> Result<(usize, u64)> {
             None => said.remedy(format!("it has {}", names.join(", "))),
         });
     };
-    let OptionInfo { unit, least, most, .. } = &options[number];
+    let wanted = &options[number];
     let time = || parse_duration(value).ok()?.as_nanos().try_into().ok();
-    let read = value.parse().ok().or_else(|| if *unit == "ns" { time() } else { None });
+    let read = value.parse().ok().or_else(|| if wanted.unit == "ns" { time() } else { None });
     match read {
-        Some(read) if (*least..=*most).contains(&read) => Ok((number, read)),
+        Some(read) if wanted.takes(read) => Ok((number, read)),
         Some(read) => Err(wrong(format!("{read} is out of range"))
-            .remedy(format!("it may be {least} to {most} {unit}"))),
+            .remedy(format!("it may be {}", wanted.values()))),
         None => Err(wrong("it is no number".into())
-            .remedy(format!("write {least} to {most} {unit}, or a time such as 5ms"))),
+            .remedy(format!("write {}, or a time such as 5ms", wanted.values()))),
     }
 }
 

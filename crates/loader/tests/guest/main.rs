@@ -273,6 +273,7 @@ fn machine(cpus: u32, llcs: u32, nodes: u32, threads: u32) -> BTreeMap<u32, Plac
         llc: cpu * llcs / cpus,
         node: cpu * nodes / cpus,
         sibling: cpu / threads * threads + (cpu + 1) % threads,
+        online: true,
     };
     (0..cpus).map(|cpu| (cpu, place(cpu))).collect()
 }
