@@ -39,11 +39,17 @@ pub fn realtime() -> Result<()> {
     })
 }
 
+/// How long the machine goes on with a change of schedulers: a program that ended is freed, its
+/// process' memory too. On one CPU a load that began at once took up to twice as long.
+const SETTLES: Duration = Duration::from_secs(2);
+
 /// Puts a scheduler in force by process swap, from the kernel's own: each begins from the same
-/// clean state, and from one program of ours to the same one nothing would change.
+/// clean state, and from one program of ours to the same one nothing would change. Then waits
+/// until the machine has nothing more to do with that.
 pub fn put_in_force(switcher: &mut Switcher, candidate: &Candidate) -> Result<()> {
     switcher.switch_to(&Candidate::eevdf(""))?;
     switcher.switch_by(candidate, Mechanism::Swap)?;
+    std::thread::sleep(SETTLES);
     Ok(())
 }
 

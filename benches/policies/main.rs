@@ -146,6 +146,7 @@ fn measure(args: &Args, loads: &[&Load], all: &[Candidate], rounds: &mut Rounds)
     realtime()?;
     let groups = Groups::new("bench-policies")?;
     let ground = Ground { groups: &groups, work, scale: args.scale };
+    warm_up(loads, &ground, &interrupt)?;
     let mut switcher = Switcher::new(SwitcherOptions::new("bench-policies"))?;
     let began = Instant::now();
     let mut longest = Duration::ZERO;
@@ -181,6 +182,19 @@ fn measure(args: &Args, loads: &[&Load], all: &[Candidate], rounds: &mut Rounds)
     }
     switcher.restore()?;
     groups.remove()
+}
+
+/// Runs each load once for nothing: the first to compile reads all files, and the first to fork
+/// all programs.
+fn warm_up(loads: &[&Load], ground: &Ground, interrupt: &Interrupt) -> Result<()> {
+    let progress = Progress::new("warm-up".to_owned(), loads.len() as u64);
+    for load in loads {
+        interrupt.check("the benchmark")?;
+        progress.message(load.name.to_owned());
+        load.run(ground)?;
+        progress.step();
+    }
+    Ok(())
 }
 
 /// All loads under one scheduler. What fails under it says so, and the others go on.
