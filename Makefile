@@ -4,9 +4,8 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help install build test test-unit test-guest test-image test-external demo peers pages report \
-        fuzz-sim bench-app bench-switch bench-cost bench-neighbour bench-turns bench-policies bench-sim \
-        bench-calibration \
-        soak clean uninstall
+        fuzz-sim bench-app bench-switch bench-cost bench-decision bench-neighbour bench-turns \
+        bench-policies bench-sim bench-calibration soak clean uninstall
 .DELETE_ON_ERROR:
 
 CARGO ?= cargo
@@ -57,6 +56,9 @@ bench-switch: install ## Measure what changing schedulers takes
 
 bench-cost: install ## Measure what the lane layer costs
 	@scripts/bench.sh cost $(ARGS)
+
+bench-decision: install ## Measure what a decision of each policy costs, by how many tasks want a CPU
+	@scripts/bench.sh decision $(ARGS)
 
 bench-neighbour: install ## Measure a service beside a neighbour that wants all
 	@scripts/bench.sh neighbour $(ARGS)

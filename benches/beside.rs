@@ -8,6 +8,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use crate::finish;
@@ -41,6 +42,8 @@ pub enum Part {
     Batch,
     /// Starts processes that end at once, in many threads.
     Forks,
+    /// Many threads that want a CPU at once: three of four always, the fourth often.
+    Crowd,
 }
 
 /// A part, and how it is played.
@@ -62,6 +65,11 @@ impl Play {
     /// A neighbour of so many threads, until it is told to end.
     pub fn neighbour(part: Part, threads: usize, work: u64) -> Play {
         Play { part, lasts_ms: NEIGHBOUR_LASTS.as_millis() as u64, threads, work }
+    }
+
+    /// So many threads, which begin together, until the process is killed.
+    pub fn crowd(threads: usize) -> Play {
+        Play { part: Part::Crowd, lasts_ms: NEIGHBOUR_LASTS.as_millis() as u64, threads, work: 0 }
     }
 
     fn lasts(&self) -> Duration {
@@ -98,6 +106,7 @@ pub fn act(how: &str) -> ExitCode {
         Part::Service => finish(Ok(serve(&play))),
         Part::Batch => finish(batch(&play)),
         Part::Forks => finish(forks(&play)),
+        Part::Crowd => finish(crowd(&play)),
     }
 }
 
@@ -253,6 +262,39 @@ fn forks(play: &Play) -> Result<f64> {
         return Err(Error::new(Kind::Failed, "start '/bin/true' again and again", "it failed"));
     }
     Ok(done_per_s)
+}
+
+/// What a crowd says as it begins.
+pub const CROWD_BEGINS: &str = "begins";
+/// The threads of a crowd that do not compute always do so for this long,
+const CROWD_RUN: Duration = Duration::from_micros(300);
+/// and then sleep for so much times one to sixteen.
+const CROWD_SLEEP: Duration = Duration::from_micros(300);
+/// Enough for a loop; there may be ten thousand of them.
+const CROWD_STACK: usize = 32 << 10;
+
+fn crowd(play: &Play) -> Result<()> {
+    let attempt = || format!("start {} threads", play.threads);
+    let begin = Arc::new(Barrier::new(play.threads + 1));
+    for i in 0..play.threads {
+        let begin = Arc::clone(&begin);
+        let thread = move || {
+            begin.wait();
+            for round in i as u32.. {
+                let began = Instant::now();
+                while i % 4 != 0 || began.elapsed() < CROWD_RUN {
+                    compute(1_000);
+                }
+                std::thread::sleep(CROWD_SLEEP * (1 + round % 16));
+            }
+        };
+        let builder = std::thread::Builder::new().stack_size(CROWD_STACK);
+        builder.spawn(thread).attempt(Kind::Failed, attempt)?;
+    }
+    println!("{CROWD_BEGINS}");
+    begin.wait();
+    std::thread::sleep(play.lasts());
+    Ok(())
 }
 
 /// How much computing takes [`WORK`] on this machine, under EEVDF and with nobody beside.

@@ -4,7 +4,7 @@
 # Runs one of the benches, in the testbed where this machine's kernel has no sched_ext;
 # the one of the simulator runs here.
 #
-#   scripts/bench.sh app|switch|cost|neighbour|turns|policies|sim|calibration [ARGUMENTS of the bench]
+#   scripts/bench.sh app|switch|cost|decision|neighbour|turns|policies|sim|calibration [ARGUMENTS of the bench]
 #
 # It prints a table, and ends with one line of JSON. What it leaves is in .cache/bench
 # (METASCHED_OUT in the bench's environment).
@@ -12,6 +12,7 @@
 # Environment: BENCH_TIMEOUT   time for the guest (default 3600s)
 #              BENCH_COUNTED   1: one CPU, and a clock that counts instructions; slow, and what
 #                              else the machine does has no part in the figures
+#              BENCH_CPUS      how many CPUs that one has (default 1)
 #              BUDGET          of policies: begin no round after this time (default 40m); the same
 #                              command goes on where it was
 #              GUEST_KERNEL    a kernel version for the guest (default: the newest sound one)
@@ -20,9 +21,9 @@ cd "$(dirname "$0")/.."
 
 name=${1:-}
 case $name in
-	app | switch | cost | neighbour | turns | policies | sim | calibration) shift ;;
+	app | switch | cost | decision | neighbour | turns | policies | sim | calibration) shift ;;
 	*)
-		echo "bench: there is no '$name'; there are app, switch, cost, neighbour, turns, policies, sim and calibration" >&2
+		echo "bench: there is no '$name'; there are app, switch, cost, decision, neighbour, turns, policies, sim and calibration" >&2
 		exit 2
 		;;
 esac
@@ -65,7 +66,7 @@ bench() {
 		# In parallel: figures of throughput and latency.
 		local machine=(--cpus 2 --thread multi)
 		[ "$name" != calibration ] || machine+=(--pin)
-		[ -z "${BENCH_COUNTED:-}" ] || machine=(--cpus 1 --thread counted)
+		[ -z "${BENCH_COUNTED:-}" ] || machine=(--cpus "${BENCH_CPUS:-1}" --thread counted)
 		target/release/metasched vm "${machine[@]}" --memory 4G \
 			--timeout "${BENCH_TIMEOUT:-3600s}" ${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} \
 			--rw "$METASCHED_OUT" --env METASCHED_OUT="$METASCHED_OUT" \
