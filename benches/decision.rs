@@ -13,7 +13,7 @@ use clap::Parser;
 use metasched_base::{Error, Interrupt, Kind, Progress, Result};
 use metasched_benches::beside::{CROWD_BEGINS, PATIENCE, Play, act};
 use metasched_benches::{all_are_known, finish, order, put_in_force, realtime, table};
-use metasched_control::{Candidate, CandidateEnv, CandidateKind, Switcher, SwitcherOptions};
+use metasched_control::{Candidate, CandidateEnv, Switcher, SwitcherOptions};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::Child;
 use metasched_loader::{CallbackCost, CountCallbacks};
@@ -65,7 +65,8 @@ fn main() -> ExitCode {
 fn bench(args: &Args) -> Result<Figures> {
     let interrupt = Interrupt::listen()?;
     let mut policies = metasched_control::candidates(&CandidateEnv::system())?;
-    policies.retain(|candidate| candidate.kind == CandidateKind::Policy);
+    let ours = metasched_loader::policies();
+    policies.retain(|candidate| ours.iter().any(|policy| policy.name == candidate.name));
     let names: Vec<&str> = policies.iter().map(|policy| policy.name.as_str()).collect();
     all_are_known(&args.only, &names)?;
     policies.retain(|policy| args.only.is_empty() || args.only.contains(&policy.name));

@@ -44,6 +44,7 @@ pub fn status() -> Status {
 
 /// A process as `ps` shows it.
 #[derive(Debug)]
+#[allow(dead_code, reason = "where this file is another crate's test too they are only shown")]
 pub struct Process {
     pub pid: i32,
     pub comm: String,
