@@ -14,8 +14,9 @@ const AWAKE_NS: u64 = 100 * SLICE_NS;
 const MOST_WEIGHT: u64 = 1_000;
 
 /// The order of scx_rustland: so far as others have come, and what the task ran since by its weight, and
-/// all that it ran since it slept. So one that sleeps comes before tasks that compute, from its first
-/// wake-up on, and takes a CPU from one of them.
+/// all that it ran since it slept, but for the first slice. So one that sleeps comes before tasks that
+/// compute, from its first wake-up on, and takes a CPU from one of them; those that all sleep, such as who
+/// sends and who receives, leave each other theirs.
 #[derive(Default)]
 pub struct Rustland {
     /// How far a task has come that has had its turn, at most. It begins with the clock, which is ahead of
@@ -48,13 +49,15 @@ impl UserHalf for Rustland {
         if self.least == 0 {
             self.least = task.at_ns;
         }
-        // It comes again, so it has had its turn. It keeps a slice of what it is behind at most.
+        // It comes again, so it has had its turn. If it did not sleep it keeps what it is behind, a slice at
+        // most.
         self.least = self.least.max(known.come);
-        let from = if known.come == 0 { self.least } else { self.least.saturating_sub(SLICE_NS) };
+        let keeps = !slept && known.come > 0;
+        let from = if keeps { self.least.saturating_sub(SLICE_NS) } else { self.least };
         known.come = known.come.max(from) + ran_ns.clamp(1, SLICE_NS);
         let share = u64::from(task.waiting).div_ceil(2).max(1);
         Decision {
-            order: known.come + known.awake_ns,
+            order: known.come + known.awake_ns.saturating_sub(SLICE_NS),
             slice_ns: (SLICE_NS / share).max(LEAST_SLICE_NS),
             cpu: Some(task.cpu),
         }
@@ -84,15 +87,14 @@ mod tests {
     fn a_task_stands_behind_those_that_had_their_turns_by_what_it_ran() {
         let mut half = Rustland::default();
         assert_eq!(order(&mut half, 1, 100, 0), BEGINS + 1);
-        // What it ran counts for its turn, and since it slept.
-        assert_eq!(order(&mut half, 1, 100, 3_000_000), BEGINS + 1 + 2 * 3_000_000);
+        assert_eq!(order(&mut half, 1, 100, 3_000_000), BEGINS + 1 + 3_000_000);
         // Of the first one's second turn nobody knows yet.
         assert_eq!(order(&mut half, 2, 100, 0), BEGINS + 1 + 1);
-        // A slice at most counts for the turn, and of all that it ran as much as of any.
+        // A slice at most counts for the turn; of what it ran since it slept all but the first slice does.
         let come = BEGINS + 1 + 3_000_000 + SLICE_NS;
-        assert_eq!(order(&mut half, 1, 100, SECOND_NS), come + AWAKE_NS);
+        assert_eq!(order(&mut half, 1, 100, SECOND_NS), come + AWAKE_NS - SLICE_NS);
         // It keeps what it is behind.
-        assert_eq!(order(&mut half, 2, 200, 2_000_000), BEGINS + 1 + 1 + 2 * 1_000_000);
+        assert_eq!(order(&mut half, 2, 200, 2_000_000), BEGINS + 1 + 1 + 1_000_000);
     }
 
     #[test]
@@ -101,8 +103,8 @@ mod tests {
         half.decide(&task(1, 100, SECOND_NS, 0));
         let hog = (0..5).map(|turn| order(&mut half, 2, 100, turn * SLICE_NS)).max().unwrap();
         let woke = half.decide(&Task { sleeps: 1, ..task(1, 100, 2 * SECOND_NS, 1_000_000) });
-        // Of the hog's turns all but the last are known to be over; it stands a slice before that.
-        assert_eq!(woke.order, BEGINS + 1 + 3 * SLICE_NS - SLICE_NS + 1_000_000);
+        // Of the hog's turns all but the last are known to be over.
+        assert_eq!(woke.order, BEGINS + 1 + 3 * SLICE_NS + 1_000_000);
         // It computes now, and is one of them when it has done so for as long.
         let computes = |half: &mut Rustland, ran_ns| {
             half.decide(&Task { sleeps: 1, ..task(1, 100, 2 * SECOND_NS, ran_ns) }).order
