@@ -402,6 +402,7 @@ mod tests {
         write(root, "/sys/devices/system/node/node1/cpulist", "2-3");
         let places: Vec<_> = places(root).into_iter().collect();
         let at = |llc, node, sibling| Place { llc, node, sibling, online: true };
+        let off = |cpu| (cpu, Place { online: false, ..at(0, 0, cpu) });
         assert_eq!(
             places,
             [
@@ -409,8 +410,8 @@ mod tests {
                 (1, at(0, 0, 0)),
                 (2, at(1, 1, 3)),
                 (3, at(1, 1, 2)),
-                (4, at(0, 0, 4)),
-                (6, at(0, 0, 6)),
+                off(4),
+                off(6),
             ]
         );
     }
