@@ -3,7 +3,7 @@
 //!
 //! The service wakes every 10 ms, computes for about a millisecond, and is done: its response time
 //! is counted from the moment at which it was due. Its neighbour is a batch job of many threads, or
-//! a fork storm. A bench that plays them hands its hidden argument `--part` to [`act`].
+//! a fork storm. A bench that plays them hands its hidden argument `--part` to [`play_or`].
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
@@ -76,7 +76,7 @@ impl Play {
         Duration::from_millis(self.lasts_ms)
     }
 
-    /// Starts this program, which has to hand what it gets after `--part` to [`act`].
+    /// Starts this program, which has to hand what it gets after `--part` to [`play_or`].
     pub fn start(&self, cgroup: &Cgroup) -> Result<Child> {
         let how = serde_json::to_string(self)
             .attempt(Kind::Failed, || "say how a part of the benchmark is played".to_owned())?;
@@ -93,8 +93,15 @@ impl Play {
     }
 }
 
-/// Plays the part that the bench was started for.
-pub fn act(how: &str) -> ExitCode {
+/// Plays the part that this program was started for, by its argument `--part`, or is the bench.
+pub fn play_or<T: Serialize>(part: Option<&str>, bench: impl FnOnce() -> Result<T>) -> ExitCode {
+    match part {
+        None => finish(bench()),
+        Some(how) => act(how),
+    }
+}
+
+fn act(how: &str) -> ExitCode {
     let play: Play = match serde_json::from_str(how) {
         Ok(play) => play,
         Err(error) => {

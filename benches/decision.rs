@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use metasched_base::{Error, Interrupt, Kind, Progress, Result};
-use metasched_benches::beside::{CROWD_BEGINS, PATIENCE, Play, act};
-use metasched_benches::{all_are_known, finish, order, put_in_force, realtime, table};
+use metasched_benches::beside::{CROWD_BEGINS, PATIENCE, Play, play_or};
+use metasched_benches::{all_are_known, order, put_in_force, realtime, table};
 use metasched_control::{Candidate, CandidateEnv, Switcher, SwitcherOptions};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::Child;
@@ -46,20 +46,19 @@ const DECISIONS: [&str; 3] = ["select_cpu", "enqueue", "dispatch"];
 /// The crowd runs for so long before it is looked at.
 const LEAD: Duration = Duration::from_secs(1);
 
+/// Nanoseconds for each call, by policy, number of tasks and callback.
+type Costs = BTreeMap<String, BTreeMap<usize, BTreeMap<&'static str, f64>>>;
+
 #[derive(Serialize)]
 struct Figures {
-    /// Nanoseconds for each call, by policy, number of tasks and callback.
-    ns: BTreeMap<String, BTreeMap<usize, BTreeMap<&'static str, f64>>>,
+    ns: Costs,
     cpus: usize,
     seed: u64,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    match &args.part {
-        None => finish(bench(&args)),
-        Some(how) => act(how),
-    }
+    play_or(args.part.as_deref(), || bench(&args))
 }
 
 fn bench(args: &Args) -> Result<Figures> {
@@ -73,7 +72,7 @@ fn bench(args: &Args) -> Result<Figures> {
     realtime()?;
     let cgroup = Cgroup::create("metasched/bench-decision")?;
     let mut switcher = Switcher::new(SwitcherOptions::new("bench-decision"))?;
-    let mut ns: BTreeMap<String, BTreeMap<usize, BTreeMap<&'static str, f64>>> = BTreeMap::new();
+    let mut ns = Costs::new();
     let progress =
         Progress::new("bench-decision".to_owned(), (args.tasks.len() * policies.len()) as u64);
     for (round, tasks) in args.tasks.iter().enumerate() {
@@ -106,23 +105,19 @@ fn measure(
     let mut crowd = Play::crowd(tasks).start(cgroup)?;
     wait_for(&mut crowd, tasks)?;
     std::thread::sleep(LEAD);
+    // The callbacks begin with each load of the program, so this is all of them.
     let counting = CountCallbacks::start()?;
-    let before = counting.read();
     std::thread::sleep(args.lasts);
-    let after = counting.read();
+    let costs = counting.read();
     drop(counting);
     switcher.check_alive()?;
     crowd.signal(Signal::SIGKILL);
     crowd.wait(PATIENCE)?;
-    let of = |costs: &[CallbackCost], name: &str| {
-        costs.iter().find(|cost| cost.name == name).map_or((0, 0), |cost| (cost.calls, cost.run_ns))
+    let per_call = |cost: &CallbackCost| {
+        let decides = DECISIONS.contains(&cost.name) && cost.calls > 0;
+        decides.then(|| (cost.name, cost.run_ns as f64 / cost.calls as f64))
     };
-    let per_call = |name| {
-        let ((calls, ns), (all_calls, all_ns)) = (of(&before, name), of(&after, name));
-        let calls = all_calls - calls;
-        (calls > 0).then(|| (name, (all_ns - ns) as f64 / calls as f64))
-    };
-    Ok(DECISIONS.into_iter().filter_map(per_call).collect())
+    Ok(costs.iter().filter_map(per_call).collect())
 }
 
 /// Until all threads of the crowd are there.
@@ -141,7 +136,7 @@ fn wait_for(crowd: &mut Child, tasks: usize) -> Result<()> {
     Ok(())
 }
 
-fn print(args: &Args, ns: &BTreeMap<String, BTreeMap<usize, BTreeMap<&'static str, f64>>>) {
+fn print(args: &Args, ns: &Costs) {
     let columns: Vec<String> = args.tasks.iter().map(|tasks| format!("{tasks} tasks")).collect();
     let mut titles = vec!["ns a call: select_cpu, enqueue, dispatch"];
     titles.extend(columns.iter().map(String::as_str));

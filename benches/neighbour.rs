@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use metasched_base::{Error, Interrupt, Kind, Progress, Result};
-use metasched_benches::beside::{Groups, PATIENCE, Part, Play, Run, Seen, act, calibrate};
-use metasched_benches::{finish, order, put_in_force, realtime, show, table};
+use metasched_benches::beside::{Groups, PATIENCE, Part, Play, Run, Seen, calibrate, play_or};
+use metasched_benches::{order, put_in_force, realtime, show, table};
 use metasched_control::{Candidate, CandidateEnv, Switcher, SwitcherOptions, candidates, find};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn};
@@ -141,10 +141,7 @@ struct Figures {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    match &args.part {
-        None => finish(bench(&args)),
-        Some(how) => act(how),
-    }
+    play_or(args.part.as_deref(), || bench(&args))
 }
 
 fn bench(args: &Args) -> Result<Figures> {

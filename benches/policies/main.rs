@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use metasched_base::{Interrupt, Kind, Progress, Result, ResultExt};
-use metasched_benches::beside::{Groups, act, calibrate};
-use metasched_benches::{all_are_known, finish, order, put_in_force, realtime};
+use metasched_benches::beside::{Groups, calibrate, play_or};
+use metasched_benches::{all_are_known, order, put_in_force, realtime};
 use metasched_control::{Candidate, Switcher, SwitcherOptions};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -83,10 +83,7 @@ struct Figures {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    match &args.part {
-        None => finish(bench(&args)),
-        Some(how) => act(how),
-    }
+    play_or(args.part.as_deref(), || bench(&args))
 }
 
 fn bench(args: &Args) -> Result<Figures> {
