@@ -112,7 +112,7 @@ pub const LOADS: [Load; 7] = [
                 "cd /usr/include && TIMEFORMAT='Time: %R' && time (seq {} | \
                  xargs -P 4 -I UNIT cc -O1 -x c -c -o /dev/null -include stdlib.h -include math.h stdio.h)",
             ],
-            loops: 8,
+            loops: 24,
             marker: "Time:",
         }),
     },

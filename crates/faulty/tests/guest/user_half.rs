@@ -4,6 +4,7 @@ use crate::{HOGS, hogs, ran};
 use metasched_base::Kind;
 use metasched_faulty::{LaneSpec, LoadOptions, Program, UserDriver, UserFiles};
 use metasched_host::cgroup::Cgroup;
+use metasched_host::process::Prompt;
 use metasched_userhalf::{Halves, half_of};
 use std::time::Duration;
 
@@ -53,6 +54,8 @@ fn who_was_passed_nothing_is_told_who_starts_it() {
             return;
         }
     };
+    // As the process that metasched starts.
+    let _prompt = Prompt::new();
     let halves = Halves::new(|_| half_of(RUSTLAND));
     let mut driver = UserDriver::new(files, halves).unwrap();
     loop {
