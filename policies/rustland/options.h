@@ -4,9 +4,9 @@
 
 #define rustland_options(OPTION)                                                                   \
 	OPTION(rustland, slice_ns, "ns", 5000000, 100000, 1000000000,                              \
-	       "run time granted to a task that is decided here, and the most that user space may grant; shorter means less waiting, more switches and more decisions") \
+	       "run time granted to a task that is decided here, and the most that user space may grant; also by how much more a task has to come later for one that wakes to take its CPU; shorter means less waiting, more switches and more decisions") \
 	OPTION(rustland, slice_min_ns, "ns", 250000, 100000, 1000000000,                           \
-	       "the least that user space may grant, and by how much more a task has to come later for one that wakes to take its CPU; raise it where many wait and decisions cost too much")
+	       "the least that user space may grant; raise it where many wait and decisions cost too much")
 
 #define rustland_counters(COUNTER)                                                                 \
 	COUNTER(rustland, direct, "wake-ups that went straight to an idle CPU")                    \

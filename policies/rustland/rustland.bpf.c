@@ -83,12 +83,12 @@ static void rustland_enqueue(struct lane *lane, struct task_struct *p, struct la
 }
 
 /*
- * The CPU that a task which woke takes, or -1. Whoever runs there comes later in the order by more than the
- * least slice: tasks that are alike leave each other theirs.
+ * The CPU that a task which woke takes, or -1. Whoever runs there comes later in the order by more than a
+ * slice: tasks that are alike leave each other theirs.
  */
 static __always_inline s32 rustland_takes(struct lane *lane, struct task_struct *p, u64 order)
 {
-	u64 after = order + lane->options[rustland_option_slice_min_ns], runs;
+	u64 after = order + lane->options[rustland_option_slice_ns], runs;
 	u32 i, looks = RUSTLAND_LOOKS < nr_cpus() ? RUSTLAND_LOOKS : nr_cpus();
 	s32 cpu, last = scx_bpf_task_cpu(p);
 	struct rustland_cpu *there;

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::load::{Hog, Load};
-use crate::support::{Group, Offline, assert_alive, load, wait_until};
+use crate::support::{Group, Offline, assert_alive, load, load_all, wait_until};
 use metasched_base::Kind;
 use metasched_host::process::run_first;
 use metasched_loader::{LaneInfo, LaneSpec, Program, policies};
@@ -490,7 +490,7 @@ fn lanes_hold_while_everything_changes_at_random() {
     println!("METASCHED_SEED={seed}");
     let mut random = Random(seed | 1);
     run_first(1).unwrap();
-    let mut program = load("vtime");
+    let mut program = load_all("vtime");
     // Those below first: that is the order in which they can go.
     let names =
         ["metasched-churn/a/b", "metasched-churn/a", "metasched-churn/c", "metasched-churn"];

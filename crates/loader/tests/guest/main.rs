@@ -25,7 +25,7 @@ use metasched_abi::CPUS_MAX;
 use metasched_base::Kind;
 use metasched_host::machine::Place;
 use metasched_loader::{CgroupWaits, LaneSpec, LoadOptions, Program, WaitTracer, policies};
-use support::{Group, Offline, assert_alive, load, sysfs, wait_until};
+use support::{Group, Offline, assert_alive, load, load_all, sysfs, wait_until};
 
 /// The verifier grants a million to each program; dispatch with all policies needs 48,000 on 7.3.4,
 /// and some 3,000 more on 7.0.13. It is most of what a start takes.
@@ -60,7 +60,7 @@ impl Drop for Holder {
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn each_policy_loads_runs_a_load_and_leaves_the_default_scheduler() {
     for policy in policies() {
-        // Without the others: what stands in for them is left out. All tests below load all.
+        // Without the others: what stands in for them is left out.
         let policies = vec![policy.name.to_owned()];
         let program =
             Program::load(&LoadOptions { policies, ..LoadOptions::policy(policy.name) }).unwrap();
@@ -84,7 +84,7 @@ fn each_policy_loads_runs_a_load_and_leaves_the_default_scheduler() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn every_option_may_be_at_its_ends() {
-    let mut program = load("fifo");
+    let mut program = load_all("fifo");
     let mut ends = 0;
     for policy in policies() {
         program.replace_root(policy.name).unwrap();
@@ -188,7 +188,7 @@ fn pinned_tasks_run_on_their_cpus_while_lanes_change() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn a_cpu_goes_off_and_on_line_under_load() {
-    let mut program = load("fifo");
+    let mut program = load_all("fifo");
     for policy in policies() {
         program.replace_root(policy.name).unwrap();
         let hackbench = Load::endless_hackbench(2);
@@ -251,7 +251,7 @@ fn an_operators_sysrq_ends_the_program_and_the_record_says_so() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn the_verifier_reads_few_instructions() {
-    let _program = load("fifo");
+    let _program = load_all("fifo");
     let cgroup_ids: Vec<u64> = (1..=WaitTracer::CGROUPS_MAX as u64).collect();
     let _tracer = WaitTracer::attach(&cgroup_ids).unwrap();
     let mut total = 0;

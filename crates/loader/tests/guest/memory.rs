@@ -6,7 +6,7 @@ use std::fs;
 use metasched_base::Kind;
 use metasched_loader::{APPS, ASSIGNED_MAX, LaneSpec};
 
-use crate::support::{assert_alive, load};
+use crate::support::{assert_alive, load_all};
 
 /// A BPF map of this process.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ fn every_lane_and_4096_cgroups_take_less_than_32_mib_on_16_cpus() {
     // BPF_MAP_TYPE_PERCPU_HASH, _PERCPU_ARRAY and _LRU_PERCPU_HASH.
     const PER_CPU: [u32; 3] = [5, 6, 10];
     let before = maps();
-    let mut program = load("vtime");
+    let mut program = load_all("vtime");
     for app in 1..=APPS {
         program.set_app(app, &LaneSpec::of("vtime"), 100).unwrap();
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::lanes::Assigned;
 use crate::load::Hog;
-use crate::support::{Group, assert_alive, load, wait_until};
+use crate::support::{Group, assert_alive, load, load_all, wait_until};
 
 /// The kernel forgets what a timer calls when it is stopped, and a lane's was as the lane was
 /// freed: under central in that place, whose tasks run until its timer says so, who waited did so
@@ -14,7 +14,7 @@ use crate::support::{Group, assert_alive, load, wait_until};
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn a_lane_in_the_place_of_another_ends_runs_by_its_timer() {
-    let mut program = load("fifo");
+    let mut program = load_all("fifo");
     let hogs: Vec<Hog> = (0..5).map(|_| Hog::start(&[], 0)).collect();
     program.replace_root("vtime").unwrap();
     wait_until("the first lane is freed", || program.lanes().unwrap().len() == 1);

@@ -14,8 +14,19 @@ pub fn sysfs(name: &str) -> String {
     fs::read_to_string(&path).map(|text| text.trim().to_string()).unwrap_or_default()
 }
 
+/// The program with that policy in force, `fifo` and `vtime`: with all the verifier takes twice as long.
 pub fn load(policy: &str) -> Program {
-    let program = Program::load(&LoadOptions::policy(policy)).unwrap();
+    let policies = ["fifo", "vtime"].map(str::to_owned).into();
+    load_as(&LoadOptions { policies, ..LoadOptions::policy(policy) })
+}
+
+/// The program with that policy in force, and all the others.
+pub fn load_all(policy: &str) -> Program {
+    load_as(&LoadOptions::policy(policy))
+}
+
+fn load_as(options: &LoadOptions) -> Program {
+    let program = Program::load(options).unwrap();
     assert_eq!(sysfs("state"), "enabled");
     assert_eq!(sysfs("root/ops"), "metasched");
     program
