@@ -17,20 +17,23 @@ use std::path::Path;
 use std::time::Duration;
 
 use metasched_base::Kind;
-use metasched_control::{Candidate, CandidateKind, EEVDF, Mechanism, Switcher, SwitcherOptions};
+use metasched_control::{Candidate, CandidateKind, EEVDF, Mechanism, Switcher};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Output, ProcessId, Spawn};
 use metasched_host::sched_ext::State;
+use metasched_loader::{LoadOptions, Program};
 use nix::sys::signal::Signal;
 
 use machine::{Machine, processes, status};
-use support::{Run, candidate, eventually, external, in_force, schedulers, script, table};
+use support::{
+    FEW, Run, candidate, eventually, external, few, in_force, schedulers, script, table,
+};
 
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn each_scheduler_is_swapped_in_and_out_and_sysfs_agrees() {
     let _machine = Machine::take();
-    let mut switcher = Switcher::new(SwitcherOptions::new("guest test")).unwrap();
+    let mut switcher = Switcher::new(few("guest test")).unwrap();
     let before = status().enable_seq;
     let schedulers = schedulers();
     for scheduler in &schedulers {
@@ -56,7 +59,7 @@ fn each_scheduler_is_swapped_in_and_out_and_sysfs_agrees() {
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_lane_is_replaced_without_leaving_sched_ext() {
     let _machine = Machine::take();
-    let mut switcher = Switcher::new(SwitcherOptions::new("guest test")).unwrap();
+    let mut switcher = Switcher::new(few("guest test")).unwrap();
     switcher.switch_to(&candidate("fifo")).unwrap();
     let loaded = status().enable_seq;
     for name in ["vtime", "fifo", "vtime"] {
@@ -81,7 +84,7 @@ fn a_candidate_that_exits_at_once_leaves_the_one_before_in_force() {
         version: String::new(),
         command: vec![script(folder.path(), "scx_bad", "echo 'what is -q?' >&2; exit 2")],
     };
-    let mut switcher = Switcher::new(SwitcherOptions::new("guest test")).unwrap();
+    let mut switcher = Switcher::new(few("guest test")).unwrap();
     switcher.switch_to(&candidate("fifo")).unwrap();
     let e = switcher.switch_to(&bad).unwrap_err();
     assert_eq!(e.kind, Kind::SchedulerExit);
@@ -116,6 +119,7 @@ fn a_run_that_is_killed_at_any_moment_leaves_the_default_scheduler_and_no_proces
     let turns: Vec<String> =
         schedulers().iter().map(|s| format!("{}={}", s.name, s.name)).collect();
     let mut arguments = vec!["run", "--mechanism", "swap", "--base-slice", "300ms"];
+    arguments.extend(FEW);
     for turn in &turns {
         arguments.extend(["--turn", turn]);
     }
@@ -151,12 +155,12 @@ fn a_run_puts_back_what_it_found_even_when_it_is_killed() {
     assert_eq!(found.poll().unwrap(), None, "it must be left alone");
 
     // Ours and what was found, each enabled once.
-    let arguments = ["run", "--take-over", "--turn", "a=fifo", "--for", "2s"];
+    let arguments = ["run", "--take-over", "--policies", "fifo", "--turn", "a=fifo", "--for", "2s"];
     let (code, said) = Run::start(&arguments).finish();
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(in_force(), (ops.clone(), before + 2), "{said}");
 
-    let mut run = Run::start(&["run", "--take-over", "--turn", "a=fifo"]);
+    let mut run = Run::start(&["run", "--take-over", "--policies", "fifo", "--turn", "a=fifo"]);
     eventually("ours is in force", || status().enable_seq == before + 3);
     run.kill();
     eventually("another one is in force", || status().enable_seq == before + 4);
@@ -175,6 +179,8 @@ fn a_run_of_lanes_takes_next_to_nothing_for_itself() {
     let arguments = [
         "--json",
         "run",
+        "--policies",
+        "fifo,vtime",
         "--base-slice",
         "1800ms",
         "--for",
@@ -254,7 +260,7 @@ fn cgroups_are_assigned_shown_and_unassigned() {
 
     let cgroup = Cgroup::create("metasched-test/a").unwrap();
     let mut hog = Spawn::new(["sh", "-c", "while :; do :; done"]).cgroup(&cgroup).start().unwrap();
-    ok(&["start", "vtime"]);
+    ok(&["start", "vtime", "--policies", "fifo"]);
     ok(&["assign", "metasched-test/a", "fifo", "--weight", "300", "--set", "slice=5ms"]);
     let view: serde_json::Value =
         serde_json::from_str(&ok(&["--json", "lanes", "--for", "2s"])).unwrap();
@@ -344,7 +350,7 @@ fn the_guard_kills_what_was_registered_when_its_metasched_is_killed() {
     // The test runs itself as the metasched that is killed.
     const VICTIM: &str = "METASCHED_TEST_VICTIM";
     if std::env::var_os(VICTIM).is_some() {
-        let mut switcher = Switcher::new(SwitcherOptions::new("guest test victim")).unwrap();
+        let mut switcher = Switcher::new(few("guest test victim")).unwrap();
         let cgroup = Cgroup::create("metasched-victim/load").unwrap();
         switcher.guard().watch_cgroup(cgroup.path()).unwrap();
         switcher.switch_to(&candidate("vtime")).unwrap();
@@ -388,8 +394,9 @@ const PLAY: &str = "--skip=play-a-scheduler";
 fn a_process_that_holds_the_link_is_an_external_scheduler_whatever_its_name() {
     if std::env::args().any(|argument| argument == PLAY) {
         let interrupt = metasched_base::Interrupt::listen().unwrap();
-        let options = metasched_loader::LoadOptions::policy("fifo");
-        let program = metasched_loader::Program::load(&options).unwrap();
+        let policies = vec!["fifo".to_owned()];
+        let options = LoadOptions { policies, ..LoadOptions::policy("fifo") };
+        let program = Program::load(&options).unwrap();
         while !interrupt.is_raised() && program.exited().is_none() {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -398,7 +405,7 @@ fn a_process_that_holds_the_link_is_an_external_scheduler_whatever_its_name() {
     }
     let _machine = Machine::take();
     let folder = tempfile::tempdir().unwrap();
-    let mut switcher = Switcher::new(SwitcherOptions::new("guest test")).unwrap();
+    let mut switcher = Switcher::new(few("guest test")).unwrap();
     let record = switcher.switch_to(&support::player(folder.path())).unwrap();
     assert!(record.start_ns.is_some());
     assert_eq!(status().ops.as_deref(), Some("metasched"));

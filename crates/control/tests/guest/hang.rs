@@ -9,7 +9,7 @@ use metasched_host::process::ProcessId;
 use nix::sys::signal::Signal;
 
 use crate::machine::{Machine, processes, status};
-use crate::support::Run;
+use crate::support::{FEW, Run};
 
 /// A client gives up within 5 s; its process takes a moment to start in an emulated guest.
 const CLIENT_MOST: Duration = Duration::from_secs(8);
@@ -28,7 +28,7 @@ fn start(arguments: &[&str]) -> ProcessId {
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn every_client_of_a_stopped_keeper_says_so_and_stop_ends_it() {
     let _machine = Machine::take();
-    let keeper = start(&["start", "vtime"]);
+    let keeper = start(&["start", "vtime", FEW[0], FEW[1]]);
     assert!(keeper.signal(Signal::SIGSTOP));
     let timeout = i32::from(Kind::Timeout.exit_code());
     let clients: [&[&str]; 8] = [
@@ -73,7 +73,7 @@ fn every_client_of_a_stopped_keeper_says_so_and_stop_ends_it() {
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn stop_ends_a_keeper_that_is_stopped_with_its_guard() {
     let _machine = Machine::take();
-    let keeper = start(&["start", "fifo"]);
+    let keeper = start(&["start", "fifo", FEW[0], FEW[1]]);
     for guard in processes(|command| command == "metasched guard ") {
         assert!(ProcessId::of(Path::new("/"), guard.pid).unwrap().signal(Signal::SIGSTOP));
     }
@@ -82,7 +82,7 @@ fn stop_ends_a_keeper_that_is_stopped_with_its_guard() {
     assert_eq!(code, Some(0), "{said}");
     assert!(status().is_default());
     assert!(processes(|command| command == "metasched guard ").is_empty());
-    start(&["start", "fifo"]);
+    start(&["start", "fifo", FEW[0], FEW[1]]);
     let (code, said) = Run::start(&["stop"]).finish();
     assert_eq!(code, Some(0), "{said}");
 }

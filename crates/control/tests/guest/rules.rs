@@ -12,7 +12,7 @@ use metasched_host::process::Spawn;
 use nix::sys::signal::Signal;
 
 use crate::machine::{Machine, status};
-use crate::support::{Run, eventually};
+use crate::support::{FEW, Run, eventually};
 
 /// Everything here is below this cgroup, which goes at the end.
 const TOP: &str = "metasched-rules";
@@ -44,7 +44,7 @@ impl Scene {
         for name in cgroups {
             make(name);
         }
-        let run = Some(Run::start(&[&["run"], arguments].concat()));
+        let run = Some(Run::start(&[&["run"], &FEW[..], arguments].concat()));
         let scene = Self { run, top, folder, _machine: machine };
         eventually("the keeper answers", || asked().is_some_and(|status| !status.lanes.is_empty()));
         scene

@@ -1,7 +1,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use metasched_control::{Candidate, CandidateEnv, CandidateKind, candidates, find, holder};
+use metasched_control::{
+    Candidate, CandidateEnv, CandidateKind, SwitcherOptions, candidates, find, holder,
+};
 use metasched_host::process::{Child, Output, ProcessId, Spawn};
 use metasched_host::sched_ext::State;
 use nix::sys::signal::Signal;
@@ -31,6 +33,14 @@ pub fn in_force() -> (String, u64) {
     });
     let status = status();
     (status.ops.unwrap_or_default(), status.enable_seq)
+}
+
+/// Of our policies those that most tests need: with all the verifier takes twice as long.
+pub const FEW: [&str; 2] = ["--policies", "fifo,vtime"];
+
+/// The same for a switcher.
+pub fn few(command: &str) -> SwitcherOptions {
+    SwitcherOptions::new(command).policies(&["fifo", "vtime"].map(str::to_owned))
 }
 
 pub fn table() -> Vec<Candidate> {

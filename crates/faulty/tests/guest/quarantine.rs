@@ -17,8 +17,9 @@ const WATCHDOG: Duration = Duration::from_secs(10);
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn a_policy_that_does_not_dispatch_loses_its_cgroups_before_the_watchdog_notices() {
     let timeout_ms = WATCHDOG.as_millis() as u32;
-    let mut program =
-        Program::load(&LoadOptions { timeout_ms, ..LoadOptions::policy("fifo") }).unwrap();
+    let policies = vec![LAZY.to_owned()];
+    let options = LoadOptions { timeout_ms, policies, ..LoadOptions::policy("fifo") };
+    let mut program = Program::load(&options).unwrap();
     let victim = Cgroup::create("metasched-test/victim").unwrap();
     let other = Cgroup::create("metasched-test/other").unwrap();
     let _hogs = (hogs(&victim, HOGS), hogs(&other, 2));

@@ -53,9 +53,11 @@ fn ran(child: &Child) -> Duration {
     Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
 }
 
-fn load(policy: &str) -> Program {
+/// The program with these policies, the first of them in force.
+fn load(named: &[&str]) -> Program {
     let timeout_ms = WATCHDOG.as_millis() as u32;
-    Program::load(&LoadOptions { timeout_ms, ..LoadOptions::policy(policy) }).unwrap()
+    let policies = named.iter().map(ToString::to_string).collect();
+    Program::load(&LoadOptions { timeout_ms, policies, ..LoadOptions::policy(named[0]) }).unwrap()
 }
 
 /// All of them run, again and again, past the watchdog's time, and nobody is ejected.
@@ -119,7 +121,7 @@ fn the_verifier_reads_little_more_for_the_hardest_policies() {
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn one_cpu_decides_for_all_in_the_root_lane() {
     let cgroup = Cgroup::create("metasched-test/all").unwrap();
-    let mut program = load(CENTRAL);
+    let mut program = load(&[CENTRAL]);
     let tasks = tasks(&cgroup);
     all_run_for(&mut program, &tasks, HELD);
 }
@@ -129,7 +131,7 @@ fn one_cpu_decides_for_all_in_the_root_lane() {
 fn cgroups_that_use_little_come_first_and_nobody_starves() {
     let little = Cgroup::create("metasched-test/little").unwrap();
     let much = Cgroup::create("metasched-test/much").unwrap();
-    let mut program = load(LAGS);
+    let mut program = load(&[LAGS]);
     let all: Vec<_> = tasks(&little).into_iter().skip(HOGS).chain(tasks(&much)).collect();
     all_run_for(&mut program, &all, WATCHDOG);
 }
@@ -138,7 +140,7 @@ fn cgroups_that_use_little_come_first_and_nobody_starves() {
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn the_policy_of_the_page_runs_whatever_comes() {
     let cgroup = Cgroup::create("metasched-test/page").unwrap();
-    let mut program = load(SHORTEST);
+    let mut program = load(&[SHORTEST]);
     let tasks = tasks(&cgroup);
     all_run_for(&mut program, &tasks, WATCHDOG);
     let counters = program.counters().unwrap();
@@ -152,7 +154,7 @@ fn the_policy_of_the_page_runs_whatever_comes() {
 fn lanes_that_ask_much_of_level_1_run_beside_each_other_and_one_alone() {
     let groups = ["mine", "places", "others"]
         .map(|name| Cgroup::create(&format!("metasched-test/{name}")).unwrap());
-    let mut program = load("fifo");
+    let mut program = load(&["fifo", CENTRAL, PLACES]);
     let mut all: Vec<_> = groups.iter().flat_map(tasks).collect();
     for (app, (policy, group)) in (1..).zip([CENTRAL, PLACES].into_iter().zip(&groups)) {
         program.set_app(app, &LaneSpec::of(policy), 100).unwrap();
@@ -169,7 +171,7 @@ fn lanes_that_ask_much_of_level_1_run_beside_each_other_and_one_alone() {
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn a_lane_alone_is_told_of_its_tasks_in_order() {
     let cgroup = Cgroup::create("metasched-test/all").unwrap();
-    let mut program = load(WITNESS);
+    let mut program = load(&[WITNESS]);
     let tasks = tasks(&cgroup);
     all_run_for(&mut program, &tasks, WATCHDOG * 2);
 }

@@ -68,7 +68,9 @@ fn who_was_passed_nothing_is_told_who_starts_it() {
 fn a_process_decides_for_a_lane_and_stopped_or_dead_it_is_not_waited_for() {
     use nix::sys::signal::Signal;
 
-    let mut program = Program::load(&LoadOptions::policy("fifo")).unwrap();
+    let policies = [RUSTLAND, "vtime"].map(str::to_owned).into();
+    let mut program =
+        Program::load(&LoadOptions { policies, ..LoadOptions::policy("fifo") }).unwrap();
     let own = Cgroup::create("metasched-test/decider").unwrap();
     let work = Cgroup::create("metasched-test/work").unwrap();
     program.set_app(1, &LaneSpec::of("fifo"), 100).unwrap();
