@@ -17,7 +17,7 @@ const WATCHDOG: Duration = Duration::from_secs(10);
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn a_policy_that_does_not_dispatch_loses_its_cgroups_before_the_watchdog_notices() {
     let timeout_ms = WATCHDOG.as_millis() as u32;
-    let policies = vec![LAZY.to_owned()];
+    let policies = [LAZY, "vtime"].map(str::to_owned).into();
     let options = LoadOptions { timeout_ms, policies, ..LoadOptions::policy("fifo") };
     let mut program = Program::load(&options).unwrap();
     let victim = Cgroup::create("metasched-test/victim").unwrap();
