@@ -199,7 +199,7 @@ fn a_cgroup_is_reassigned_100_times_under_load_and_the_books_are_right() {
     for (hog, before) in busy.hogs.iter().zip(before) {
         wait_until("a hog runs on", || hog.ran() > before);
     }
-    assert!(hackbench.is_running(), "the load has ended before the test");
+    hackbench.assert_running();
     // The last one goes: one lane alone, unwatched.
     program.unassign(busy.group.id()).unwrap();
     program.drop_app(1).unwrap();
@@ -552,7 +552,7 @@ fn lanes_hold_while_everything_changes_at_random() {
         start.elapsed(),
         unserved_ns / 1_000_000
     );
-    assert!(loads.iter().all(Load::is_running), "a load has ended before the test");
+    loads.iter().for_each(Load::assert_running);
     // Without the crowd a hog waits for five others at most: whoever waits for long is parked or
     // lost, and does not wait for its turn at a low weight.
     drop(loads);

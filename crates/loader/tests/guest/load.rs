@@ -6,7 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A program, in a process group of its own so that all of it can be ended.
-pub struct Load(std::cell::RefCell<Child>);
+pub struct Load {
+    child: std::cell::RefCell<Child>,
+    script: String,
+}
 
 impl Load {
     /// hackbench: `groups` groups of 40 tasks, each sending `loops` messages.
@@ -33,23 +36,26 @@ impl Load {
             .process_group(0)
             .spawn()
             .expect("there is a shell");
-        Self(child.into())
+        Self { child: child.into(), script: script.to_owned() }
     }
 
     /// Waits for its end, which must be a good one.
     pub fn wait(&mut self) {
-        let status = self.0.get_mut().wait().unwrap();
+        let status = self.child.get_mut().wait().unwrap();
         assert!(status.success(), "the load: {status}");
     }
 
-    pub fn is_running(&self) -> bool {
-        self.0.borrow_mut().try_wait().unwrap().is_none()
+    /// It must not have ended by itself.
+    pub fn assert_running(&self) {
+        if let Some(status) = self.child.borrow_mut().try_wait().unwrap() {
+            panic!("a load has ended before the test, {status}: {}", self.script);
+        }
     }
 }
 
 impl Drop for Load {
     fn drop(&mut self) {
-        let child = self.0.get_mut();
+        let child = self.child.get_mut();
         if let Ok(None) = child.try_wait() {
             let group = nix::unistd::Pid::from_raw(child.id() as i32);
             let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);

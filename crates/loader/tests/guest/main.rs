@@ -131,7 +131,7 @@ fn the_root_lane_is_replaced_100_times_under_load_and_the_books_are_right() {
     assert!(first_runs > CHANGES / 2, "only {first_runs} lanes had run a task after 10 ms");
     // Every lane that was replaced gets empty and is freed, still under load.
     wait_until("all old lanes freed", || program.lanes().unwrap().len() == 1);
-    assert!(hackbench.is_running(), "the load has ended before the test");
+    hackbench.assert_running();
     drop(hackbench);
     let counters = program.counters().unwrap();
     assert!(counters["fifo.queued"] > 0 && counters["vtime.queued"] > 0, "{counters:?}");
@@ -202,7 +202,7 @@ fn a_cpu_goes_off_and_on_line_under_load() {
             drop(offline);
         }
         wait_until("all old lanes freed", || program.lanes().unwrap().len() == 1);
-        assert!(hackbench.is_running(), "the load has ended before the test");
+        hackbench.assert_running();
         assert_alive(&program);
     }
     program.unload().unwrap();

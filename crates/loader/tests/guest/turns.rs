@@ -88,7 +88,7 @@ fn turns_of_a_millisecond_hold_their_lengths_and_lose_nobody() {
         }
         one_lane_alone(&program);
     }
-    assert!(hackbench.is_running(), "the load has ended before the test");
+    hackbench.assert_running();
     program.unload().unwrap();
 }
 
@@ -159,6 +159,6 @@ fn a_lane_that_rests_through_a_long_turn_is_put_aside_and_comes_back() {
     print("under hackbench", &figures);
     assert!(figures.changes >= 5, "{figures:?}");
     one_lane_alone(&program);
-    assert!(hackbench.is_running(), "the load has ended before the test");
+    hackbench.assert_running();
     program.unload().unwrap();
 }
