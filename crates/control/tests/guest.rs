@@ -179,8 +179,8 @@ fn a_run_of_lanes_takes_next_to_nothing_for_itself() {
     let arguments = [
         "--json",
         "run",
-        "--policies",
-        "fifo,vtime",
+        FEW[0],
+        FEW[1],
         "--base-slice",
         "1800ms",
         "--for",

@@ -18,8 +18,8 @@ const CLIENT_MOST: Duration = Duration::from_secs(8);
 const SIGNAL_MOST: Duration = Duration::from_secs(2);
 
 /// Starts a keeper; gives its process.
-fn start(arguments: &[&str]) -> ProcessId {
-    let (code, said) = Run::start(arguments).finish();
+fn start(policy: &str) -> ProcessId {
+    let (code, said) = Run::start(&["start", policy, FEW[0], FEW[1]]).finish();
     assert_eq!(code, Some(0), "{said}");
     lock_holder(Path::new(RUN_DIR)).unwrap().id
 }
@@ -28,7 +28,7 @@ fn start(arguments: &[&str]) -> ProcessId {
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn every_client_of_a_stopped_keeper_says_so_and_stop_ends_it() {
     let _machine = Machine::take();
-    let keeper = start(&["start", "vtime", FEW[0], FEW[1]]);
+    let keeper = start("vtime");
     assert!(keeper.signal(Signal::SIGSTOP));
     let timeout = i32::from(Kind::Timeout.exit_code());
     let clients: [&[&str]; 8] = [
@@ -73,7 +73,7 @@ fn every_client_of_a_stopped_keeper_says_so_and_stop_ends_it() {
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn stop_ends_a_keeper_that_is_stopped_with_its_guard() {
     let _machine = Machine::take();
-    let keeper = start(&["start", "fifo", FEW[0], FEW[1]]);
+    let keeper = start("fifo");
     for guard in processes(|command| command == "metasched guard ") {
         assert!(ProcessId::of(Path::new("/"), guard.pid).unwrap().signal(Signal::SIGSTOP));
     }
@@ -82,7 +82,7 @@ fn stop_ends_a_keeper_that_is_stopped_with_its_guard() {
     assert_eq!(code, Some(0), "{said}");
     assert!(status().is_default());
     assert!(processes(|command| command == "metasched guard ").is_empty());
-    start(&["start", "fifo", FEW[0], FEW[1]]);
+    start("fifo");
     let (code, said) = Run::start(&["stop"]).finish();
     assert_eq!(code, Some(0), "{said}");
 }

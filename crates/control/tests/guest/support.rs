@@ -40,7 +40,8 @@ pub const FEW: [&str; 2] = ["--policies", "fifo,vtime"];
 
 /// The same for a switcher.
 pub fn few(command: &str) -> SwitcherOptions {
-    SwitcherOptions::new(command).policies(&["fifo", "vtime"].map(str::to_owned))
+    let policies: Vec<String> = FEW[1].split(',').map(str::to_owned).collect();
+    SwitcherOptions::new(command).policies(&policies)
 }
 
 pub fn table() -> Vec<Candidate> {
