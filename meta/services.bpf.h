@@ -18,6 +18,8 @@
  */
 #define ASKS_NS (100ULL * 1000)
 #define ASKS_TIMES 10
+/* Its timer comes by then. One that did not went with its CPU, and is set again. */
+#define ASKS_LATEST_NS (10 * ASKS_NS)
 /* The least time to which a lane's timer is set: it interrupts whoever runs there, too. */
 #define LANE_TIMER_LEAST_NS (100ULL * 1000)
 
@@ -25,6 +27,7 @@
 struct cpu_asks {
 	u64 lanes[LANES_MAX / 64]; /* which have asked it to decide for others */
 	u64 quiet_until_ns; /* it is not interrupted again before, by CLOCK_MONOTONIC */
+	u64 timer_ns; /* by when its timer comes; 0: it is not set */
 };
 
 struct {
@@ -215,6 +218,22 @@ __weak __noinline bool lane_move_before(struct lane *lane __arg_nonnull, u64 dsq
 }
 
 /*
+ * The CPU is to be interrupted in so long for what it was asked too soon. Mostly it comes to dispatch
+ * before, and is asked again: so the timer, whose start costs an interrupt where run queues are
+ * locked, is left to go on. Each side writes its word before it reads the other's.
+ */
+static __always_inline void asks_set_timer(struct cpu_asks *asked, s32 cpu, u64 now, u64 ns)
+{
+	u64 set = READ_ONCE(asked->timer_ns);
+
+	if (vtime_before(now, set))
+		return;
+	if (__sync_val_compare_and_swap(&asked->timer_ns, set, now + ASKS_LATEST_NS) == set &&
+	    !timer_set_here(TIMER_ASKS + cpu, ns, 0))
+		WRITE_ONCE(asked->timer_ns, 0);
+}
+
+/*
  * The CPU comes to dispatch, whoever has it. A lane that has just asked is answered with that, and
  * one that asks too soon when it is time.
  */
@@ -223,7 +242,6 @@ __weak __noinline bool lane_ask(struct lane *lane __arg_nonnull, s32 cpu)
 	u32 key = cpu, slot = lane->slot & ROOT_SLOT;
 	u64 now, bit = 1ULL << (slot & 63);
 	struct cpu_asks *asked;
-	bool has_asked;
 	s64 early_ns;
 
 	if (!cpu_possible(cpu) || !cpu_takes_tasks(cpu))
@@ -233,10 +251,9 @@ __weak __noinline bool lane_ask(struct lane *lane __arg_nonnull, s32 cpu)
 		return false;
 	now = bpf_ktime_get_ns();
 	early_ns = READ_ONCE(asked->quiet_until_ns) - now;
-	has_asked = __sync_fetch_and_or(&asked->lanes[slot / 64], bit) & bit;
+	__sync_fetch_and_or(&asked->lanes[slot / 64], bit);
 	if (early_ns > 0) {
-		if (!has_asked)
-			timer_set_here(TIMER_ASKS + cpu, early_ns, 0);
+		asks_set_timer(asked, cpu, now, early_ns);
 		return true;
 	}
 	/* Again if it has asked: while the kernel bypasses us a kick leads nowhere. */
@@ -245,11 +262,43 @@ __weak __noinline bool lane_ask(struct lane *lane __arg_nonnull, s32 cpu)
 	return true;
 }
 
-/* What was asked of a CPU too soon is due now. */
-static void asks_are_due(s32 cpu)
+/* Whether a lane waits for that CPU to decide. */
+static __always_inline bool somebody_asks(struct cpu_asks *asked)
 {
+	u32 word;
+
+	bpf_for(word, 0, LANES_MAX / 64) {
+		if (word < LANES_MAX / 64 && READ_ONCE(asked->lanes[word]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The timer of what a CPU was asked too soon has expired: in what time it does again, or 0. The CPU
+ * may have come to dispatch meanwhile, so that what it was asked since is too soon as well.
+ */
+static u64 asks_are_due(s32 cpu)
+{
+	u32 key = cpu;
+	struct cpu_asks *asked = bpf_map_lookup_elem(&asks, &key);
+	u64 now;
+	s64 early_ns;
+
+	if (!asked)
+		return 0;
+	now = bpf_ktime_get_ns();
+	__sync_lock_test_and_set(&asked->timer_ns, 0);
+	if (!somebody_asks(asked))
+		return 0;
+	early_ns = READ_ONCE(asked->quiet_until_ns) - now;
+	if (early_ns > 0) {
+		asked->timer_ns = now + ASKS_LATEST_NS;
+		return early_ns;
+	}
 	if (cpu_possible(cpu))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return 0;
 }
 
 /* Whether the lane's policy may be called; also for one that is being made. */

@@ -43,7 +43,7 @@ static u64 decide_late(void);
 static void lane_timer_over(u32 slot);
 static void slice_over(s32 cpu);
 static u64 look(s32 cpu);
-static void asks_are_due(s32 cpu);
+static u64 asks_are_due(s32 cpu);
 static u64 stay_awake(s32 cpu);
 static u64 end_run(s32 cpu);
 
@@ -93,8 +93,9 @@ static int timer_expires(void *map, u32 *key, struct timer *t)
 			if (again_ns)
 				bpf_timer_start(&t->timer, again_ns, BPF_F_TIMER_CPU_PIN);
 		} else if (number < TIMER_AWAKE) {
-			if (all_uses() & USES_ANSWER)
-				asks_are_due(number - TIMER_ASKS);
+			again_ns = all_uses() & USES_ANSWER ? asks_are_due(number - TIMER_ASKS) : 0;
+			if (again_ns)
+				bpf_timer_start(&t->timer, again_ns, 0);
 		} else if (number < TIMER_ENDS) {
 			again_ns = all_uses() & USES_AWAKE ? stay_awake(number - TIMER_AWAKE) : 0;
 			if (again_ns)

@@ -132,7 +132,18 @@ static void central_enqueue(struct lane *lane, struct task_struct *p, struct lan
 		central_ask(lane);
 }
 
-/* Hands that CPU the first task of the queue that may run there. */
+/* Whether the run of the lane's task on a CPU is over. */
+static __always_inline bool central_is_over(struct lane *lane, struct central_cpu *c, u64 now)
+{
+	u64 since = READ_ONCE(c->since_ns);
+
+	return since && ns_since(since, now) >= (s64)lane->options[central_option_slice_ns];
+}
+
+/*
+ * Hands that CPU the first task of the queue that may run there. A run that is over has gone on, since
+ * there was no task yet as its CPU asked for one: it ends now.
+ */
 static __always_inline void central_hand(struct lane *lane, struct central_cpu *c, u32 cpu)
 {
 	if (!lane_hand(lane, lane_dsq(lane, CENTRAL_ALL), cpu, 0))
@@ -140,6 +151,8 @@ static __always_inline void central_hand(struct lane *lane, struct central_cpu *
 	c->handed_ns = scx_bpf_now();
 	c->wants = 0;
 	lane_count(lane, central_counter_handed);
+	if (central_is_over(lane, c, c->handed_ns))
+		lane_kick(lane, cpu, true);
 }
 
 /*
@@ -196,14 +209,6 @@ static __always_inline bool central_take(struct lane *lane, struct central_cpu *
 		return false;
 	c->bound = 1;
 	return true;
-}
-
-/* Whether the run of the lane's task on a CPU is over. */
-static __always_inline bool central_is_over(struct lane *lane, struct central_cpu *c, u64 now)
-{
-	u64 since = READ_ONCE(c->since_ns);
-
-	return since && ns_since(since, now) >= (s64)lane->options[central_option_slice_ns];
 }
 
 /*

@@ -6,6 +6,7 @@ use metasched_sim::{
     Costs, Machine, Outcome, Scenario, TaskSpec, between, exactly, ms, options, policy, us,
 };
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The default of `slice_ns` in options.h.
@@ -16,6 +17,7 @@ const ANSWER: u64 = us(300);
 /// How often level 1 looks which CPUs take tasks.
 const SWEEP: u64 = ms(4);
 const LENGTH: u64 = ms(4_000);
+const SEEDS: u64 = 16;
 
 fn central(name: &str) -> Scenario {
     policy(name, "central")
@@ -25,15 +27,22 @@ fn hogs(run: Scenario, n: usize) -> Scenario {
     run.tasks(n, |i| TaskSpec::hog(format!("hog {i}"))).run_for(LENGTH)
 }
 
-/// First in, first out: of so many on so many CPUs each has its part.
+/// First in, first out: of so many on so many CPUs each has its part. Four of ten have their turns at
+/// once, and who of them stands before whom is chance: in one run somebody may have five turns less.
 #[test]
 pub(crate) fn all_have_their_turns_of_a_slice() {
-    let outcome = hogs(central("ten hogs on four CPUs").cpus(4), 10).pass();
-    for (name, figures) in outcome.all() {
-        let apart = figures.ran_ns.abs_diff(LENGTH * 4 / 10);
-        assert!(apart <= 3 * (SLICE + LOOK), "{name}: {}", figures.ran_ns);
-        // The six that wait, in rounds of four.
-        assert!(figures.longest_wait_ns <= 2 * (SLICE + 2 * LOOK), "{name}: {figures:?}");
+    let mut ran_ns = BTreeMap::<String, u64>::new();
+    for seed in 1..=SEEDS {
+        let outcome = hogs(central("ten hogs on four CPUs").cpus(4).seed(seed), 10).pass();
+        for (name, figures) in outcome.all() {
+            *ran_ns.entry(name.to_owned()).or_default() += figures.ran_ns;
+            // The six that wait, in rounds of four.
+            assert!(figures.longest_wait_ns <= 2 * (SLICE + LOOK), "{name}: {figures:?}");
+        }
+    }
+    let part = SEEDS * LENGTH * 4 / 10;
+    for (name, ran_ns) in ran_ns {
+        assert!(ran_ns.abs_diff(part) <= part / 50, "{name}: {ran_ns} of {part}");
     }
 }
 
@@ -72,6 +81,23 @@ pub(crate) fn who_wakes_beside_idle_cpus_is_handed_one_at_once() {
         .pass();
     for (name, figures) in outcome.all() {
         assert!(figures.waits > 300 && figures.longest_wait_ns <= ANSWER, "{name}: {figures:?}");
+    }
+}
+
+/// CPU 0 answers when it comes to dispatch, and computes then: what it is asked after that is too soon
+/// once more, and its timer was set before.
+#[test]
+pub(crate) fn what_is_asked_after_an_answer_is_answered_in_time() {
+    let little = || between(us(5), us(60));
+    let outcome = central("a central CPU that comes to dispatch often")
+        .cpus(4)
+        .task(TaskSpec::named("bound").only_on([0]).run(between(us(5), us(900))).sleep(little()).for_ever())
+        .tasks(3, |i| TaskSpec::named(format!("{i}")).run(little()).sleep(little()).for_ever())
+        .run_for(ms(500))
+        .pass();
+    for i in 0..3 {
+        let figures = outcome.task(&i.to_string());
+        assert!(figures.longest_wait_ns <= ANSWER, "{i}: {figures:?}");
     }
 }
 

@@ -52,12 +52,16 @@ impl UserHalf for Rustland {
         if self.least == 0 {
             self.least = task.at_ns;
         }
-        // It comes again, so it has had its turn. If it did not sleep it keeps what it is behind, a slice at
-        // most.
+        // It comes again, so it has had its turn.
         self.least = self.least.max(known.come);
-        let keeps = !slept && known.come > 0;
-        let from = if keeps { self.least.saturating_sub(SLICE_NS) } else { self.least };
-        known.come = known.come.max(from) + ran_ns.clamp(1, SLICE_NS);
+        let from = match (known.come, slept) {
+            // What it runs in its first turn counts at once: it may not come again.
+            (0, _) => self.least + SLICE_NS,
+            (_, true) => self.least,
+            // It keeps what it is behind, a slice at most.
+            (come, false) => come.max(self.least.saturating_sub(SLICE_NS)),
+        };
+        known.come = from + ran_ns.clamp(1, SLICE_NS);
         let share = u64::from(task.waiting).div_ceil(2).max(1);
         Decision {
             order: known.come + known.awake_ns.saturating_sub(FREE_NS),
@@ -89,15 +93,17 @@ mod tests {
     #[test]
     fn a_task_stands_behind_those_that_had_their_turns_by_what_it_ran() {
         let mut half = Rustland::default();
-        assert_eq!(order(&mut half, 1, 100, 0), BEGINS + 1);
-        assert_eq!(order(&mut half, 1, 100, 3_000_000), BEGINS + 1 + 3_000_000);
+        // A whole slice counts for the first turn, as if it had had it.
+        let first = BEGINS + SLICE_NS + 1;
+        assert_eq!(order(&mut half, 1, 100, 0), first);
+        assert_eq!(order(&mut half, 1, 100, 3_000_000), first + 3_000_000);
         // Of the first one's second turn nobody knows yet.
-        assert_eq!(order(&mut half, 2, 100, 0), BEGINS + 1 + 1);
+        assert_eq!(order(&mut half, 2, 100, 0), first + SLICE_NS + 1);
         // A slice at most counts for the turn; of what it ran since it slept there is a most as well.
-        let come = BEGINS + 1 + 3_000_000 + SLICE_NS;
+        let come = first + 3_000_000 + SLICE_NS;
         assert_eq!(order(&mut half, 1, 100, SECOND_NS), come + AWAKE_NS);
         // It keeps what it is behind.
-        assert_eq!(order(&mut half, 2, 200, 2_000_000), BEGINS + 1 + 1 + 1_000_000);
+        assert_eq!(order(&mut half, 2, 200, 2_000_000), first + SLICE_NS + 1 + 1_000_000);
     }
 
     #[test]
@@ -107,7 +113,7 @@ mod tests {
         let hog = (0..40).map(|turn| order(&mut half, 2, 100, turn * SLICE_NS)).max().unwrap();
         let woke = half.decide(&Task { sleeps: 1, ..task(1, 100, 2 * SECOND_NS, 1_000_000) });
         // Of the hog's turns all but the last are known to be over.
-        assert_eq!(woke.order, BEGINS + 1 + 38 * SLICE_NS + 1_000_000);
+        assert_eq!(woke.order, BEGINS + 1 + 39 * SLICE_NS + 1_000_000);
         // It computes now, and is one of them when it has done so for as long.
         let computes = |half: &mut Rustland, ran_ns| {
             half.decide(&Task { sleeps: 1, ..task(1, 100, 2 * SECOND_NS, ran_ns) }).order

@@ -282,6 +282,14 @@ plants! {
         "policies/central/central.bpf.c",
         "			lane_kick(lane, cpu, true);"
             => "			;";
+    what_is_asked_too_soon_and_forgotten_is_caught: policies::central::who_wakes_beside_idle_cpus_is_handed_one_at_once, "longest_wait_ns",
+        "meta/services.bpf.h",
+        "		asks_set_timer(asked, cpu, now, early_ns);"
+            => "		;";
+    a_timer_that_came_too_soon_and_ends_is_caught: policies::central::what_is_asked_after_an_answer_is_answered_in_time, "longest_wait_ns",
+        "meta/services.bpf.h",
+        "		return early_ns;"
+            => "		return 0;";
     a_central_cpu_that_is_gone_is_caught: policies::central::who_wakes_while_the_central_cpu_is_off_line_is_handed_a_cpu_at_once, "longest_wait_ns",
         "policies/central/central.bpf.c",
         "		cpu = cpu_after(from, i);\n		if (lane_ask(lane, cpu)) {"
