@@ -1,6 +1,6 @@
 //! What there is to choose from is declared once: policies.def and presets.def name it, and each
 //! policy's README says when it is the right one. README.md's table and docs/policies.md are made
-//! of these; `make pages` writes them.
+//! of these, and of the figures in docs/results.md; `make pages` writes them.
 
 use metasched_abi::{POLICIES, PRESETS, PolicyInfo};
 use std::fmt::Write;
@@ -8,6 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const PAGE: &str = "docs/policies.md";
+const RESULTS: &str = "docs/results.md";
+/// How the headings of its sections with such tables begin.
+const MEASURED: &str = "Every policy and its original, on ";
 const TABLE_HEAD: &str = "| policy | |\n|---|---|\n";
 
 fn path(name: &str) -> PathBuf {
@@ -34,11 +37,71 @@ fn table() -> String {
     })
 }
 
+/// A row of a table on the page of results.
+struct Measured {
+    /// On what it was measured, as the heading of its section ends.
+    on: String,
+    /// The table's first line.
+    titles: String,
+    /// Who, and over which other scheduler if it is not EEVDF.
+    who: String,
+    /// All its cells but the first.
+    figures: String,
+}
+
+/// The rows of all tables in the sections about every policy.
+fn measured() -> Vec<Measured> {
+    let text = read(RESULTS);
+    let sections = text.split("\n## ").filter_map(|section| section.strip_prefix(MEASURED));
+    let mut rows = Vec::new();
+    for section in sections {
+        let (on, section) = section.split_once('\n').expect("text after a heading");
+        let mut titles = None;
+        for line in section.lines() {
+            let cells = line.strip_prefix("| ").and_then(|line| line.split_once(" | "));
+            match (titles, cells) {
+                (None, Some(_)) => titles = Some(line),
+                (Some(titles), Some((who, figures))) => rows.push(Measured {
+                    on: on.to_owned(),
+                    titles: titles.to_owned(),
+                    who: who.to_owned(),
+                    figures: figures.to_owned(),
+                }),
+                (Some(_), None) if line.is_empty() => titles = None,
+                _ => {}
+            }
+        }
+    }
+    rows
+}
+
+/// What was measured of a policy, as a table for each set of loads.
+fn figures(policy: &str, measured: &[Measured]) -> String {
+    let mut page = String::new();
+    let mut titles = "";
+    for row in measured {
+        let (who, over) = row.who.split_once(" / ").unwrap_or((&row.who, "eevdf"));
+        if who != policy {
+            continue;
+        }
+        if row.titles != titles {
+            titles = &row.titles;
+            let columns = titles.matches(" |").count();
+            write!(page, "\n{titles}\n|{}\n", "---|".repeat(columns)).unwrap();
+        }
+        writeln!(page, "| over {over}, {} | {}", row.on, row.figures).unwrap();
+    }
+    assert!(page.contains("over eevdf"), "{RESULTS}: no table has a row of {policy}");
+    page
+}
+
 fn page() -> String {
+    let measured = measured();
     let mut page = "# Which policy when\n\n\
-        Written by `make pages` from what each policy declares and says of itself. Policies differ by\n\
-        what they were made for: measure yours (`metasched profile`) before you believe this page.\n\
-        Measured figures are in [results.md](results.md).\n"
+        Written by `make pages` from what each policy declares and says of itself, and from what was\n\
+        measured: see [results.md](results.md) for how. Figures say how many times as good it is as the\n\
+        other, by time, requests or p99: above 1 is better. Policies differ by what they were made for:\n\
+        measure yours (`metasched profile`) before you believe this page.\n"
         .to_string();
     for policy in POLICIES {
         let name = policy.name;
@@ -49,6 +112,7 @@ fn page() -> String {
             policy.summary
         )
         .unwrap();
+        page.push_str(&figures(name, &measured));
         let presets: Vec<_> =
             PRESETS.iter().filter(|preset| preset.preset_of == Some(name)).collect();
         if !presets.is_empty() {
