@@ -27,6 +27,7 @@
 struct cpu_asks {
 	u64 lanes[LANES_MAX / 64]; /* which have asked it to decide for others */
 	u64 quiet_until_ns; /* it is not interrupted again before, by CLOCK_MONOTONIC */
+	u64 interrupted_ns; /* when it was last */
 	u64 timer_ns; /* by when its timer comes; 0: it is not set */
 };
 
@@ -219,8 +220,8 @@ __weak __noinline bool lane_move_before(struct lane *lane __arg_nonnull, u64 dsq
 
 /*
  * The CPU is to be interrupted in so long for what it was asked too soon. Mostly it comes to dispatch
- * before, and is asked again: so the timer, whose start costs an interrupt where run queues are
- * locked, is left to go on. Each side writes its word before it reads the other's.
+ * before, and is asked again: a timer that is set is left as it is, since to start one costs an
+ * interrupt where run queues are locked. Each side writes its word before it reads the other's.
  */
 static __always_inline void asks_set_timer(struct cpu_asks *asked, s32 cpu, u64 now, u64 ns)
 {
@@ -258,6 +259,7 @@ __weak __noinline bool lane_ask(struct lane *lane __arg_nonnull, s32 cpu)
 	}
 	/* Again if it has asked: while the kernel bypasses us a kick leads nowhere. */
 	WRITE_ONCE(asked->quiet_until_ns, now + ASKS_NS);
+	WRITE_ONCE(asked->interrupted_ns, now);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return true;
 }
@@ -275,8 +277,8 @@ static __always_inline bool somebody_asks(struct cpu_asks *asked)
 }
 
 /*
- * The timer of what a CPU was asked too soon has expired: in what time it does again, or 0. The CPU
- * may have come to dispatch meanwhile, so that what it was asked since is too soon as well.
+ * The timer of what a CPU was asked too soon has expired: in what time it does again, or 0. The CPU may
+ * have come to dispatch meanwhile, and be asked again: that is due as well, unless it was interrupted.
  */
 static u64 asks_are_due(s32 cpu)
 {
@@ -289,15 +291,15 @@ static u64 asks_are_due(s32 cpu)
 		return 0;
 	now = bpf_ktime_get_ns();
 	__sync_lock_test_and_set(&asked->timer_ns, 0);
-	if (!somebody_asks(asked))
+	if (!cpu_possible(cpu) || !somebody_asks(asked))
 		return 0;
-	early_ns = READ_ONCE(asked->quiet_until_ns) - now;
+	early_ns = READ_ONCE(asked->interrupted_ns) + ASKS_NS - now;
 	if (early_ns > 0) {
 		asked->timer_ns = now + ASKS_LATEST_NS;
 		return early_ns;
 	}
-	if (cpu_possible(cpu))
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	WRITE_ONCE(asked->interrupted_ns, now);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return 0;
 }
 
