@@ -18,8 +18,8 @@
  */
 #define ASKS_NS (100ULL * 1000)
 #define ASKS_TIMES 10
-/* Its timer comes by then. One that did not went with its CPU, and is set again. */
-#define ASKS_LATEST_NS (10 * ASKS_NS)
+/* A timer that is late by that much went with its CPU, and is set again. */
+#define ASKS_LATE_NS (10 * ASKS_NS)
 /* The least time to which a lane's timer is set: it interrupts whoever runs there, too. */
 #define LANE_TIMER_LEAST_NS (100ULL * 1000)
 
@@ -28,6 +28,7 @@ struct cpu_asks {
 	u64 lanes[LANES_MAX / 64]; /* which have asked it to decide for others */
 	u64 quiet_until_ns; /* it is not interrupted again before, by CLOCK_MONOTONIC */
 	u64 interrupted_ns; /* when it was last */
+	u64 rest_ns; /* how long it is left alone after that, by what its last answer took */
 	u64 timer_ns; /* by when its timer comes; 0: it is not set */
 };
 
@@ -229,7 +230,7 @@ static __always_inline void asks_set_timer(struct cpu_asks *asked, s32 cpu, u64 
 
 	if (vtime_before(now, set))
 		return;
-	if (__sync_val_compare_and_swap(&asked->timer_ns, set, now + ASKS_LATEST_NS) == set &&
+	if (__sync_val_compare_and_swap(&asked->timer_ns, set, now + ns + ASKS_LATE_NS) == set &&
 	    !timer_set_here(TIMER_ASKS + cpu, ns, 0))
 		WRITE_ONCE(asked->timer_ns, 0);
 }
@@ -278,7 +279,8 @@ static __always_inline bool somebody_asks(struct cpu_asks *asked)
 
 /*
  * The timer of what a CPU was asked too soon has expired: in what time it does again, or 0. The CPU may
- * have come to dispatch meanwhile, and be asked again: that is due as well, unless it was interrupted.
+ * have come to dispatch meanwhile, and be asked again: that is due as well, unless it was interrupted
+ * too recently.
  */
 static u64 asks_are_due(s32 cpu)
 {
@@ -293,9 +295,9 @@ static u64 asks_are_due(s32 cpu)
 	__sync_lock_test_and_set(&asked->timer_ns, 0);
 	if (!cpu_possible(cpu) || !somebody_asks(asked))
 		return 0;
-	early_ns = READ_ONCE(asked->interrupted_ns) + ASKS_NS - now;
+	early_ns = READ_ONCE(asked->interrupted_ns) + READ_ONCE(asked->rest_ns) - now;
 	if (early_ns > 0) {
-		asked->timer_ns = now + ASKS_LATEST_NS;
+		asked->timer_ns = now + early_ns + ASKS_LATE_NS;
 		return early_ns;
 	}
 	WRITE_ONCE(asked->interrupted_ns, now);
@@ -336,7 +338,7 @@ static __noinline bool answer_asks(s32 cpu)
 	u32 i, word, key = cpu;
 	struct cpu_asks *asked = bpf_map_lookup_elem(&asks, &key);
 	bool answers = false;
-	u64 set, from_ns, quiet_ns;
+	u64 set, from_ns, rest_ns;
 
 	if (!asked)
 		return false;
@@ -353,9 +355,11 @@ static __noinline bool answer_asks(s32 cpu)
 			answer_lane(word * 64 + lowest_account(set), cpu);
 			set &= set - 1;
 		}
-		quiet_ns = (bpf_ktime_get_ns() - from_ns) * ASKS_TIMES;
-		if (quiet_ns > ASKS_NS)
-			WRITE_ONCE(asked->quiet_until_ns, from_ns + quiet_ns);
+		rest_ns = (bpf_ktime_get_ns() - from_ns) * ASKS_TIMES;
+		if (rest_ns < ASKS_NS)
+			rest_ns = ASKS_NS;
+		WRITE_ONCE(asked->rest_ns, rest_ns);
+		WRITE_ONCE(asked->quiet_until_ns, from_ns + rest_ns);
 		answers = true;
 	}
 	return answers;

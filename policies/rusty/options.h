@@ -5,6 +5,8 @@
 #define rusty_options(OPTION)                                                                      \
 	OPTION(rusty, slice_ns, "ns", 20000000, 100000, 1000000000,                                \
 	       "run time granted before the next task's turn, and the most credit that a sleeper keeps") \
+	OPTION(rusty, slice_overutil_ns, "ns", 1000000, 100000, 1000000000,                        \
+	       "run time granted while each of its CPUs is busy all the time")                     \
 	OPTION(rusty, interval_ns, "ns", 2000000000, 100000000, 60000000000,                       \
 	       "how often load is balanced between domains")                                       \
 	OPTION(rusty, load_half_life_ns, "ns", 1000000000, 10000000, 60000000000,                  \

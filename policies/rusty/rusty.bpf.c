@@ -33,6 +33,8 @@ struct rusty_lane {
 	u64 mean; /* load for each CPU, in RAVG_ONE */
 	u32 weight_most; /* what a task can use of its weight: no task runs on more than one CPU */
 	u32 cpus; /* that take tasks */
+	u32 idled; /* a CPU has found nothing to do since the last look */
+	u32 overutil; /* each of its CPUs is busy all the time */
 };
 
 struct rusty_task {
@@ -99,6 +101,13 @@ static __always_inline u64 rusty_weight(struct lane *lane, struct task_struct *p
 	return rusty_min(task_weight(p), rusty_state(lane)->weight_most);
 }
 
+/* What a task may run before the next one's turn. */
+static __always_inline u64 rusty_slice(struct lane *lane)
+{
+	return rusty_state(lane)->overutil ? lane->options[rusty_option_slice_overutil_ns] :
+					     lane->options[rusty_option_slice_ns];
+}
+
 /* Counts the CPUs that take tasks: what others may do is nobody's part. */
 __weak __noinline int rusty_count_cpus(struct lane *lane __arg_nonnull)
 {
@@ -121,6 +130,22 @@ __weak __noinline int rusty_count_cpus(struct lane *lane __arg_nonnull)
 	}
 	rusty_state(lane)->cpus = all;
 	return 0;
+}
+
+/* Whether the lane runs on each CPU, and none of them has had nothing to do since the last time. */
+__weak __noinline bool rusty_is_everywhere(struct lane *lane __arg_nonnull)
+{
+	struct rusty_cpu *c;
+	u32 cpu;
+
+	if (__sync_lock_test_and_set(&rusty_state(lane)->idled, 0))
+		return false;
+	bpf_for(cpu, 0, nr_cpus()) {
+		c = cpu_possible(cpu) && cpu_takes_tasks(cpu) ? rusty_cpu_at(lane, cpu) : NULL;
+		if (c && !c->runs)
+			return false;
+	}
+	return true;
 }
 
 static void rusty_start(struct lane *lane)
@@ -293,7 +318,7 @@ static __always_inline bool rusty_has_time(struct lane *lane, u32 domain)
 static s32 rusty_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct lane_task *t = lane_task(lane, p);
-	u64 slice_ns = lane->options[rusty_option_slice_ns];
+	u64 slice_ns = rusty_slice(lane);
 	bool claimed = false;
 	s32 cpu;
 
@@ -406,7 +431,7 @@ static void rusty_enqueue(struct lane *lane, struct task_struct *p, struct lane_
 	task->queued_ns = now;
 	lane_count(lane, rusty_counter_queued);
 	lane_insert_vtime(lane, p, lane_llc_dsq(lane, task->domain, 0),
-			  lane->options[rusty_option_slice_ns], task->vtime, enq_flags);
+			  rusty_slice(lane), task->vtime, enq_flags);
 }
 
 /* Takes a task from another domain of this node, or of others, where so many wait. */
@@ -455,16 +480,20 @@ static bool rusty_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 			/* One that always goes on is never stopped. */
 			rusty_count(lane, prev, task, scx_bpf_now());
 			rusty_count_run(lane, cpu, run->ran_ns);
-			lane_grant(lane, prev, lane->options[rusty_option_slice_ns]);
+			lane_grant(lane, prev, rusty_slice(lane));
 			return true;
 		}
 	}
 	if (lane_move_to_local(lane, dsq))
 		return true;
-	return !prev && (rusty_steal(lane, domain, node, true,
-				     lane->options[rusty_option_greedy_threshold]) ||
-			 rusty_steal(lane, domain, node, false,
-				     lane->options[rusty_option_greedy_threshold_x_numa]));
+	if (prev)
+		return false;
+	if (rusty_steal(lane, domain, node, true, lane->options[rusty_option_greedy_threshold]) ||
+	    rusty_steal(lane, domain, node, false,
+			lane->options[rusty_option_greedy_threshold_x_numa]))
+		return true;
+	WRITE_ONCE(rusty_state(lane)->idled, 1);
+	return false;
 }
 
 static void rusty_running(struct lane *lane, struct task_struct *p, struct lane_task *t)
@@ -504,6 +533,7 @@ __weak __noinline int rusty_tune(struct lane *lane __arg_nonnull, u64 for_ns)
 	struct rusty_llc *l;
 
 	rusty_count_cpus(lane);
+	state->overutil = rusty_is_everywhere(lane);
 	bpf_for(domain, 0, nr_llcs()) {
 		l = rusty_llc_at(lane, domain);
 		if (!l || !l->members)

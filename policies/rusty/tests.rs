@@ -392,3 +392,33 @@ pub(crate) fn who_weighs_next_to_nothing_runs_every_few_seconds() {
         .run_for(ms(60_000))
         .pass();
 }
+
+/// How often two CPUs switch in 4 s.
+fn switches(set: &[(&str, u64)], tasks: fn(Scenario) -> Scenario) -> u64 {
+    tasks(rusty("slices", machine(2, 2, 1), set)).run_for(LENGTH).pass().switches
+}
+
+/// Three that wait for CPU 0.
+fn three_on_one(run: Scenario) -> Scenario {
+    run.tasks(3, |i| TaskSpec::hog(format!("{i}")).only_on([0]))
+}
+
+#[test]
+pub(crate) fn slices_are_short_while_all_cpus_are_busy() {
+    let (long, short) = (LENGTH / SLICE, LENGTH / TICK);
+    let six = |run: Scenario| run.tasks(6, |i| TaskSpec::hog(format!("{i}")));
+    let as_in_2024 = [("slice_overutil_ns", SLICE)];
+    let busy = switches(&[], six);
+    assert!((2 * short * 9 / 10..=2 * short + 10).contains(&busy), "{busy} switches while all are busy");
+    let busy = switches(&as_in_2024, six);
+    assert!(busy <= 2 * long + 2, "{busy} switches with long slices");
+    let idle = switches(&[], three_on_one);
+    assert!(idle <= long + 1, "{idle} switches while a CPU is idle");
+    // It runs something at nine looks of ten.
+    let at_times = |run: Scenario| {
+        let other = TaskSpec::named("other").only_on([1]);
+        three_on_one(run).task(other.run(exactly(ms(9))).sleep(exactly(us(1_100))).for_ever())
+    };
+    let (now, then) = (switches(&[], at_times), switches(&as_in_2024, at_times));
+    assert!(now < then + 20, "{now} switches while a CPU is idle at times, {then} with long slices");
+}

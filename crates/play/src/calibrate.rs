@@ -208,6 +208,7 @@ impl Calibration {
             own_most_ns,
             // In the switch and the wake-up already.
             callback_ns: usual.callback_ns,
+            kfunc_ns: usual.kfunc_ns,
             // Not measured.
             cold_ns: usual.cold_ns,
             cold_after_ns: usual.cold_after_ns,

@@ -58,6 +58,7 @@ struct seam_host {
 	bool (*task_running)(void *k, const struct task_struct *p);
 	struct task_struct *(*task_from_pid)(void *k, s32 pid);
 	u64 (*now)(void *k);
+	u64 (*ktime)(void *k);
 	u32 (*random)(void *k);
 	void *(*map_lookup)(void *k, void *map, u32 type, u32 max_entries, u32 key_size,
 			    u32 value_size, const void *key, s32 cpu);
@@ -444,7 +445,7 @@ u64 scx_bpf_now(void)
 
 u64 bpf_ktime_get_ns(void)
 {
-	return HOST(now);
+	return HOST(ktime);
 }
 
 u32 bpf_get_prandom_u32(void)

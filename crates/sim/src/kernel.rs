@@ -217,7 +217,12 @@ impl Kernel {
             image: None,
             host: std::ptr::null_mut(),
             changer: None,
-            context: Context { callback: Callback::Nothing, cpu: 0, may: May::Look },
+            context: Context {
+                callback: Callback::Nothing,
+                cpu: 0,
+                may: May::Look,
+                calls_before: 0,
+            },
             waking_on: None,
             dispatched: Vec::new(),
             moved: 0,

@@ -32,6 +32,9 @@ pub struct Costs {
     pub cold_after_ns: u64,
     /// Each callback, on the CPU that makes it.
     pub callback_ns: u64,
+    /// Each call of the kernel that a callback makes, look-ups in maps among them: CPU time of
+    /// the CPU that makes it, and on `bpf_ktime_get_ns()`, so that long callbacks are seen as such.
+    pub kfunc_ns: u64,
     /// A call that may wait or wake somebody: CPU time of the task that makes it, and part of
     /// what it is said to have run.
     pub call_ns: u64,
@@ -80,6 +83,7 @@ impl Default for Costs {
             cold_ns: 0,
             cold_after_ns: 0,
             callback_ns: 0,
+            kfunc_ns: 0,
             call_ns: 300,
             wake_ns: 0,
             tell_ns: 0,

@@ -71,6 +71,7 @@ pub(super) struct Costs {
     pub cold: Option<Text>,
     pub cold_after: Option<Text>,
     pub callback: Option<Text>,
+    pub kfunc: Option<Text>,
     pub call: Option<Text>,
     pub wake: Option<Text>,
     pub tell: Option<Text>,

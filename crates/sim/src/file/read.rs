@@ -214,6 +214,7 @@ impl Reader<'_> {
             cold_ns: self.duration(&raw.cold, usual.cold_ns)?,
             cold_after_ns: self.duration(&raw.cold_after, usual.cold_after_ns)?,
             callback_ns: self.duration(&raw.callback, usual.callback_ns)?,
+            kfunc_ns: self.duration(&raw.kfunc, usual.kfunc_ns)?,
             call_ns: self.duration(&raw.call, usual.call_ns)?,
             wake_ns: self.duration(&raw.wake, usual.wake_ns)?,
             tell_ns: self.duration(&raw.tell, usual.tell_ns)?,

@@ -32,6 +32,8 @@ pub(crate) struct Context {
     pub callback: Callback,
     pub cpu: usize,
     pub may: May,
+    /// How many calls of the kernel there had been when the outermost callback began.
+    pub calls_before: u64,
 }
 
 /// The task that a callback is about, by its first argument.
@@ -70,22 +72,37 @@ impl Kernel {
         let on_line = if self.online.has(cpu) { cpu } else { self.first_active() };
         let cpu = self.changer.or(self.waking_on).unwrap_or(on_line);
         self.cost(cpu, self.machine.what_it_costs().callback_ns);
-        let outer = std::mem::replace(&mut self.context, Context { callback, cpu, may });
         let Some(trampoline) = self.image.as_ref().map(|image| image.trampoline) else { return 0 };
         let host = self.host;
         // Calls nest (dispatch moves a task, which calls dequeue), so what was
         // there is put back.
         let outer_kernel = unsafe { (*host).enter(self) };
         let calls = unsafe { (*host).calls() };
+        let within = self.context.callback != Callback::Nothing;
+        let calls_before = if within { self.context.calls_before } else { calls };
+        let context = Context { callback, cpu, may, calls_before };
+        let outer = std::mem::replace(&mut self.context, context);
         let result = unsafe { trampoline(code, arg(0), arg(1), arg(2), arg(3)) };
         unsafe { (*host).leave(outer_kernel) };
         let most = &mut self.most_calls[callback as usize];
         *most = (*most).max(unsafe { (*host).calls() } - calls);
+        if !within {
+            self.cost(cpu, self.time_in_callback());
+        }
         self.context = outer;
         if self.maps.memory.waits() {
             self.grace_period();
         }
         result
+    }
+
+    /// What the callback that is under way has taken until now, ns: its calls of the kernel.
+    pub(crate) fn time_in_callback(&self) -> u64 {
+        let kfunc_ns = self.machine.what_it_costs().kfunc_ns;
+        if kfunc_ns == 0 || self.context.callback == Callback::Nothing {
+            return 0;
+        }
+        (unsafe { (*self.host).calls() } - self.context.calls_before) * kfunc_ns
     }
 
     /// The most calls of the kernel that one callback of that kind has made, look-ups in maps

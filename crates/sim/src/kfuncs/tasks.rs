@@ -37,6 +37,12 @@ pub(super) extern "C" fn now(k: K) -> u64 {
     kernel(k).now
 }
 
+/// Unlike `now()`, which the kernel reads once for each callback.
+pub(super) extern "C" fn ktime(k: K) -> u64 {
+    let kernel = kernel(k);
+    kernel.now + kernel.time_in_callback()
+}
+
 pub(super) extern "C" fn random(k: K) -> u32 {
     kernel(k).random.bits() as u32
 }

@@ -33,7 +33,7 @@ const PINNED: &[(&str, &str)] = &[
     ("the fault lost_wakeup", "9aa3fff23eba5b38"),
     ("the fault wrong_queue", "de7651f44437786b"),
     ("the fault ignores_affinity", "015a99125da9fec2"),
-    ("random run 1", "0339889a22ce0d0b"),
+    ("random run 1", "a4df33cae5bfef10"),
     ("random run 2", "9a57def7dbde60a4"),
     ("random run 3", "da630f82a3828355"),
 ];

@@ -106,6 +106,7 @@ fn what_the_kernel_takes_is_nobodys_run_time() {
         ("switches", Costs { switch_ns: us(20), ..Costs::default() }),
         ("migrations", Costs { migration_across_ns: us(200), ..Costs::default() }),
         ("callbacks", Costs { callback_ns: us(2), ..Costs::default() }),
+        ("calls", Costs { kfunc_ns: us(1), ..Costs::default() }),
     ] {
         let outcome = priced(costs);
         assert!(outcome.lost_ns > ms(1), "{name} cost {} us", outcome.lost_ns / 1_000);

@@ -3,7 +3,7 @@
 //! plant it passes, as a test of its own. The last ones are of level 1, found by tests of that.
 
 use crate::planted::{Plant, planted};
-use crate::{accounts, every_policy, limits, policies, reuse, shares, user_half};
+use crate::{accounts, every_policy, limits, policies, reuse, services, shares, user_half};
 use metasched_sim::metasched::under_image;
 
 /// With the plant the test fails, and says so.
@@ -190,6 +190,18 @@ plants! {
         "policies/fair/fair.bpf.c",
         "	return nr_llcs() > 1 && fair_steal(lane, llc);"
             => "	return false;";
+    a_busy_machine_whose_slices_are_long_is_caught: policies::rusty::slices_are_short_while_all_cpus_are_busy, "while all are busy",
+        "policies/rusty/rusty.bpf.c",
+        "	state->overutil = rusty_is_everywhere(lane);"
+            => "	state->overutil = 0;";
+    an_idle_cpu_that_counts_as_busy_is_caught: policies::rusty::slices_are_short_while_all_cpus_are_busy, "while a CPU is idle",
+        "policies/rusty/rusty.bpf.c",
+        "		if (c && !c->runs)\n			return false;"
+            => "		;";
+    a_cpu_that_is_idle_at_times_and_counts_as_busy_is_caught: policies::rusty::slices_are_short_while_all_cpus_are_busy, "idle at times",
+        "policies/rusty/rusty.bpf.c",
+        "	if (__sync_lock_test_and_set(&rusty_state(lane)->idled, 0))"
+            => "	if (0)";
     a_balancer_that_goes_the_wrong_way_is_caught: policies::rusty::load_is_evened_out_between_domains, "after all",
         "policies/rusty/rusty.bpf.c",
         "	if (surplus <= 0 ||"
@@ -290,6 +302,10 @@ plants! {
         "meta/services.bpf.h",
         "	__sync_lock_test_and_set(&asked->timer_ns, 0);"
             => "	;";
+    a_long_answer_that_counts_for_nothing_is_caught: services::who_takes_long_to_answer_is_interrupted_once_in_ten_times_as_long, "interrupts where answers take",
+        "meta/services.bpf.h",
+        "		rest_ns = (bpf_ktime_get_ns() - from_ns) * ASKS_TIMES;"
+            => "		rest_ns = 0;";
     a_central_cpu_that_is_gone_is_caught: policies::central::who_wakes_while_the_central_cpu_is_off_line_is_handed_a_cpu_at_once, "longest_wait_ns",
         "policies/central/central.bpf.c",
         "		cpu = cpu_after(from, i);\n		if (lane_ask(lane, cpu)) {"

@@ -8,7 +8,7 @@ use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{
     CENTRAL, LAGS, WITNESS, assign, faulty_scenario, group_ran, replace_root, scenario_of, set_app,
 };
-use metasched_sim::{Scenario, TaskSpec, between, exactly, image, ms, us};
+use metasched_sim::{Costs, Machine, Scenario, TaskSpec, between, exactly, image, ms, us};
 
 /// So many that sleep most of the time.
 fn sleepers(run: Scenario, n: usize) -> Scenario {
@@ -128,6 +128,32 @@ fn who_asks_often_interrupts_no_more_than_once_in_100_us() {
     // Who is interrupted goes on: else it would stop and start each time.
     let starts = ends(" start");
     assert!(starts < kicks / 2, "the CPU that answers began {starts} runs, {kicks} kicks");
+}
+
+/// How often CPU 0 of 128 is interrupted in 60 ms, where each call of the kernel takes so long.
+fn interrupts_of_many_cpus(kfunc_ns: u64) -> usize {
+    let costs = Costs { kfunc_ns, ..Costs::default() };
+    let machine = Machine::new(128, 1, 1, false).unwrap().costs(costs);
+    let run = faulty_scenario("many CPUs ask", CENTRAL)
+        .machine(machine)
+        .task(TaskSpec::hog("pinned").only_on([0]))
+        .tasks(400, |i| {
+            TaskSpec::named(format!("sleeper {i}"))
+                .run(between(us(50), us(200)))
+                .sleep(between(us(100), us(400)))
+                .for_ever()
+        });
+    let outcome = run.traced().run_for(ms(60)).pass();
+    let is = |line: &&str| line.contains(" cpu0 ") && line.ends_with("kick, preempt");
+    outcome.trace.lines().filter(is).count()
+}
+
+/// It takes some 1,500 calls to give each of 128 CPUs a task.
+#[test]
+pub(crate) fn who_takes_long_to_answer_is_interrupted_once_in_ten_times_as_long() {
+    let (short, long) = (interrupts_of_many_cpus(0), interrupts_of_many_cpus(100));
+    assert!(short > 500, "{short} interrupts where answers take no time");
+    assert!((20..=60).contains(&long), "{long} interrupts where answers take 0.15 ms");
 }
 
 /// A service that runs little beside a batch job that wants all, each a cgroup.
