@@ -13,8 +13,8 @@
 #include <timer.bpf.h>
 
 /*
- * A CPU is interrupted for what lanes ask of it once in so long, or in so many times what it took
- * last: more often they would take it from whoever runs there.
+ * A CPU is interrupted for what lanes ask of it once in so long, or in so many times what that
+ * takes: more often they would take it from whoever runs there.
  */
 #define ASKS_NS (100ULL * 1000)
 #define ASKS_TIMES 10
@@ -28,7 +28,8 @@ struct cpu_asks {
 	u64 lanes[LANES_MAX / 64]; /* which have asked it to decide for others */
 	u64 quiet_until_ns; /* it is not interrupted again before, by CLOCK_MONOTONIC */
 	u64 interrupted_ns; /* when it was last */
-	u64 rest_ns; /* how long it is left alone after that, by what its last answer took */
+	u64 rest_ns; /* how long it is left alone after that, by what its last answers took */
+	u64 took_ns; /* the last one */
 	u64 timer_ns; /* by when its timer comes; 0: it is not set */
 };
 
@@ -332,13 +333,24 @@ static __noinline void answer_lane(u32 slot, s32 cpu)
 	lane_charge(l, took_ns);
 }
 
+/*
+ * For how long a CPU is left alone after answers that took so long. The shorter one counts: the other may
+ * have been interrupted, or a host may have had its CPU meanwhile.
+ */
+static __always_inline u64 asks_rest_ns(u64 before_ns, u64 took_ns)
+{
+	u64 rest_ns = (took_ns < before_ns ? took_ns : before_ns) * ASKS_TIMES;
+
+	return rest_ns < ASKS_NS ? ASKS_NS : rest_ns;
+}
+
 /* A CPU comes to dispatch: first it decides for the lanes that have asked it. Whether one has. */
 static __noinline bool answer_asks(s32 cpu)
 {
 	u32 i, word, key = cpu;
 	struct cpu_asks *asked = bpf_map_lookup_elem(&asks, &key);
 	bool answers = false;
-	u64 set, from_ns, rest_ns;
+	u64 set, from_ns, took_ns;
 
 	if (!asked)
 		return false;
@@ -355,11 +367,10 @@ static __noinline bool answer_asks(s32 cpu)
 			answer_lane(word * 64 + lowest_account(set), cpu);
 			set &= set - 1;
 		}
-		rest_ns = (bpf_ktime_get_ns() - from_ns) * ASKS_TIMES;
-		if (rest_ns < ASKS_NS)
-			rest_ns = ASKS_NS;
-		WRITE_ONCE(asked->rest_ns, rest_ns);
-		WRITE_ONCE(asked->quiet_until_ns, from_ns + rest_ns);
+		took_ns = bpf_ktime_get_ns() - from_ns;
+		asked->rest_ns = asks_rest_ns(asked->took_ns, took_ns);
+		asked->took_ns = took_ns;
+		WRITE_ONCE(asked->quiet_until_ns, from_ns + asked->rest_ns);
 		answers = true;
 	}
 	return answers;

@@ -304,8 +304,8 @@ plants! {
             => "	;";
     a_long_answer_that_counts_for_nothing_is_caught: services::who_takes_long_to_answer_is_interrupted_once_in_ten_times_as_long, "interrupts where answers take",
         "meta/services.bpf.h",
-        "		rest_ns = (bpf_ktime_get_ns() - from_ns) * ASKS_TIMES;"
-            => "		rest_ns = 0;";
+        "	return rest_ns < ASKS_NS ? ASKS_NS : rest_ns;"
+            => "	return ASKS_NS;";
     a_central_cpu_that_is_gone_is_caught: policies::central::who_wakes_while_the_central_cpu_is_off_line_is_handed_a_cpu_at_once, "longest_wait_ns",
         "policies/central/central.bpf.c",
         "		cpu = cpu_after(from, i);\n		if (lane_ask(lane, cpu)) {"
