@@ -18,6 +18,7 @@
  */
 #define ASKS_NS (100ULL * 1000)
 #define ASKS_TIMES 10
+#define ASKS_UNUSUAL 4
 /* A timer that is late by that much went with its CPU, and is set again. */
 #define ASKS_LATE_NS (10 * ASKS_NS)
 /* The least time to which a lane's timer is set: it interrupts whoever runs there, too. */
@@ -28,8 +29,8 @@ struct cpu_asks {
 	u64 lanes[LANES_MAX / 64]; /* which have asked it to decide for others */
 	u64 quiet_until_ns; /* it is not interrupted again before, by CLOCK_MONOTONIC */
 	u64 interrupted_ns; /* when it was last */
-	u64 rest_ns; /* how long it is left alone after that, by what its last answers took */
-	u64 took_ns; /* the last one */
+	u64 rest_ns; /* how long it is left alone after that, by what its last answer took */
+	u64 usual_ns; /* what its answers take, on the average */
 	u64 timer_ns; /* by when its timer comes; 0: it is not set */
 };
 
@@ -334,13 +335,15 @@ static __noinline void answer_lane(u32 slot, s32 cpu)
 }
 
 /*
- * For how long a CPU is left alone after answers that took so long. The shorter one counts: the other may
- * have been interrupted, or a host may have had its CPU meanwhile.
+ * For how long a CPU is left alone after an answer that took so long. One of many times the usual length was
+ * interrupted, or a host had the CPU meanwhile: of that some times the usual length counts.
  */
-static __always_inline u64 asks_rest_ns(u64 before_ns, u64 took_ns)
+static __always_inline u64 asks_rest_ns(struct cpu_asks *asked, u64 took_ns)
 {
-	u64 rest_ns = (took_ns < before_ns ? took_ns : before_ns) * ASKS_TIMES;
+	u64 most_ns = asked->usual_ns * ASKS_UNUSUAL;
+	u64 rest_ns = (took_ns < most_ns ? took_ns : most_ns) * ASKS_TIMES;
 
+	asked->usual_ns = (asked->usual_ns * 3 + took_ns) / 4;
 	return rest_ns < ASKS_NS ? ASKS_NS : rest_ns;
 }
 
@@ -368,8 +371,7 @@ static __noinline bool answer_asks(s32 cpu)
 			set &= set - 1;
 		}
 		took_ns = bpf_ktime_get_ns() - from_ns;
-		asked->rest_ns = asks_rest_ns(asked->took_ns, took_ns);
-		asked->took_ns = took_ns;
+		asked->rest_ns = asks_rest_ns(asked, took_ns);
 		WRITE_ONCE(asked->quiet_until_ns, from_ns + asked->rest_ns);
 		answers = true;
 	}
