@@ -208,8 +208,8 @@ plants! {
             => "	if (surplus >= 0 ||";
     a_domain_that_does_not_steal_is_caught: policies::rusty::a_domain_with_nothing_to_do_steals, "they ran",
         "policies/rusty/rusty.bpf.c",
-        "	return !prev && (rusty_steal"
-            => "	return 0 && (rusty_steal";
+        "	if (prev)\n		return false;\n	if (rusty_steal"
+            => "	return false;\n	if (rusty_steal";
     nodes_that_are_evened_out_like_caches_are_caught: policies::rusty::nodes_may_differ_by_more, "between nodes",
         "policies/rusty/rusty.bpf.c",
         "#define RUSTY_IMBALANCE_NODES 17"
