@@ -1,19 +1,58 @@
-use super::messages::{EventType, TracePacket};
+use super::messages::EventType;
 use super::*;
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::metasched::replace_root;
 use crate::{TaskSpec, between, ms, policy, us};
-use prost::Message;
+use quick_protobuf::BytesReader;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A whole trace, for its reader.
-#[derive(Clone, PartialEq, Message)]
-struct Trace {
-    #[prost(message, repeated, tag = "1")]
-    packet: Vec<TracePacket>,
+/// A message as its reader finds it: the numbers of its fields, and what they are.
+struct Fields<'a>(Vec<(u32, Value<'a>)>);
+
+enum Value<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Fields<'a> {
+    fn read(bytes: &'a [u8]) -> Self {
+        let (mut reader, mut fields) = (BytesReader::from_bytes(bytes), Vec::new());
+        while !reader.is_eof() {
+            let tag = reader.next_tag(bytes).unwrap();
+            let value = match tag & 7 {
+                0 => Value::Number(reader.read_uint64(bytes).unwrap()),
+                2 => Value::Bytes(reader.read_bytes(bytes).unwrap()),
+                wire => panic!("wire type {wire} is never written"),
+            };
+            fields.push((tag >> 3, value));
+        }
+        Fields(fields)
+    }
+
+    fn number(&self, field: u32) -> Option<u64> {
+        self.0.iter().find_map(|(number, value)| match value {
+            Value::Number(n) if *number == field => Some(*n),
+            _ => None,
+        })
+    }
+
+    fn all(&self, field: u32) -> impl Iterator<Item = &'a [u8]> {
+        self.0.iter().filter_map(move |(number, value)| match value {
+            Value::Bytes(bytes) if *number == field => Some(*bytes),
+            _ => None,
+        })
+    }
+
+    fn message(&self, field: u32) -> Option<Fields<'a>> {
+        self.all(field).next().map(Fields::read)
+    }
+
+    fn text(&self, field: u32) -> Option<String> {
+        self.all(field).next().map(|bytes| String::from_utf8(bytes.to_owned()).unwrap())
+    }
 }
 
 /// A trace as its reader sees it: for each track the name, and what happened on it.
@@ -28,37 +67,42 @@ struct Read {
 
 /// Decodes a trace, and checks that each slice ends and that time goes forward.
 fn read(bytes: &[u8]) -> Read {
-    let trace = Trace::decode(bytes).unwrap();
     let (mut read, mut names) = (Read::default(), BTreeMap::new());
     let mut open: BTreeMap<u64, Vec<(u64, String)>> = BTreeMap::new();
     let mut now = 0;
-    for packet in trace.packet {
-        if let Some(d) = packet.track_descriptor {
-            let name = d.name.or(d.thread.and_then(|t| t.thread_name));
-            let name = name.or(d.process.and_then(|p| p.process_name)).unwrap();
-            assert_eq!(read.tracks.insert(d.uuid.unwrap(), name), None, "described twice");
+    for packet in Fields::read(bytes).all(1).map(Fields::read) {
+        if let Some(d) = packet.message(60) {
+            let name = d.text(2).or(d.message(4).and_then(|thread| thread.text(5)));
+            let name = name.or(d.message(3).and_then(|process| process.text(6))).unwrap();
+            assert_eq!(read.tracks.insert(d.number(1).unwrap(), name), None, "described twice");
             continue;
         }
-        for name in packet.interned_data.into_iter().flat_map(|d| d.event_names) {
-            names.insert(name.iid.unwrap(), name.name.unwrap());
+        if let Some(name) = packet.message(12).and_then(|interned| interned.message(2)) {
+            names.insert(name.number(1).unwrap(), name.text(2).unwrap());
         }
-        let Some(event) = packet.track_event else { continue };
-        let (at, track) = (packet.timestamp.unwrap(), event.track_uuid.unwrap());
+        let Some(event) = packet.message(11) else { continue };
+        let (at, track) = (packet.number(8).unwrap(), event.number(11).unwrap());
         assert!(at >= now, "time goes back to {at}");
         now = at;
         assert!(read.tracks.contains_key(&track), "track {track} is used before it is described");
-        let name = event.name_iid.map(|iid| names[&iid].clone());
-        match EventType::try_from(event.r#type.unwrap()).unwrap() {
-            EventType::SliceBegin => open.entry(track).or_default().push((at, name.unwrap())),
-            EventType::SliceEnd => {
+        let name = event.number(10).map(|iid| names[&iid].clone());
+        let kind = event.number(9).unwrap();
+        match kind {
+            _ if kind == EventType::SliceBegin as u64 => {
+                open.entry(track).or_default().push((at, name.unwrap()));
+            }
+            _ if kind == EventType::SliceEnd as u64 => {
                 let (from, name) = open.get_mut(&track).and_then(Vec::pop).expect("it began");
                 read.slices.push((track, from, at, name));
             }
-            EventType::Instant => read.instants.push((track, at, name.unwrap())),
-            EventType::Counter => {
-                read.counters.entry(track).or_default().push((at, event.counter_value.unwrap()));
+            _ if kind == EventType::Instant as u64 => {
+                read.instants.push((track, at, name.unwrap()));
             }
-            EventType::Unspecified => panic!("an event without a type"),
+            _ if kind == EventType::Counter as u64 => {
+                let value = event.number(30).unwrap() as i64;
+                read.counters.entry(track).or_default().push((at, value));
+            }
+            _ => panic!("an event of type {kind}"),
         }
         assert!(open.values().all(|slices| slices.len() <= 1), "two slices at once on a track");
     }

@@ -2,11 +2,10 @@
 //! does nothing in the window is not there.
 
 use super::messages::{
-    CounterDescriptor, EXPLICIT_ORDER, EventName, EventType, INCREMENTAL_STATE_CLEARED,
+    CounterDescriptor, EXPLICIT_ORDER, EventName, EventType, Fields, INCREMENTAL_STATE_CLEARED,
     InternedData, NEEDS_INCREMENTAL_STATE, PACKET, ProcessDescriptor, ThreadDescriptor,
     TracePacket, TrackDescriptor, TrackEvent,
 };
-use prost::encoding::message;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
@@ -127,9 +126,9 @@ impl<W: Write> Tracks<W> {
             sequence_flags: Some(NEEDS_INCREMENTAL_STATE),
             interned_data,
             track_event: Some(TrackEvent {
-                r#type: Some(kind.into()),
+                kind,
                 name_iid,
-                track_uuid: Some(track.uuid()),
+                track_uuid: track.uuid(),
                 counter_value,
             }),
             ..Default::default()
@@ -143,8 +142,8 @@ impl<W: Write> Tracks<W> {
         }
         let iid = self.names.len() as u64 + 1;
         self.names.insert(name.to_owned(), iid);
-        let name = EventName { iid: Some(iid), name: Some(name.to_owned()) };
-        (Some(iid), Some(InternedData { event_names: vec![name] }))
+        let event_name = EventName { iid, name: name.to_owned() };
+        (Some(iid), Some(InternedData { event_name }))
     }
 
     fn describe(&mut self, track: Track, named: &dyn Names) {
@@ -152,8 +151,8 @@ impl<W: Write> Tracks<W> {
         if !self.described.insert(uuid) {
             return;
         }
-        let counter = Some(CounterDescriptor {});
-        let mut descriptor = TrackDescriptor { uuid: Some(uuid), ..Default::default() };
+        let counter = Some(CounterDescriptor);
+        let mut descriptor = TrackDescriptor { uuid, ..Default::default() };
         match track {
             Track::Scenario => descriptor.name = Some("scenario".to_owned()),
             Track::Waiting => {
@@ -178,17 +177,17 @@ impl<W: Write> Tracks<W> {
                 descriptor.counter = counter;
             }
             Track::Task(task, group) => {
-                let pid = Some(FIRST_PROCESS + group as i32);
+                let pid = FIRST_PROCESS + group as i32;
                 if self.described.insert(group_uuid(group)) {
-                    let process_name = Some(named.group(group));
+                    let process_name = named.group(group);
                     self.write_descriptor(TrackDescriptor {
-                        uuid: Some(group_uuid(group)),
+                        uuid: group_uuid(group),
                         process: Some(ProcessDescriptor { pid, process_name }),
                         ..Default::default()
                     });
                 }
-                let thread_name = Some(named.task(task));
-                let tid = Some(task as i32 + 1);
+                let thread_name = named.task(task);
+                let tid = task as i32 + 1;
                 descriptor.thread = Some(ThreadDescriptor { pid, tid, thread_name });
                 descriptor.parent_uuid = Some(group_uuid(group));
             }
@@ -199,7 +198,7 @@ impl<W: Write> Tracks<W> {
     fn parent(&mut self, uuid: u64, name: &str) {
         if self.described.insert(uuid) {
             self.write_descriptor(TrackDescriptor {
-                uuid: Some(uuid),
+                uuid,
                 name: Some(name.to_owned()),
                 child_ordering: Some(EXPLICIT_ORDER),
                 ..Default::default()
@@ -217,7 +216,7 @@ impl<W: Write> Tracks<W> {
         }
         let packet = TracePacket { trusted_packet_sequence_id: Some(SEQUENCE), ..packet };
         self.buffer.clear();
-        message::encode(PACKET, &packet, &mut self.buffer);
+        Fields::new(&mut self.buffer).message(PACKET, Some(&packet));
         self.error = self.out.write_all(&self.buffer).err();
     }
 }
