@@ -2,7 +2,9 @@
 
 use metasched_sim::metasched::set_option;
 use metasched_sim::step::Step;
-use metasched_sim::{Machine, Outcome, Scenario, TaskSpec, exactly, ms, options, policy, us};
+use metasched_sim::{
+    Machine, Outcome, Scenario, TaskSpec, between, exactly, ms, options, policy, us,
+};
 
 /// The default of `slice_ns` in options.h.
 const SLICE: u64 = ms(5);
@@ -16,9 +18,12 @@ const TICK: u64 = ms(4);
 /// that it makes a difference whether it comes before them.
 const HOGS: usize = 20;
 
+/// Who sleeps has no credit unless the test says so: with it a sleeper comes first in its queue,
+/// whichever that is.
 fn bpfland(name: &str, set: &[(&str, u64)]) -> Scenario {
-    let set: Vec<(usize, u64)> = set
+    let set: Vec<(usize, u64)> = [("slice_lag_ns", 0)]
         .iter()
+        .chain(set)
         .map(|(name, value)| options::option("bpfland", name, &value.to_string()).unwrap())
         .collect();
     policy(name, "bpfland").at(0, move |kernel| {
@@ -180,6 +185,27 @@ pub(crate) fn who_sleeps_keeps_as_much_credit_as_the_option_says() {
     };
     let (much, none) = (waits(ms(1_000)), waits(0));
     assert!(2 * much < none, "it waits {much} with credit, {none} without");
+}
+
+/// As the threads of sysbench, which sleep for a lock now and then. Without credit who wakes stands beside
+/// all others, so that it is last as soon as it yields.
+#[test]
+fn by_default_who_slept_goes_on_though_it_yields() {
+    let switches = |scenario: Scenario| {
+        scenario
+            .tasks(8, |i| {
+                TaskSpec::named(format!("thread {i}"))
+                    .repeat(8, |task| task.run(between(us(5), us(15))).step(Step::Yield))
+                    .sleep(between(us(200), ms(1)))
+                    .for_ever()
+            })
+            .run_for(ms(1_000))
+            .pass()
+            .switches
+    };
+    let none = switches(bpfland("no credit", &[]));
+    let usual = switches(policy("credit", "bpfland"));
+    assert!(usual * 5 < none * 4, "{usual} switches with credit, {none} without");
 }
 
 #[test]
