@@ -353,7 +353,7 @@ static __noinline bool answer_asks(s32 cpu)
 	u32 i, word, key = cpu;
 	struct cpu_asks *asked = bpf_map_lookup_elem(&asks, &key);
 	bool answers = false;
-	u64 set, from_ns, took_ns;
+	u64 set, from_ns, rest_ns;
 
 	if (!asked)
 		return false;
@@ -370,9 +370,9 @@ static __noinline bool answer_asks(s32 cpu)
 			answer_lane(word * 64 + lowest_account(set), cpu);
 			set &= set - 1;
 		}
-		took_ns = bpf_ktime_get_ns() - from_ns;
-		asked->rest_ns = asks_rest_ns(asked, took_ns);
-		WRITE_ONCE(asked->quiet_until_ns, from_ns + asked->rest_ns);
+		rest_ns = asks_rest_ns(asked, bpf_ktime_get_ns() - from_ns);
+		WRITE_ONCE(asked->rest_ns, rest_ns);
+		WRITE_ONCE(asked->quiet_until_ns, from_ns + rest_ns);
 		answers = true;
 	}
 	return answers;

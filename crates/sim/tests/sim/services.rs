@@ -103,30 +103,39 @@ fn a_run_that_goes_on_in_another_lane_begins_there() {
         .pass();
 }
 
-/// CPU 0 has a task that may run nowhere else, so it does not come to choose by itself. The
-/// lane's timer kicks it too, each millisecond at most.
-#[test]
-fn who_asks_often_interrupts_no_more_than_once_in_100_us() {
-    let run = faulty_scenario("many ask", CENTRAL)
-        .cpus(4)
+/// What happens while so many that sleep 100 to 400 us ask CPU 0 to decide. That has a task that may
+/// run nowhere else, so it does not come to choose by itself.
+fn many_ask(machine: Machine, sleepers: usize, run: (u64, u64), lasts_ns: u64) -> String {
+    faulty_scenario("many ask", CENTRAL)
+        .machine(machine)
         .task(TaskSpec::hog("pinned").only_on([0]))
-        .tasks(40, |i| {
+        .tasks(sleepers, |i| {
             TaskSpec::named(format!("sleeper {i}"))
-                .run(between(us(5), us(20)))
+                .run(between(run.0, run.1))
                 .sleep(between(us(100), us(400)))
                 .for_ever()
-        });
-    let outcome = run.traced().run_for(ms(100)).pass();
-    let ends = |what: &str| {
-        let is = |line: &&str| line.contains(" cpu0 ") && line.ends_with(what);
-        outcome.trace.lines().filter(is).count()
-    };
-    let wakes = outcome.trace.lines().filter(|line| line.ends_with(" wake")).count();
-    let kicks = ends("kick, preempt");
+        })
+        .traced()
+        .run_for(lasts_ns)
+        .pass()
+        .trace
+}
+
+/// How often the trace tells this of CPU 0.
+fn told_of_cpu_0(trace: &str, what: &str) -> usize {
+    trace.lines().filter(|line| line.contains(" cpu0 ") && line.ends_with(what)).count()
+}
+
+/// The lane's timer kicks CPU 0 too, each millisecond at most.
+#[test]
+fn who_asks_often_interrupts_no_more_than_once_in_100_us() {
+    let trace = many_ask(Machine::cpus(4), 40, (us(5), us(20)), ms(100));
+    let wakes = trace.lines().filter(|line| line.ends_with(" wake")).count();
+    let kicks = told_of_cpu_0(&trace, "kick, preempt");
     assert!(wakes > 2_000, "{wakes} wake-ups show nothing");
     assert!((300..=1_000 + 100).contains(&kicks), "{kicks} kicks for {wakes} wake-ups");
     // Who is interrupted goes on: else it would stop and start each time.
-    let starts = ends(" start");
+    let starts = told_of_cpu_0(&trace, " start");
     assert!(starts < kicks / 2, "the CPU that answers began {starts} runs, {kicks} kicks");
 }
 
@@ -134,18 +143,7 @@ fn who_asks_often_interrupts_no_more_than_once_in_100_us() {
 fn interrupts_of_many_cpus(kfunc_ns: u64) -> usize {
     let costs = Costs { kfunc_ns, ..Costs::default() };
     let machine = Machine::new(128, 1, 1, false).unwrap().costs(costs);
-    let run = faulty_scenario("many CPUs ask", CENTRAL)
-        .machine(machine)
-        .task(TaskSpec::hog("pinned").only_on([0]))
-        .tasks(400, |i| {
-            TaskSpec::named(format!("sleeper {i}"))
-                .run(between(us(50), us(200)))
-                .sleep(between(us(100), us(400)))
-                .for_ever()
-        });
-    let outcome = run.traced().run_for(ms(60)).pass();
-    let is = |line: &&str| line.contains(" cpu0 ") && line.ends_with("kick, preempt");
-    outcome.trace.lines().filter(is).count()
+    told_of_cpu_0(&many_ask(machine, 400, (us(50), us(200)), ms(60)), "kick, preempt")
 }
 
 /// It takes some 1,500 calls to give each of 128 CPUs a task.
