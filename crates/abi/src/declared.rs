@@ -1,5 +1,5 @@
 //! What bindgen makes of the headers; names and documentation are theirs.
 
-#![allow(missing_docs, clippy::all)]
+#![allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks)]
 
 include!(concat!(env!("OUT_DIR"), "/declarations.rs"));

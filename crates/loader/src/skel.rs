@@ -1,6 +1,7 @@
 //! What libbpf-cargo generates from the compiled kernel programs.
 
 #![allow(missing_docs, clippy::all, dead_code, non_camel_case_types, unsafe_op_in_unsafe_fn)]
+#![allow(clippy::undocumented_unsafe_blocks)]
 
 pub(crate) mod metasched {
     include!(concat!(env!("OUT_DIR"), "/metasched.skel.rs"));

@@ -161,6 +161,8 @@ pub struct Cgroup {
 impl Cgroup {
     /// Its id, and that of the cgroup above it.
     pub fn id_and_above(&self) -> (u64, Option<u64>) {
+        // SAFETY: up to its level, a cgroup's ancestors are such as cgroups.rs has made, each with
+        // its node, and which stay until the run is over.
         let id = |level: usize| unsafe { (*(*self.ancestors[level]).kn).id };
         let level = self.level as usize;
         (id(level), level.checked_sub(1).map(id))
@@ -372,6 +374,7 @@ impl Ops {
     /// A table without any callback or flag.
     pub fn none() -> Ops {
         // Null is what a callback is that is not there, and 0 every other default.
+        // SAFETY: it is of raw pointers and numbers, and zeros are such.
         unsafe { std::mem::zeroed() }
     }
 }

@@ -3,6 +3,7 @@
 //! hears of each move while the task stands in no queue.
 
 use crate::callbacks::Callback;
+use crate::cgroups::cgroup_of;
 use crate::kernel::{Kernel, May};
 use crate::task::TaskId;
 use crate::trace::What;
@@ -13,7 +14,7 @@ impl Kernel {
     pub fn attach_to_cgroup(&mut self, tasks: &[TaskId], path: &str) -> bool {
         self.note(&format!("{} tasks move to cgroup '{path}'", tasks.len()));
         let (cgroup, css_set) = (self.cgroup_id(path), self.css_set(path));
-        let to = unsafe { (*css_set).dfl_cgrp } as u64;
+        let to = cgroup_of(css_set) as u64;
         let [prepare, moves, cancel] = self.ops.cgroup_moves;
         let mut prepared = Vec::new();
         for id in tasks {

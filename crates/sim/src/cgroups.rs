@@ -18,6 +18,19 @@ pub(crate) struct Cgroups {
     gone: Vec<*mut CssSet>,
 }
 
+/// The cgroup of a `css_set`.
+pub(crate) fn cgroup_of(css_set: *mut CssSet) -> *mut Cgroup {
+    // SAFETY: [`Cgroups::make`] has made every css_set that there is, and frees none before the
+    // run is over.
+    unsafe { (*css_set).dfl_cgrp }
+}
+
+/// The id of a cgroup, and that of the cgroup above it.
+pub(crate) fn id_and_above(cgroup: *mut Cgroup) -> (u64, Option<u64>) {
+    // SAFETY: as above. Nothing writes to it meanwhile.
+    unsafe { (*cgroup).id_and_above() }
+}
+
 impl Cgroups {
     pub(crate) fn new() -> Self {
         let mut cgroups =
@@ -45,7 +58,8 @@ impl Cgroups {
         let mut ancestors = [ptr::null_mut(); MAX_CGROUP_DEPTH];
         let mut level = 0;
         if !parent.is_null() {
-            let parent = unsafe { &*(*parent).dfl_cgrp };
+            // SAFETY: the caller has it from this table, and nothing writes to it here.
+            let parent = unsafe { &*cgroup_of(parent) };
             ancestors = parent.ancestors;
             level = parent.level as usize + 1;
             assert!(level < MAX_CGROUP_DEPTH, "'{path}' lies too deep");
@@ -57,6 +71,7 @@ impl Cgroups {
             populated: 0,
             ancestors,
         }));
+        // SAFETY: it was just made, and nobody else knows of it.
         unsafe { (*cgroup).ancestors[level] = cgroup };
         let css_set = Box::into_raw(Box::new(CssSet { dfl_cgrp: cgroup }));
         self.by_path.insert(path.to_owned(), css_set);
@@ -66,8 +81,8 @@ impl Cgroups {
 
     /// All of them, children before their parents.
     pub(crate) fn bottom_up(&self) -> Vec<*mut Cgroup> {
-        let mut all: Vec<_> =
-            self.by_path.values().map(|css_set| unsafe { (**css_set).dfl_cgrp }).collect();
+        let mut all: Vec<_> = self.by_path.values().map(|css_set| cgroup_of(*css_set)).collect();
+        // SAFETY: each is of this table, and so is what holds its id.
         all.sort_by_key(|cgroup| unsafe { (-(**cgroup).level, (*(**cgroup).kn).id) });
         all
     }
@@ -92,7 +107,7 @@ impl Cgroups {
         }
         let css_set = self.by_path.remove(path)?;
         self.gone.push(css_set);
-        let cgroup = unsafe { (*css_set).dfl_cgrp };
+        let cgroup = cgroup_of(css_set);
         // While no program is loaded nobody has heard of it.
         self.new.retain(|new| *new != cgroup);
         Some(cgroup)
@@ -107,6 +122,8 @@ impl Cgroups {
 impl Drop for Cgroups {
     fn drop(&mut self) {
         for css_set in self.by_path.values().chain(&self.gone) {
+            // SAFETY: make() has all three from Box::into_raw(), and each css_set stands in one
+            // place. Programs and tasks have pointers to them, but the run is over.
             unsafe {
                 let css_set = Box::from_raw(*css_set);
                 let cgroup = Box::from_raw(css_set.dfl_cgrp);
@@ -123,13 +140,14 @@ mod tests {
     #[test]
     fn a_cgroup_knows_those_above_it() {
         let mut cgroups = Cgroups::new();
-        let leaf = unsafe { &*(*cgroups.at("a/b")).dfl_cgrp };
-        let middle = unsafe { (*cgroups.at("a")).dfl_cgrp };
-        let root = unsafe { (*cgroups.at("")).dfl_cgrp };
+        // SAFETY: it is there as long as `cgroups`, and nothing writes to it.
+        let leaf = unsafe { &*cgroup_of(cgroups.at("a/b")) };
+        let middle = cgroup_of(cgroups.at("a"));
+        let root = cgroup_of(cgroups.at(""));
         assert_eq!(leaf.level, 2);
         assert_eq!(leaf.ancestors[..2], [root, middle]);
         assert!(ptr::eq(leaf.ancestors[2], leaf));
-        assert_eq!(unsafe { (*(*root).kn).id }, ROOT_ID);
-        assert_ne!(unsafe { (*(*middle).kn).id }, unsafe { (*leaf.kn).id });
+        assert_eq!(id_and_above(root).0, ROOT_ID);
+        assert_ne!(id_and_above(middle).0, leaf.id_and_above().0);
     }
 }

@@ -29,15 +29,21 @@ impl Kernel {
     }
 }
 
-/// `it` holds the walk's number plus one; 0 where there is nothing to walk through.
+/// What `it` holds: the walk's number plus one; 0 where there is nothing to walk through.
+fn handle<'a>(it: *mut u64) -> &'a mut u64 {
+    // SAFETY: seam.c gives the member of an iterator that the policy has in a variable of its own.
+    // That lives for as long as the walk lasts, and nobody else has a reference to it.
+    unsafe { &mut *it }
+}
+
 fn iter_of(kernel: &mut Kernel, it: *mut u64) -> Option<&mut DsqIter> {
-    let at = (unsafe { *it }).checked_sub(1)?;
+    let at = handle(it).checked_sub(1)?;
     kernel.dsq_iters.get_mut(at as usize)
 }
 
 pub(crate) extern "C" fn iter_new(k: K, it: *mut u64, dsq_id: u64, flags: u64) -> i32 {
     let kernel = kernel(k);
-    unsafe { *it = 0 };
+    *handle(it) = 0;
     if kernel.has_left("bpf_iter_scx_dsq_new") {
         return -EINVAL;
     }
@@ -50,7 +56,7 @@ pub(crate) extern "C" fn iter_new(k: K, it: *mut u64, dsq_id: u64, flags: u64) -
         tasks.reverse();
     }
     kernel.dsq_iters.push(DsqIter { dsq_id, tasks, next: 0, slice: None, vtime: None });
-    unsafe { *it = kernel.dsq_iters.len() as u64 };
+    *handle(it) = kernel.dsq_iters.len() as u64;
     0
 }
 
@@ -69,7 +75,7 @@ pub(crate) extern "C" fn iter_next(k: K, it: *mut u64) -> P {
 
 /// Walks end in the opposite order of their beginnings.
 pub(crate) extern "C" fn iter_destroy(k: K, it: *mut u64) {
-    if let Some(at) = (unsafe { *it }).checked_sub(1) {
+    if let Some(at) = handle(it).checked_sub(1) {
         kernel(k).dsq_iters.truncate(at as usize);
     }
 }

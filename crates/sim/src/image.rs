@@ -51,15 +51,21 @@ impl Image {
         use std::os::fd::{AsRawFd, FromRawFd};
 
         let failed = |cause: String| Error::new(Kind::Failed, "load native policies", cause);
+        // SAFETY: the name ends with a zero, and the call only reads it.
         let fd = unsafe { memfd_create(c"metasched-native".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
             return Err(failed(std::io::Error::last_os_error().to_string()));
         }
+        // SAFETY: the descriptor is new, and nobody else's.
         let mut file = unsafe { File::from_raw_fd(fd) };
         file.write_all(bytes).map_err(|e| failed(e.to_string()))?;
         let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("no zero");
+        // SAFETY: the path ends with a zero. The object was compiled from this repository's C,
+        // which has nothing that runs as it is loaded.
         let handle = unsafe { dlopen(path.as_ptr(), libc::RTLD_NOW) };
         if handle.is_null() {
+            // SAFETY: dlopen() has just failed on this thread, so there is a text, which ends with
+            // a zero and stays until the next such call here.
             let why = unsafe { CStr::from_ptr(dlerror()) };
             return Err(failed(why.to_string_lossy().into_owned()));
         }
@@ -71,15 +77,18 @@ impl Image {
             watched: None,
         };
         let call = image.required("seam_call")?;
+        // SAFETY: seam.c declares it so.
         image.trampoline = unsafe { std::mem::transmute::<*mut c_void, Trampoline>(call) };
         image.check_layout()?;
         let trap = image.required("seam_trap")?;
+        // SAFETY: seam.c declares it as `Trap` mirrors it. drop() ends the watch before the image.
         image.watched = Some(unsafe { watch(trap.cast()) });
         Ok(image)
     }
 
     fn check_layout(&self) -> Result<()> {
         let theirs = self.required("seam_layout")?.cast::<u64>();
+        // SAFETY: in C it has an entry for each of LAYOUT, and a zero behind them.
         let theirs: Vec<usize> =
             (0..=LAYOUT.len()).map(|i| unsafe { *theirs.add(i) } as usize).collect();
         if theirs[..LAYOUT.len()] == LAYOUT && theirs[LAYOUT.len()] == 0 {
@@ -99,6 +108,7 @@ impl Image {
             return Some(*address);
         }
         let text = CString::new(name).ok()?;
+        // SAFETY: the object is open until drop(), and the name ends with a zero.
         let address = unsafe { dlsym(self.handle, text.as_ptr()) };
         if address.is_null() {
             return None;
@@ -119,11 +129,14 @@ impl Image {
 
     /// What the global is called that is at that address; its number where it has no name.
     pub(crate) fn name_of(&self, address: usize) -> String {
+        // SAFETY: it is of pointers and numbers, and zeros are such.
         let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: the call looks an address up without following it, and writes to `info` alone.
         let known = unsafe { dladdr(address as *const c_void, &mut info) } != 0;
         if !known || info.dli_sname.is_null() || info.dli_saddr as usize != address {
             return format!("{address:#x}");
         }
+        // SAFETY: the name is there, ends with a zero, and stays as long as the object that has it.
         unsafe { CStr::from_ptr(info.dli_sname) }.to_string_lossy().into_owned()
     }
 
@@ -145,14 +158,19 @@ impl Image {
     /// The global must have the type `T`.
     pub unsafe fn set<T: Copy>(&self, name: &str, value: T) -> Result<()> {
         let at = self.required(name)?;
+        // SAFETY: the call takes a number.
         let page = unsafe { sysconf(libc::_SC_PAGESIZE) } as usize;
         let start = at as usize & !(page - 1);
         let length = at as usize + size_of::<T>() - start;
         let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the pages are those on which a global of the image lies, and stay readable. Code
+        // that shared one would trap, and not run as something else.
         if unsafe { mprotect(start as *mut c_void, length, access) } != 0 {
             let why = std::io::Error::last_os_error();
             return Err(Error::new(Kind::Failed, format!("write the constant '{name}'"), why));
         }
+        // SAFETY: the caller says that it is a `T`, and by now it can be written to. Nothing of the
+        // image runs.
         unsafe { at.cast::<T>().write(value) };
         Ok(())
     }
@@ -161,6 +179,8 @@ impl Image {
 impl Drop for Image {
     fn drop(&mut self) {
         self.watched = None;
+        // SAFETY: the handle is dlopen()'s, and closed once. Whoever lets the image go calls
+        // nothing of it any more.
         unsafe { dlclose(self.handle) };
     }
 }

@@ -14,7 +14,7 @@ pub(crate) use events::Event;
 use crate::abi::{CpuMask, Ops, scx};
 use crate::audience::Audience;
 use crate::callbacks::Callback;
-use crate::cgroups::Cgroups;
+use crate::cgroups::{Cgroups, id_and_above};
 use crate::checkers::Checker;
 use crate::costs::Charged;
 use crate::dsq::{Dsq, Queues};
@@ -274,7 +274,7 @@ impl Kernel {
             self.observe(cpu, None, What::Idle);
         }
         for cgroup in self.cgroups.bottom_up() {
-            let (id, above) = unsafe { (*cgroup).id_and_above() };
+            let (id, above) = id_and_above(cgroup);
             self.observe(0, None, What::Cgroup { id, above });
         }
         for id in self.user.ids() {

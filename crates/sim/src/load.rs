@@ -5,6 +5,7 @@
 
 use crate::abi::{ExitInfo, InitTaskArgs, Ops, scx};
 use crate::callbacks::Callback;
+use crate::cgroups::id_and_above;
 use crate::checkers::of_level1;
 use crate::idle::Idle;
 use crate::image::Image;
@@ -160,6 +161,8 @@ impl Kernel {
         topology::tell(&image, &self.machine)?;
         (program.setup)(&image)?;
         self.host = Host::connect(&image)?;
+        // SAFETY: a program's `ops` is the name of a `struct sched_ext_ops`. open() has compared
+        // its layout with that of `Ops`, which is of raw pointers and numbers, whatever they are.
         self.ops = unsafe { std::ptr::read(image.ops(&program.ops)?) };
         self.leave_out(&image);
         self.image = Some(image);
@@ -183,7 +186,7 @@ impl Kernel {
     /// Callbacks of level 1 that no policy names, as the loader leaves them out.
     fn leave_out(&mut self, image: &Image) {
         let Some(used) = image.symbol("policies_use") else { return };
-        // SAFETY: the symbol is of that type.
+        // SAFETY: meta/table.bpf.h declares it so. It calls nothing.
         let used: extern "C" fn() -> u32 = unsafe { std::mem::transmute(used) };
         if used() & USES_RUNNABLE == 0 {
             self.ops.runnable = std::ptr::null();
@@ -252,7 +255,7 @@ impl Kernel {
         let of_machine = |what| Observed { at, cpu: 0, task: None, what };
         let mut events = vec![of_machine(What::Bypass(true))];
         for cgroup in self.cgroups_bottom_up().into_iter().rev() {
-            let (id, above) = unsafe { (*cgroup).id_and_above() };
+            let (id, above) = id_and_above(cgroup);
             events.push(of_machine(What::Cgroup { id, above }));
             if let Some(quota) = self.quota_of(id) {
                 events.push(of_machine(What::Limit { cgroup: id, quota: Some(Box::new(quota)) }));
@@ -262,7 +265,7 @@ impl Kernel {
         for id in self.living() {
             let task = &self.tasks[id.0];
             let (weight, allowed) = (task.c().scx.weight, Rc::new(task.c().cpus_mask));
-            let (cgroup, _) = unsafe { (*task.raw.cgroup()).id_and_above() };
+            let (cgroup, _) = id_and_above(task.raw.cgroup());
             let mut life = vec![
                 What::Arrive { weight, allowed, kthread: task.spec.kthread },
                 What::Member(cgroup),

@@ -143,7 +143,9 @@ impl Maps {
         };
         for copy in copies {
             let at = value[copy * of.words()..].as_mut_ptr().cast::<u8>();
-            unsafe { std::ptr::copy_nonoverlapping(new.as_ptr(), at, new.len()) };
+            // SAFETY: `new` is value_size bytes of the caller's, which may be this very value. From
+            // `at` on there are words() words, which are as many bytes or more.
+            unsafe { std::ptr::copy(new.as_ptr(), at, new.len()) };
         }
         0
     }
@@ -222,7 +224,9 @@ mod tests {
         let mut maps = Maps::default();
         let mut at =
             |cpu| maps.lookup(MAP, map(PERCPU_ARRAY), &[0; 4], Here { cpu, cpus: 3 }).cast::<u64>();
+        // SAFETY: a value stays where it is, and has eight bytes.
         unsafe { *at(1) = 7 };
+        // SAFETY: as above.
         assert_eq!(unsafe { [*at(0), *at(1), *at(2)] }, [0, 7, 0]);
     }
 
@@ -235,6 +239,7 @@ mod tests {
         assert_eq!(maps.update(MAP, of, &key, &9_u64.to_ne_bytes(), 0, HERE), 0);
         assert_eq!(maps.update(MAP, of, &key, &8_u64.to_ne_bytes(), NOEXIST, HERE), -EEXIST);
         let at = maps.lookup(MAP, of, &key, HERE).cast::<u64>();
+        // SAFETY: a value stays until it is deleted, and has eight bytes.
         assert_eq!(unsafe { *at }, 9);
         assert_eq!(maps.update(MAP, of, &[3, 3], &[0; 8], 0, HERE), 0);
         assert_eq!(maps.update(MAP, of, &[4, 4], &[0; 8], 0, HERE), -E2BIG);

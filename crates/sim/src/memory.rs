@@ -30,7 +30,9 @@ pub(crate) enum Value {
 impl Value {
     pub fn words(&self) -> &[u64] {
         match self {
-            // Its page is readable until the value is deleted, which takes the value.
+            // SAFETY: on_page() gave it so many words of a page of its own, all written. The page
+            // can be read but for the time that a deleted value rests, from grace_period() to
+            // reuse(), and nobody asks it then. A kernel has values no longer than their memory.
             Value::Page { at, words, .. } => unsafe { std::slice::from_raw_parts(*at, *words) },
             Value::Heap(words) => words,
         }
@@ -38,6 +40,8 @@ impl Value {
 
     pub fn words_mut(&mut self) -> &mut [u64] {
         match self {
+            // SAFETY: as above; it can be written to as well. C has the address too, but it writes
+            // in callbacks only, which have the whole kernel.
             Value::Page { at, words, .. } => unsafe { std::slice::from_raw_parts_mut(*at, *words) },
             Value::Heap(words) => words,
         }

@@ -156,7 +156,10 @@ fn of_image(image: &'static [u8], name: impl Into<String>, policy: &str) -> Scen
 pub(crate) fn program_of_image(image: &'static [u8], policy: &str) -> Program {
     let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
     Program {
-        setup: Arc::new(move |image| unsafe { image.set("initial_variant", number) }),
+        setup: Arc::new(move |image| {
+            // SAFETY: meta/metasched.bpf.c declares it as a u32.
+            unsafe { image.set("initial_variant", number) }
+        }),
         started: Arc::new(tell_lanes),
         timed: Arc::new(tell_lanes_if_changed),
         level1: true,
@@ -387,7 +390,8 @@ pub fn lose_marks(kernel: &mut Kernel) {
 pub fn rescued(kernel: &mut Kernel, app: u32) {
     let lane = lanes(kernel).into_iter().find(|l| l.is_apps() && l.app == app);
     match (kernel.image().required("lanes"), lane) {
-        // The slot is one that the program has; nothing else of it runs now.
+        // SAFETY: the program has LANES_MAX of them, and the slot is one that was found there. The
+        // program does not run while the kernel is borrowed.
         (Ok(all), Some(l)) => unsafe {
             (*all.cast::<MetaLane>().add(l.slot as usize)).rescues += 1;
         },
@@ -404,8 +408,8 @@ pub fn quarantined(kernel: &mut Kernel) -> u64 {
 /// What a global of the program holds, where it stands.
 fn global_ref<'a, T: FromBytes>(kernel: &'a Kernel, name: &str) -> Result<&'a T> {
     let at = kernel.image().required(name)?;
-    // Whatever bytes there are, they are a T; that it is one is what the headers say. The program
-    // does not run while the kernel is borrowed.
+    // SAFETY: whoever asks takes name and type from the same header of the program, and whatever
+    // bytes there are, they are a T. The program does not run while the kernel is borrowed.
     Ok(unsafe { &*at.cast::<T>() })
 }
 

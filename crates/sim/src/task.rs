@@ -4,6 +4,7 @@ use crate::abi::{
     Cgroup, CpuMask, CssSet, Registers, SchedEntity, SchedInfo, ScxEntity, SignalStruct,
     TaskStruct, scx,
 };
+use crate::cgroups::cgroup_of;
 use crate::dsq::DsqRef;
 use crate::fair::FairTask;
 use crate::memory::Value;
@@ -206,6 +207,7 @@ impl Raw {
     pub(crate) fn idle(cpu: usize, css_set: *mut CssSet) -> Raw {
         let spec = TaskSpec::named(format!("swapper/{cpu}")).kthread();
         let raw = Raw::new(TaskId(0), &spec, CpuMask::one(cpu), 0, css_set);
+        // SAFETY: it was just made, and nobody else knows of it.
         let c = unsafe { &mut *raw.pointer() };
         (c.pid, c.tgid) = (0, 0);
         c.flags |= scx::PF_IDLE;
@@ -240,6 +242,7 @@ impl Raw {
             regs: Registers { ax: 0, orig_ax: -1 },
             comm,
         }));
+        // SAFETY: it was just made, and nobody else knows of it.
         unsafe { (*task).cpus_ptr = &raw mut (*task).cpus_mask };
         Raw { task, signal }
     }
@@ -251,12 +254,15 @@ impl Raw {
 
     /// Where the task's cgroup is.
     pub fn cgroup(&self) -> *mut Cgroup {
-        unsafe { (*(*self.task).cgroups).dfl_cgrp }
+        // SAFETY: the struct is there as long as `self`, and nothing writes to it here.
+        cgroup_of(unsafe { (*self.task).cgroups })
     }
 }
 
 impl Drop for Raw {
     fn drop(&mut self) {
+        // SAFETY: both are from Box::into_raw() in new(), and this alone frees them. A kernel keeps
+        // its tasks until the run is over, so no program looks at them any more.
         unsafe {
             drop(Box::from_raw(self.task));
             drop(Box::from_raw(self.signal));
@@ -355,11 +361,14 @@ impl Task {
 
     /// The C struct. The policy writes to it too, but only during a callback.
     pub(crate) fn c(&self) -> &TaskStruct {
+        // SAFETY: it is there as long as `self`. The policy has its address, but it runs only while
+        // somebody has the whole kernel, of which this borrows a part.
         unsafe { &*self.raw.pointer() }
     }
 
     /// The same, to write to.
     pub(crate) fn c_mut(&mut self) -> &mut TaskStruct {
+        // SAFETY: as above; and of us, nobody else has the task now.
         unsafe { &mut *self.raw.pointer() }
     }
 
@@ -383,6 +392,7 @@ impl Task {
                 return Next::Run(self.dying);
             }
         }
+        // SAFETY: it was made with the task, and goes with it.
         if unsafe { (*self.c().signal).flags } & scx::SIGNAL_GROUP_EXIT != 0 {
             return self.begin_exit();
         }
@@ -409,6 +419,7 @@ impl Task {
     pub(crate) fn kill(&mut self, dying: u64) {
         let c = self.c_mut();
         c.pending |= scx::SIGKILL_BIT;
+        // SAFETY: it was made with the task, and goes with it.
         unsafe { (*c.signal).flags |= scx::SIGNAL_GROUP_EXIT };
         (self.remaining, self.dying) = (0, dying);
     }

@@ -61,6 +61,7 @@ pub(crate) unsafe fn watch(trap: *mut Trap) -> Watched {
     };
     let slot = SLOTS.iter().find(free);
     if let Some(slot) = slot {
+        // SAFETY: the caller says that it is an image's, which does not run now.
         let Trap { from, to, .. } = unsafe { &*trap };
         slot.from.store(*from, Ordering::Release);
         slot.to.store(*to, Ordering::Release);
@@ -100,13 +101,16 @@ fn install() {
 /// It does nothing that is not allowed at any point of a program.
 unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let context = context.cast::<libc::ucontext_t>();
+    // SAFETY: with SA_SIGINFO the kernel gives the context of what was interrupted.
     let at = unsafe { counter(context) };
     let covers = |slot: &&Slot| {
         (slot.from.load(Ordering::Acquire)..slot.to.load(Ordering::Acquire)).contains(&at)
     };
     let trap = SLOTS.iter().find(covers).map(|slot| slot.trap.load(Ordering::Acquire));
     match trap {
-        // It is this thread that runs the image's code.
+        // SAFETY: it is this thread that runs the image's code, and it rests until we return: the
+        // image stays, and nobody else looks at its trap. `info` and `context` are the kernel's for
+        // us; `go` is a function of the image's that never returns, on a stack as after a call.
         Some(trap) if !trap.is_null() && unsafe { (*trap).signal } == 0 => unsafe {
             (*trap).signal = signal as u64;
             (*trap).address = (*info).si_addr() as u64;
@@ -117,6 +121,7 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
             let before = of.and_then(|of| BEFORE[of].get());
             // It comes again, and there is nobody else who would end it.
             let before = before.map_or(ptr::null(), ptr::from_ref);
+            // SAFETY: both calls are allowed in a handler, and `before` is null or in a static.
             unsafe {
                 if before.is_null() {
                     libc::signal(signal, libc::SIG_DFL);
@@ -130,6 +135,7 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
 
 #[cfg(target_arch = "x86_64")]
 unsafe fn counter(context: *const libc::ucontext_t) -> usize {
+    // SAFETY: the caller gives a handler's own context.
     unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] as usize }
 }
 
@@ -137,6 +143,7 @@ unsafe fn counter(context: *const libc::ucontext_t) -> usize {
 #[cfg(target_arch = "x86_64")]
 unsafe fn go_on_at(context: *mut libc::ucontext_t, at: usize) {
     const RED_ZONE: i64 = 128;
+    // SAFETY: the caller gives a handler's own context, of which nobody else has a reference.
     let registers = unsafe { &mut (*context).uc_mcontext.gregs };
     registers[libc::REG_RIP as usize] = at as i64;
     let stack = &mut registers[libc::REG_RSP as usize];
@@ -145,11 +152,13 @@ unsafe fn go_on_at(context: *mut libc::ucontext_t, at: usize) {
 
 #[cfg(target_arch = "aarch64")]
 unsafe fn counter(context: *const libc::ucontext_t) -> usize {
+    // SAFETY: the caller gives a handler's own context.
     unsafe { (*context).uc_mcontext.pc as usize }
 }
 
 #[cfg(target_arch = "aarch64")]
 unsafe fn go_on_at(context: *mut libc::ucontext_t, at: usize) {
+    // SAFETY: the caller gives a handler's own context, of which nobody else has a reference.
     let registers = unsafe { &mut (*context).uc_mcontext };
     registers.pc = at as u64;
     registers.sp &= !15;

@@ -137,6 +137,7 @@ impl Kernel {
     pub(crate) fn fair_set_cgroup_idle(&mut self, cgroup: *mut Cgroup, idle: bool) {
         let at = self.fair_class.groups.at(cgroup);
         self.fair_class.groups.get_mut(at).idle = idle;
+        // SAFETY: cgroups stay in memory until the run is over, and no reference to one is kept.
         unsafe { (*cgroup).idle = idle.into() };
         self.fair_weights_change(at);
     }

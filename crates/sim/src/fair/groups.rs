@@ -147,6 +147,7 @@ pub(super) struct Change {
 impl Groups {
     /// The place of a cgroup, with all those above it.
     pub fn at(&mut self, cgroup: *mut Cgroup) -> usize {
+        // SAFETY: cgroups stay in memory until the run is over, and nothing writes to them here.
         let cgroup = unsafe { &*cgroup };
         let (id, above) = cgroup.id_and_above();
         let at = id as usize;

@@ -3,7 +3,7 @@
 use super::Kernel;
 use crate::abi::TaskStruct;
 use crate::callbacks::Callback;
-use crate::image::Image;
+use crate::image::{Image, Trampoline};
 use crate::load::Class;
 use crate::task::TaskId;
 use crate::trace::What;
@@ -39,6 +39,8 @@ pub(crate) struct Context {
 /// The task that a callback is about, by its first argument.
 fn task_of_callback(callback: Callback, arg: u64) -> Option<TaskId> {
     let task = arg as *const TaskStruct;
+    // SAFETY: of such a callback the first argument is the address of a task's struct, which stays
+    // until the run is over.
     callback.is_of_task().then(|| TaskId(unsafe { (*task).pid } as usize - 1))
 }
 
@@ -73,19 +75,15 @@ impl Kernel {
         let cpu = self.changer.or(self.waking_on).unwrap_or(on_line);
         self.cost(cpu, self.machine.what_it_costs().callback_ns);
         let Some(trampoline) = self.image.as_ref().map(|image| image.trampoline) else { return 0 };
-        let host = self.host;
-        // Calls nest (dispatch moves a task, which calls dequeue), so what was
-        // there is put back.
-        let outer_kernel = unsafe { (*host).enter(self) };
-        let calls = unsafe { (*host).calls() };
+        let calls = self.calls_made();
         let within = self.context.callback != Callback::Nothing;
         let calls_before = if within { self.context.calls_before } else { calls };
         let context = Context { callback, cpu, may, calls_before };
         let outer = std::mem::replace(&mut self.context, context);
-        let result = unsafe { trampoline(code, arg(0), arg(1), arg(2), arg(3)) };
-        unsafe { (*host).leave(outer_kernel) };
+        let result = self.enter_image(trampoline, code, [0, 1, 2, 3].map(arg));
+        let made = self.calls_made() - calls;
         let most = &mut self.most_calls[callback as usize];
-        *most = (*most).max(unsafe { (*host).calls() } - calls);
+        *most = (*most).max(made);
         if !within {
             self.cost(cpu, self.time_in_callback());
         }
@@ -96,13 +94,35 @@ impl Kernel {
         result
     }
 
+    /// Has the image run a function; what that calls of the kernel comes to `self`. Calls nest
+    /// (dispatch moves a task, which calls dequeue), so where they went before is put back.
+    fn enter_image(&mut self, run: Trampoline, code: *const c_void, args: [u64; 4]) -> u64 {
+        let ([a, b, c, d], host) = (args, self.host);
+        // SAFETY: `host` is the table of the loaded image, and `run` and `code` are its functions.
+        // From the moment when the table has `self` until it has it no more nothing here touches
+        // `self`: it is kernel()'s. The image always comes back: a fault in C ends in `run`, and
+        // no panic leaves a function that C calls.
+        unsafe {
+            let before = (*host).enter(self);
+            let result = run(code, a, b, c, d);
+            (*host).leave(before);
+            result
+        }
+    }
+
+    /// How many calls of the kernel the image has made. One must be loaded.
+    fn calls_made(&self) -> u64 {
+        // SAFETY: `host` is the table of the loaded image, which counts while it runs only.
+        unsafe { (*self.host).calls() }
+    }
+
     /// What the callback that is under way has taken until now, ns: its calls of the kernel.
     pub(crate) fn time_in_callback(&self) -> u64 {
         let kfunc_ns = self.machine.what_it_costs().kfunc_ns;
         if kfunc_ns == 0 || self.context.callback == Callback::Nothing {
             return 0;
         }
-        (unsafe { (*self.host).calls() } - self.context.calls_before) * kfunc_ns
+        (self.calls_made() - self.context.calls_before) * kfunc_ns
     }
 
     /// The most calls of the kernel that one callback of that kind has made, look-ups in maps

@@ -3,6 +3,7 @@
 use super::{Kernel, May};
 use crate::abi::{Cgroup, CssSet, NO_QUOTA};
 use crate::callbacks::Callback;
+use crate::cgroups::{cgroup_of, id_and_above};
 use crate::load::Class;
 use crate::task::TaskId;
 use crate::trace::{Quota, What};
@@ -11,7 +12,7 @@ use metasched_abi::{WEIGHT_DFL, WEIGHT_IDLE};
 impl Kernel {
     /// The id of the cgroup of that path, which is made if there is none.
     pub fn cgroup_id(&mut self, path: &str) -> u64 {
-        unsafe { (*(*(*self.css_set(path)).dfl_cgrp).kn).id }
+        id_and_above(cgroup_of(self.css_set(path))).0
     }
 
     /// The cgroup of that path; what is made for it the program hears of.
@@ -36,12 +37,14 @@ impl Kernel {
             return;
         }
         for cgroup in self.cgroups.take_new() {
-            let (id, above) = unsafe { (*cgroup).id_and_above() };
+            let (id, above) = id_and_above(cgroup);
             self.observe(0, None, What::Cgroup { id, above });
             let mut args = self.cgroup_init_args(cgroup);
+            // SAFETY: cgroups stay in memory until the run is over.
             let idle = unsafe { (*cgroup).idle > 0 };
             let weight = if idle { WEIGHT_IDLE } else { args.weight };
             self.observe(0, None, What::CgroupWeight { cgroup: id, weight });
+            // SAFETY: as above. The program has not heard of it yet.
             unsafe { (*cgroup).populated = self.has_tasks(cgroup).into() };
             let args = [cgroup as u64, std::ptr::from_mut(&mut args) as u64, 0];
             let said =
@@ -54,9 +57,10 @@ impl Kernel {
 
     /// Whether tasks are in a cgroup, or below it.
     fn has_tasks(&self, cgroup: *mut Cgroup) -> bool {
+        // SAFETY: cgroups stay in memory until the run is over, and nothing writes to them here.
         let level = unsafe { (*cgroup).level as usize };
-        let is_in =
-            |css_set: *mut CssSet| unsafe { (*(*css_set).dfl_cgrp).ancestors[level] == cgroup };
+        // SAFETY: as above.
+        let is_in = |css_set| unsafe { (*cgroup_of(css_set)).ancestors[level] == cgroup };
         self.tasks.iter().any(|task| !task.dead && is_in(task.c().cgroups))
     }
 
@@ -69,7 +73,7 @@ impl Kernel {
             burst_ns: burst_us * 1_000,
         });
         self.observe(0, None, What::Limit { cgroup: id, quota: quota.map(Box::new) });
-        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp };
+        let cgroup = cgroup_of(self.css_set(path));
         self.fair_set_cgroup_max(cgroup, quota);
         let callback = self.ops.cgroup_set_bandwidth;
         let args = [cgroup as u64, period_us, quota_us, burst_us];
@@ -101,9 +105,10 @@ impl Kernel {
             return false;
         }
         let Some(cgroup) = self.cgroups.remove(path) else { return false };
-        let (id, _) = unsafe { (*cgroup).id_and_above() };
+        let (id, _) = id_and_above(cgroup);
         self.observe(0, None, What::Limit { cgroup: id, quota: None });
         // Else it would not be removed.
+        // SAFETY: one that was removed stays in memory, too, until the run is over.
         unsafe { (*cgroup).populated = 0 };
         let args = [cgroup as u64, 0, 0];
         self.call(self.ops.cgroup_exit, Callback::CgroupExit, 0, May::Sleep, args);
@@ -112,7 +117,7 @@ impl Kernel {
 
     /// Writes `cpu.idle` of a cgroup.
     pub fn set_cgroup_idle(&mut self, path: &str, idle: bool) {
-        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp };
+        let cgroup = cgroup_of(self.css_set(path));
         self.fair_set_cgroup_idle(cgroup, idle);
         let weight = if idle { WEIGHT_IDLE } else { WEIGHT_DFL };
         self.observe_cgroup_weight(cgroup, weight);
@@ -121,13 +126,13 @@ impl Kernel {
     }
 
     fn observe_cgroup_weight(&mut self, cgroup: *mut Cgroup, weight: u32) {
-        let (id, _) = unsafe { (*cgroup).id_and_above() };
+        let (id, _) = id_and_above(cgroup);
         self.observe(0, None, What::CgroupWeight { cgroup: id, weight });
     }
 
     /// Writes `cpu.weight` of a cgroup.
     pub fn set_cgroup_weight(&mut self, path: &str, weight: u32) {
-        let cgroup = unsafe { (*self.css_set(path)).dfl_cgrp };
+        let cgroup = cgroup_of(self.css_set(path));
         self.fair_set_cgroup_weight(cgroup, weight);
         self.observe_cgroup_weight(cgroup, weight);
         let callback = self.ops.cgroup_set_weight;

@@ -2,6 +2,7 @@
 
 use super::{Event, Kernel};
 use crate::abi::scx;
+use crate::cgroups::{cgroup_of, id_and_above};
 use crate::operate::FOR_EVER_NS;
 use crate::step::Stage;
 use crate::task::{Next, Task, TaskId, TaskSpec};
@@ -26,7 +27,7 @@ impl Kernel {
         let task = &self.tasks[id.0];
         self.audience.readers(|reader| reader.born(id, &task.name, &task.spec.cgroup));
         self.init_task(id, fork);
-        let (cgroup, _) = unsafe { (*(*css_set).dfl_cgrp).id_and_above() };
+        let (cgroup, _) = id_and_above(cgroup_of(css_set));
         let kthread = self.tasks[id.0].spec.kthread;
         self.observe(cpu, Some(id), What::Arrive { weight, allowed, kthread });
         self.observe(cpu, Some(id), What::Member(cgroup));

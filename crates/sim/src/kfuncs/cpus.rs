@@ -76,6 +76,7 @@ pub(super) extern "C" fn select_cpu_dfl(
 ) -> i32 {
     let call = "scx_bpf_select_cpu_dfl";
     let found = kernel(k).select_cpu(call, p, previous, wake_flags, None, 0);
+    // SAFETY: it is a variable of the policy's: the verifier takes nothing else.
     unsafe { *idle = found >= 0 };
     if found >= 0 { found } else { previous }
 }
@@ -88,6 +89,8 @@ pub(super) extern "C" fn select_cpu_and(
     within: *const CpuMask,
     flags: u64,
 ) -> i32 {
+    // SAFETY: null, or a task's set, which stays until the run is over and to which no search
+    // writes. It must not be one of the kernel's own sets: a search takes CPUs out of those.
     let within = unsafe { within.as_ref() };
     kernel(k).select_cpu("scx_bpf_select_cpu_and", p, previous, wake_flags, within, flags)
 }
@@ -122,6 +125,8 @@ pub(super) extern "C" fn pick_cpu(k: K, allowed: *const CpuMask, flags: u64, or_
         return -EBUSY;
     }
     let here = kernel.context.cpu;
+    // SAFETY: a task's set, or one of the kernel's own, all of which outlive the call. It is copied
+    // before anything is written.
     let allowed = unsafe { *allowed }.and(&kernel.machine.all());
     // Any CPU will do where nobody knows which are idle.
     let found = if (or_any && !kernel.tracks_idle()) || !kernel.builtin_idle(call) {

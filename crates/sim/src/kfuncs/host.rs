@@ -67,12 +67,14 @@ impl Host {
     /// When the C side declares another table.
     pub(crate) fn connect(image: &Image) -> Result<*mut Host> {
         let host = image.required("seam_host")?.cast::<Host>();
+        // SAFETY: every image has the table of seam.c, which begins with its size.
         let theirs = unsafe { (*host).size };
         if theirs != size_of::<Host>() as u64 {
             let cause = format!("its call table has {theirs} bytes, ours {}", size_of::<Host>());
             return Err(Error::new(Kind::Failed, "load native policies", cause)
                 .remedy("bring struct Host in line with seam/seam.c"));
         }
+        // SAFETY: it is as large as ours, and lies in the image's data. Nothing of that runs now.
         unsafe { host.write(TABLE) };
         Ok(host)
     }

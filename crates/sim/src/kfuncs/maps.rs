@@ -6,6 +6,14 @@ use crate::maps::{Here, MapType};
 use std::ptr;
 use std::slice;
 
+/// A key or a value of the policy's.
+fn bytes<'a>(at: *const u8, size: u32) -> &'a [u8] {
+    // SAFETY: the macros of seam.h take the size from the type of the map, and the verifier refuses
+    // a policy that has less than that there. It is the policy's memory, which rests until we
+    // return.
+    unsafe { slice::from_raw_parts(at, size as usize) }
+}
+
 impl Kernel {
     fn map_type(&mut self, kind: u32, max_entries: u32, value_size: u32) -> Option<MapType> {
         let of = MapType { kind, max_entries, value_size };
@@ -37,7 +45,7 @@ pub(super) extern "C" fn map_lookup(
         }
         return ptr::null_mut();
     }
-    let key = unsafe { slice::from_raw_parts(key, key_size as usize) };
+    let key = bytes(key, key_size);
     kernel.maps.lookup(map, of, key, Here { cpu, cpus })
 }
 
@@ -54,8 +62,8 @@ pub(super) extern "C" fn map_update(
 ) -> i64 {
     let kernel = kernel(k);
     let Some(of) = kernel.map_type(kind, max_entries, value_size) else { return -1 };
-    let key = unsafe { slice::from_raw_parts(key, key_size as usize) };
-    let value = unsafe { slice::from_raw_parts(value, value_size as usize) };
+    let key = bytes(key, key_size);
+    let value = bytes(value, value_size);
     let here = Here { cpu: kernel.context.cpu, cpus: kernel.cpus.len() };
     kernel.maps.update(map, of, key, value, flags, here)
 }
@@ -65,6 +73,6 @@ pub(super) extern "C" fn map_delete(k: K, map: K, kind: u32, key_size: u32, key:
     if kernel.map_type(kind, 0, 0).is_none() {
         return -1;
     }
-    let key = unsafe { slice::from_raw_parts(key, key_size as usize) };
+    let key = bytes(key, key_size);
     kernel.maps.delete(map, key)
 }

@@ -30,6 +30,9 @@ pub(crate) type P = *mut TaskStruct;
 /// The kernel behind the pointer. It is borrowed by the callback that calls us,
 /// whose own borrow rests until we return.
 pub(crate) fn kernel<'a>(k: K) -> &'a mut Kernel {
+    // SAFETY: C gives what `Kernel::enter_image` has put into its table, where a kernel is for no
+    // longer than its callback lasts. Meanwhile enter_image() does not touch it, and whoever C
+    // calls asks for it once, so that this is the only reference in use.
     unsafe { &mut *k.cast::<Kernel>() }
 }
 
@@ -51,6 +54,10 @@ impl Kernel {
     /// The task behind a pointer of the policy's.
     pub(crate) fn task_at(&mut self, call: &str, p: *const TaskStruct) -> Option<TaskId> {
         if !p.is_null() {
+            // SAFETY: the verifier lets a policy pass no pointer but one that the kernel gave it as
+            // a task's, and what runs here is written for the verifier. Structs of tasks, those of
+            // idle CPUs too, stay until the run is over. Nothing else may come here: it is
+            // followed before it is known.
             let id = TaskId((unsafe { (*p).pid } as usize).wrapping_sub(1));
             if self.tasks.get(id.0).is_some_and(|t| ptr::eq(t.raw.pointer(), p)) {
                 return Some(id);
@@ -74,6 +81,8 @@ impl Kernel {
 }
 
 extern "C" fn fail(k: K, check: *const c_char, message: *const c_char) {
+    // SAFETY: seam.c alone calls this, with texts that end with a zero: its own, or what its
+    // snprintf() made.
     let text = |at| unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned();
     let kernel = kernel(k);
     let callback = kernel.context.callback;

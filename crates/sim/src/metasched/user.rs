@@ -78,22 +78,21 @@ pub fn user_decide(kernel: &mut Kernel, decisions: &mut [UserDecision]) -> Vec<D
     }
     assert!(decisions.len() <= DECISIONS_MAX, "{} decisions in one call", decisions.len());
     let shared = match kernel.image().required("user_decisions") {
-        // SAFETY: it is an array of as many, which nobody else looks at now.
-        Ok(at) => unsafe {
-            std::slice::from_raw_parts_mut(at.cast::<UserDecision>(), decisions.len())
-        },
+        Ok(at) => at.cast::<UserDecision>(),
         Err(error) => {
             kernel.fail("user_decisions", error.to_string());
             return Vec::new();
         }
     };
-    shared.copy_from_slice(decisions);
+    // SAFETY: the program has room for DECISIONS_MAX there, and does not run now.
+    unsafe { shared.copy_from(decisions.as_ptr(), decisions.len()) };
     let mut args = UserArgs { decisions: decisions.len() as u32, tgid: TGID };
     match kernel.program("user_decide", [std::ptr::from_mut(&mut args) as u64, 0]) {
         Ok(0) => {}
         said => kernel.fail("user_decide", format!("it said {said:?}")),
     }
-    decisions.copy_from_slice(shared);
+    // SAFETY: as above; the program has returned.
+    unsafe { shared.copy_to(decisions.as_mut_ptr(), decisions.len()) };
     let result = |d: &UserDecision| DecisionResult::try_from(d.result).expect("one of those");
     decisions.iter().map(result).collect()
 }

@@ -310,11 +310,15 @@ pub(crate) fn an_arrival_is_lost(image: &[u8], within: Duration) -> bool {
     const NUMBER: u32 = ROOT_ACCOUNT + 1;
     const BIT: u64 = 1 << NUMBER;
     let image = Image::open(image).unwrap();
+    // SAFETY: meta/accounts.bpf.h declares it so.
     let arrives: extern "C" fn(u32) -> i32 =
         unsafe { std::mem::transmute(image.required("account_arrives").unwrap()) };
+    // SAFETY: meta/sweep.bpf.h declares it so.
     let sweep: extern "C" fn(u32, u64, u64) -> bool =
         unsafe { std::mem::transmute(image.required("sweep_account").unwrap()) };
     let account = image.required("accounts").unwrap().cast::<Account>();
+    // SAFETY: there are ACCOUNTS_MAX accounts, and `busy` begins with a u64. The image outlives
+    // both. Its functions read them at once (READ_ONCE) and write by atomic instructions.
     let (arrived, busy) = unsafe {
         let arrived = &raw mut (*account.add(NUMBER as usize)).arrived;
         let busy = image.required("busy").unwrap().cast::<u64>();

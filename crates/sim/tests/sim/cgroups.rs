@@ -6,6 +6,7 @@ use metasched_sim::{Scenario, TaskSpec, exactly, ms, us};
 static FAULTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfaults-native.so"));
 
 fn counted(kernel: &mut Kernel, name: &str, expected: u64) {
+    // SAFETY: those that are asked for are u64 in faults/cgroup_moves.bpf.c. No callback runs now.
     let seen = unsafe { *kernel.image().required(name).unwrap().cast::<u64>() };
     if seen != expected {
         kernel.fail("expectation", format!("{seen} {name}, not {expected}"));

@@ -202,6 +202,7 @@ fn callbacks_keep_their_order_while_cpus_come_and_go() {
     run.at(ms(1_500), |kernel| {
         // Each pinned task has its affinity broken once, when its CPU first goes.
         for (counter, expected) in [("offlines", 20), ("onlines", 20), ("cpumasks", 3)] {
+            // SAFETY: faults/every_callback.bpf.c declares it as a u64, and no callback runs now.
             let seen = unsafe { *kernel.image().required(counter).unwrap().cast::<u64>() };
             expect(kernel, seen == expected, &format!("{seen} {counter}"));
         }

@@ -280,6 +280,7 @@ fn when_no_application_has_a_lane_any_more_one_is_in_force_alone() {
             }
             let states: Vec<_> = lanes(kernel).iter().map(|l| l.state).collect();
             expect(kernel, states == [LaneState::InForce], "lanes are left");
+            // SAFETY: meta/lanes.bpf.h declares it as a u32, and no callback runs now.
             let word = unsafe { *kernel.image().required("root_word").unwrap().cast::<u32>() };
             expect(kernel, word & !127 == 0, &format!("the fast path is off: {word:#x}"));
         })
@@ -307,6 +308,7 @@ fn an_idle_lane_is_not_looked_at_any_more() {
 /// How many accounts may have work.
 fn busy_accounts(kernel: &Kernel) -> u32 {
     let at = kernel.image().required("busy").unwrap().cast::<u64>();
+    // SAFETY: in meta/accounts.bpf.h it begins with a u64, and no callback runs now.
     unsafe { *at }.count_ones()
 }
 

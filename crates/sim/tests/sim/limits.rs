@@ -169,6 +169,7 @@ fn a_limit_that_is_taken_away_lets_everybody_run() {
         .at(0, |kernel| kernel.set_cgroup_max("a", PERIOD_US, 5_000, 0))
         .at(ms(1_000), |kernel| kernel.set_cgroup_max("a", PERIOD_US, NO_QUOTA, 0))
         .at(ms(1_200), |kernel| {
+            // SAFETY: meta/lanes.bpf.h declares it as a u32, and no callback runs now.
             let word = unsafe { *kernel.image().required("root_word").unwrap().cast::<u32>() };
             expect(kernel, word & (1 << 10) == 0, &format!("limits are still on: {word:#x}"));
         })
@@ -518,6 +519,7 @@ pub(crate) fn a_debt_that_would_take_too_long_is_forgiven_and_counted() {
         .at(ms(500), |kernel| kernel.kill(kernel.task_named("a 0"), DYING))
         .at(ms(19_900), |kernel| {
             let limits = kernel.image().required("limits").unwrap().cast::<Limit>();
+            // SAFETY: meta/limits.bpf.h declares an array of them, and no callback runs now.
             let (used, forgiven) = unsafe { ((*limits).used_ns, (*limits).forgiven_ns) };
             expect(kernel, forgiven > ms(30), &format!("{forgiven} ns were forgiven"));
             // A millisecond for each second from the sixth or seventh on.
@@ -569,8 +571,10 @@ const PLACES: u32 = LIMITS_MAX as u32;
 /// The places that four threads are given at the same time, in order, and then one more.
 pub(crate) fn places_claimed_at_once(image: &[u8]) -> Vec<u32> {
     let image = Image::open(image).unwrap();
+    // SAFETY: meta/limits.bpf.h declares it so.
     let claim: extern "C" fn() -> u32 =
         unsafe { std::mem::transmute(image.required("limit_claim_free").unwrap()) };
+    // SAFETY: meta/limits.bpf.h declares it as a u32, and nothing of the image runs yet.
     unsafe { *image.required("parked_dsqs").unwrap().cast::<u32>() = PLACES };
     let claims = || (0..PLACES / 4).map(|_| claim()).collect::<Vec<u32>>();
     let mut claimed: Vec<u32> = std::thread::scope(|scope| {
@@ -578,6 +582,7 @@ pub(crate) fn places_claimed_at_once(image: &[u8]) -> Vec<u32> {
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     claimed.sort_unstable();
+    // SAFETY: meta/limits.bpf.h declares it as a u32, and the threads are over.
     let used = unsafe { *image.required("limits_used").unwrap().cast::<u32>() };
     assert_eq!(Some(&used), claimed.last());
     claimed.push(claim());
@@ -604,6 +609,7 @@ const TIMES: usize = 2_000;
 /// the most that they got in one of many times.
 pub(crate) fn most_taken_at_once(image: &[u8]) -> u64 {
     let image = Image::open(image).unwrap();
+    // SAFETY: meta/limits.bpf.h declares it so.
     let take: extern "C" fn(u32, u64, u64, bool) -> u64 =
         unsafe { std::mem::transmute(image.required("limit_take").unwrap()) };
     // Throttled already: so nobody asks for the time.
@@ -613,6 +619,7 @@ pub(crate) fn most_taken_at_once(image: &[u8]) -> u64 {
     let takes = || {
         let times = (0..TIMES).map(|_| {
             if begin.wait().is_leader() {
+                // SAFETY: it is the first of an array of them. The other thread waits meanwhile.
                 unsafe { *(limit as *mut Limit) = full };
             }
             begin.wait();
@@ -642,8 +649,11 @@ fn each_of_4096_limits_has_a_place_of_its_own_and_one_more_has_none() {
         for cgroup in 0..=PLACES {
             kernel.set_cgroup_max(&cgroup.to_string(), PERIOD_US, 40_000, 0);
         }
-        let read = |name| unsafe { *kernel.image().required(name).unwrap().cast::<u64>() };
-        let (live, refused) = (read("limits_live") as u32, read("limits_refused"));
+        let at = |name| kernel.image().required(name).unwrap();
+        // SAFETY: these are the words of those names in meta/limits.bpf.h, of which each is as long as it
+        // is read here; the program is mapped for as long as its kernel is, and does not run now.
+        let (live, refused) =
+            unsafe { (*at("limits_live").cast::<u32>(), *at("limits_refused").cast::<u64>()) };
         let said = format!("{live} live, {refused} refused");
         expect(kernel, (live, refused) == (PLACES, 1), &said);
     });

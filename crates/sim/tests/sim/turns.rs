@@ -16,6 +16,7 @@ fn rotating() -> &'static [&'static str] {
 }
 
 fn root_word(kernel: &mut Kernel) -> u32 {
+    // SAFETY: meta/lanes.bpf.h declares it as a u32, and no callback runs now.
     unsafe { *kernel.image().required("root_word").unwrap().cast::<u32>() }
 }
 

@@ -417,6 +417,7 @@ pub(crate) fn undecided_beside_hogs(image: &'static [u8]) -> Scenario {
         .at(ms(10), |kernel| every_ms(kernel, 390))
         .at(ms(400), |kernel| {
             let accounts = kernel.image().required("accounts").unwrap().cast::<Account>();
+            // SAFETY: the program has ACCOUNTS_MAX of them, and no callback runs now.
             let kicks = unsafe { (*accounts.add(1)).kicks };
             // Once for each that is ready, every 5 ms.
             let most = 380 / 5 * TASKS as u64;
