@@ -19,13 +19,7 @@ readonly STATE=/var/lib/metasched
 readonly SOURCES=/etc/apt/sources.list.d/metasched.sources
 readonly PINS=/etc/apt/preferences.d/metasched.pref
 
-# The address of an archive, from this machine's own sources: the first that ends so.
-archive() { # ENDING
-	cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2>/dev/null |
-		sed -n -E 's/^(deb|URIs:) (.* )?(https?:[^ ]*[^ /])\/?( .*)?$/\3/p' | grep -m 1 "/$1\$"
-}
-readonly MIRROR=${METASCHED_DEBIAN_MIRROR:-$(archive debian)}
-readonly SECURITY_MIRROR=${METASCHED_SECURITY_MIRROR:-$(archive debian-security || echo "$MIRROR-security")}
+. "$(dirname "$0")/archive.sh" || exit 1
 readonly EXPIRED="Check-Valid-Until: no"
 # Edition 2024 and the dependencies in Cargo.lock need it.
 readonly RUST_MINOR=91
