@@ -14,7 +14,7 @@ ARGS ?=
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-14s %s\n", $$1, $$2 }'
 
-install: ## Install what is missing on this machine (said first; nothing is upgraded)
+install: ## Install what is missing on this machine (said first)
 	@scripts/install.sh
 
 build: install ## Build everything, tests included, without running anything

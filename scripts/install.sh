@@ -6,9 +6,22 @@
 #   scripts/install.sh            installs what is missing; quick when nothing is
 #   scripts/install.sh --check    only says what is missing (exit status 4)
 #
-# Nothing is upgraded and nothing is removed: the package manager is asked what it
-# would do, and is not let do it otherwise. Everything is said before it is done, and
-# what was added is recorded in /var/lib/metasched, for scripts/uninstall.sh.
+# The package manager is asked what it would do, and is not let do it otherwise. Nothing is
+# removed or downgraded. Of what is on the machine only that is upgraded which apt has come
+# along with what is missing, and only to what the machine's own release has: its point
+# releases, updates and security updates. Nothing comes from another suite, but what is named
+# below with it. Everything is said before it is done, and what was added is recorded in
+# /var/lib/metasched, for scripts/uninstall.sh.
+#
+#   scripts/install.sh --decide ID VERSION_ID <ANSWER
+#
+# only says what is made of an answer of `apt-get install --simulate -q=0` on the release with
+# that ID and VERSION_ID in /etc/os-release, for a test: a line that begins with new, upgraded
+# or refused for each package, or with unmet.
+#
+# The exit status is 0 if nothing is missing any more, 1 if something failed, 2 for wrong use,
+# 4 if something is missing that cannot be had, 5 if apt would change what it must not, 6 if
+# root is needed, and 130 if it was stopped by a signal.
 #
 # Environment: METASCHED_DEBIAN_MIRROR   where Debian's archive is
 #                                        (default: where this machine already takes it from)
@@ -62,12 +75,15 @@ qemu_is_new_enough() {
 	[ "${version%%.*}" -ge "$QEMU_MAJOR" ]
 }
 
-codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release 2>/dev/null)
+of_release() { # FIELD: what /etc/os-release says of this machine's
+	sed -n -E "s/^$1=\"?([^\"]*)\"?\$/\1/p" /etc/os-release 2>/dev/null
+}
+codename=$(of_release VERSION_CODENAME)
 # bookworm's own QEMU, bpftool and Rust are too old; later releases' are not.
 newer= newer_rust=
 if [ "$codename" = bookworm ]; then
 	newer=/bookworm-backports
-	newer_rust=/bookworm-security
+	newer_rust=bookworm-security
 fi
 
 find_missing() {
@@ -81,10 +97,12 @@ find_missing() {
 	need zlib1g-dev "libbpf is built on it" test -e /usr/include/zlib.h
 	need libseccomp-dev "the published scheduler scx_rustland is built on it" test -e /usr/include/seccomp.h
 	if ! rust_is_new_enough >/dev/null 2>&1; then
-		need "cargo-web$newer_rust" "builds Rust (a cargo from 1.$RUST_MINOR on is not on PATH)" false
-		need "rustc-web$newer_rust" "compiles Rust" false
-		need "libstd-rust-web-dev$newer_rust" "Rust's library" false
-		need "rustfmt-web$newer_rust" "checks the formatting of Rust" false
+		# Not by its suite: apt would take what it needs from there too, which may be older
+		# than the point release's, as libcurl4 is, so that there was no way to have curl.
+		need cargo-web "builds Rust (a cargo from 1.$RUST_MINOR on is not on PATH)" false
+		need rustc-web "compiles Rust" false
+		need libstd-rust-web-dev "Rust's library" false
+		need rustfmt-web "checks the formatting of Rust" false
 	fi
 	# With what it needs of its own version: apt takes a dependency from another suite
 	# only where it is named.
@@ -185,44 +203,142 @@ fetch_sources() { # FILE URI SUITES
 
 fetch_error() { grep '^E:' "$STATE/apt-update.log" | head -n 1; }
 
-# What the package manager would upgrade or remove, as "NAME (OLD -> NEW)".
-changes_of_others() {
-	awk '/^Remv /                  { print $2 " (removed)" }
-	     /^Inst / && $3 ~ /^\[/    { print $2 " (" substr($3, 2, length($3) - 2) " -> " substr($4, 2) ")" }'
+# What is made of apt's answer to a simulated installation, and of nothing else:
+#
+#   new PACKAGE
+#   upgraded PACKAGE (OLD -> NEW, SOURCE)
+#   refused PACKAGE WHY
+#   unmet WHAT            apt has found no way
+#
+# The status is 0, or 5 if something is refused, or 4 if something is unmet.
+decide() { # ID VERSION_ID
+	awk -v id="$1" -v release="$2" '
+	# apt names a source LABEL:VERSION/SUITE, as in Debian-Security:12/oldstable-security. Of
+	# the suites of Debian 12 the version is 12.N, 12-updates or 12; backports have none.
+	function is_own(source,    label, version, suite) {
+		label = tolower(source)
+		if (release == "" || !sub(/:[^:]*$/, "", label)) return 0
+		if (label != id && label != id "-security") return 0
+		version = suite = substr(source, length(label) + 2)
+		sub(/\/.*/, "", version)
+		# Other than Debian, Ubuntu gives a version to backports and to what is only proposed.
+		if (suite ~ /backports|proposed/) return 0
+		return version == release || version == release "-updates" ||
+			index(version, release ".") == 1
+	}
+	# The same version may be in several suites.
+	function one_is_own(sources,    i, n, list) {
+		n = split(sources, list, /, /)
+		for (i = 1; i <= n; i++) if (is_own(list[i])) return 1
+		return 0
+	}
+	function refuse(package, why) {
+		print "refused " package " " why
+		refused = 1
+	}
+
+	# Progress overwrites itself.
+	{ sub(/.*\r/, "") }
+	# Lists of names, indented below what is said of all of them.
+	/^The following packages will be DOWNGRADED:/      { list = "downgraded"; next }
+	/^The following held packages will be changed:/    { list = "held"; next }
+	/^The following packages have unmet dependencies:/ { list = "unmet"; next }
+	/^ / && list == "unmet" { sub(/^ +/, ""); print "unmet " $0; unmet = 1; next }
+	/^ / && list != ""      { for (i = 1; i <= NF; i++) listed[list, $i] = 1; next }
+	                        { list = "" }
+	/^E: /                  { print "unmet " substr($0, 4); unmet = 1 }
+	/^(Remv|Purg) /         { refuse($2, "would be removed") }
+
+	# Selected version VERSION (SOURCE [ARCH]) for PACKAGE [because of ANOTHER], each in
+	# quotes: the package was asked for with its suite, or is wanted by one that was.
+	/^Selected version / {
+		split($0, part, sprintf("%c", 39))
+		by_suite[part[4], part[2]] = $0 ~ / because of / ? "wanted" : "asked"
+	}
+	# Inst PACKAGE [OLD] (NEW SOURCE [ARCH]) [PACKAGES...], without OLD if it is not there yet.
+	/^Inst / {
+		package = $2
+		old = $3 ~ /^\[/ ? substr($3, 2, length($3) - 2) : ""
+		source = substr($0, index($0, " (") + 2)
+		sub(/ \[[^] ]*\]\).*/, "", source)
+		version = source
+		sub(/ .*/, "", version)
+		source = substr(source, length(version) + 2)
+		own = one_is_own(source)
+		asked = by_suite[package, version]
+		change = old " -> " version ", " source
+		if (old == "") {
+			# Who added the source of another vendor wants what it has. A suite of the same
+			# vendor is another release, and may be one that we added.
+			if (own || asked != "" || release == "" || index(tolower(source), id) != 1)
+				print "new " package
+			else
+				refuse(package, "would come from another suite (" version ", " source ")")
+		} else if (("downgraded", package) in listed) {
+			refuse(package, "would be downgraded (" change ")")
+		} else if (("held", package) in listed) {
+			refuse(package, "is held, and would be upgraded (" change ")")
+		} else if (own || asked == "asked") {
+			print "upgraded " package " (" change ")"
+		} else {
+			refuse(package, "would be upgraded from another suite (" change ")")
+		}
+	}
+	END { exit unmet ? 4 : refused ? 5 : 0 }'
 }
 
 # The security archive holds the newer Rust. Where a machine lacks that source it is added
 # for this installation only: a low pin that stayed would keep security updates away if
 # the source were added later.
 add_security_for_now() {
-	case " ${missing[*]} " in *"/bookworm-security "*) ;; *) return 0 ;; esac
-	suite_is_known bookworm-security && return 0
+	[ -n "$newer_rust" ] && ! rust_is_new_enough 2>/dev/null &&
+		! suite_is_known "$newer_rust" || return 0
 	local sources=$STATE/sources.d
 	rm -rf "$sources" && mkdir -p "$sources" && cp -a /etc/apt/sources.list.d/. "$sources" ||
 		die 1 "cannot write $sources"
 	trap 'rm -rf "$STATE/sources.d"' EXIT
-	fetch_sources "$sources/metasched-security.sources" "$SECURITY_MIRROR" bookworm-security ||
-		die 1 "cannot fetch the lists of bookworm-security from $SECURITY_MIRROR: $(fetch_error); if this machine uses a mirror, set METASCHED_SECURITY_MIRROR"
+	fetch_sources "$sources/metasched-security.sources" "$SECURITY_MIRROR" "$newer_rust" ||
+		die 1 "cannot fetch the lists of $newer_rust from $SECURITY_MIRROR: $(fetch_error); if this machine uses a mirror, set METASCHED_SECURITY_MIRROR"
 	options+=(-o Dir::Etc::sourceparts="$sources")
+	for_now=1
 }
 
 simulate() { # PACKAGES...: prints what would be done
-	apt-get install --simulate "${options[@]}" "$@" 2>&1
+	# Quieter, as where there is no terminal, it does not say what it selects by suite.
+	LC_ALL=C apt-get install --simulate -q=0 "${options[@]}" "$@" 2>&1
 }
 
-refuse_changes() { # CHANGES
-	local package culprit
-	echo "install: cannot install what is missing: packages that are on this machine would be changed:" >&2
+decide_here() { decide "$(of_release ID)" "$(of_release VERSION_ID)"; }
+
+refuse_changes() { # REFUSED
+	local package why culprits=() first=
+	echo "install: cannot install what is missing: apt would change what is to stay as it is:" >&2
 	sed 's/^/install:   /' <<<"$1" >&2
 	for package in "${missing[@]}"; do
-		culprit=$(simulate "$package" | changes_of_others | paste -s -d ' ')
-		[ -z "$culprit" ] || echo "install:   because of $package: $culprit" >&2
+		why=$(simulate "$package" | decide_here |
+			sed -n 's/^refused \([^ ]*\).*/\1/p' | paste -s -d ' ')
+		[ -n "$why" ] || continue
+		culprits+=("$package")
+		echo "install:   because of $package: $why" >&2
 	done
-	die 5 "nothing was installed; bring the machine up to date yourself (apt-get upgrade) or install these by hand, then try again"
+	[ "${#culprits[@]}" -gt 0 ] || culprits=("${missing[@]}")
+	# It was added for this call only.
+	[ -z "$for_now" ] ||
+		first="add 'deb $SECURITY_MIRROR $newer_rust main' to /etc/apt/sources.list, run
+install: 'apt-get update', "
+	die 5 "nothing was installed; if that may happen, ${first}do it yourself and try again:
+install:   apt-get install --no-install-recommends ${culprits[*]}"
+}
+
+refuse_unmet() { # CAUSE
+	die 4 "cannot install what is missing: $1
+install: nothing was installed; 'apt-cache policy PACKAGE' says which versions there are and where:
+install: add the source that lacks, release what is held (apt-mark showhold), or install what is
+install: missing by hand, and try again"
 }
 
 install_missing() {
-	local i plan changes new options=(--no-install-recommends --no-upgrade)
+	local i plan decision status new upgraded options=(--no-install-recommends) for_now=
 	say "missing:"
 	for i in "${!missing[@]}"; do say "  ${missing[$i]%%/*}: ${purposes[$i]}"; done
 	[ "${check_only:-}" = "" ] || exit 4
@@ -230,33 +346,59 @@ install_missing() {
 		die 4 "cannot install it: this machine has no apt-get; install the above with its own package manager"
 	[ "$(id -u)" = 0 ] || die 6 "cannot install it: root is needed; run 'sudo make install'"
 
+	# apt ends as if all had gone well.
+	trap 'die 130 "stopped; the next call goes on"' INT TERM
 	say "refreshing the package lists"
 	mkdir -p "$STATE"
 	apt-get update -q >"$STATE/apt-update.log" 2>&1 ||
 		die 1 "cannot refresh the package lists: $(fetch_error)"
 	add_security_for_now
-	plan=$(simulate "${missing[@]}") ||
-		die 4 "cannot install what is missing: $(grep -E '^E:|Depends' <<<"$plan" | head -n 4)"
-	changes=$(changes_of_others <<<"$plan")
-	[ -z "$changes" ] || refuse_changes "$changes"
-	new=$(awk '/^Inst / { print $2 }' <<<"$plan")
-	say "installing $(wc -l <<<"$new") packages, upgrading none:"
-	paste -s -d ' ' <<<"$new" | fold -s -w 90 | sed 's/^/install:   /'
-	# Recorded first: an interrupted installation must not be forgotten.
-	sort -u -o "$STATE/installed" <(cat "$STATE/installed" 2>/dev/null) - <<<"$new" ||
-		die 1 "cannot write $STATE/installed"
+	plan=$(simulate "${missing[@]}")
+	status=$?
+	decision=$(decide_here <<<"$plan")
+	case $? in
+		0) ;;
+		5) refuse_changes "$(sed -n 's/^refused //p' <<<"$decision")" ;;
+		*) refuse_unmet "$(sed -n 's/^unmet //p' <<<"$decision" | head -n 4)" ;;
+	esac
+	[ "$status" = 0 ] || refuse_unmet "$(tail -n 3 <<<"$plan")"
+	new=$(sed -n 's/^new //p' <<<"$decision")
+	upgraded=$(sed -n 's/^upgraded //p' <<<"$decision")
+	[ -n "$new$upgraded" ] ||
+		die 1 "cannot make usable what is missing: apt has it as installed; put it right with
+install:   apt-get install --reinstall ${missing[*]%%/*}"
+	if [ -n "$upgraded" ]; then
+		say "upgrading $(wc -l <<<"$upgraded") packages, which come along:"
+		sed 's/^/install:   /' <<<"$upgraded"
+	fi
+	if [ -n "$new" ]; then
+		say "installing $(wc -l <<<"$new") packages:"
+		paste -s -d ' ' <<<"$new" | fold -s -w 90 | sed 's/^/install:   /'
+		# Recorded first: an interrupted installation must not be forgotten. Without what is
+		# upgraded, which was on the machine before us and stays.
+		sort -u -o "$STATE/installed" <(cat "$STATE/installed" 2>/dev/null) - <<<"$new" ||
+			die 1 "cannot write $STATE/installed"
+	fi
+	# What is upgraded keeps its settings: there is nobody to ask.
 	DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-remove "${options[@]}" \
+		-o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
 		"${missing[@]}" >"$STATE/apt-install.log" 2>&1 </dev/null ||
 		die 1 "cannot install what is missing: $(tail -n 3 "$STATE/apt-install.log"); the whole log is $STATE/apt-install.log"
 	find_missing
-	[ "${#missing[@]}" -eq 0 ] || die 1 "after the installation these are still not usable: ${missing[*]}"
+	[ "${#missing[@]}" -eq 0 ] ||
+		die 1 "after the installation these are still not usable: ${missing[*]}"
 	say "done"
 }
 
 case ${1:-} in
 	"") ;;
 	--check) check_only=1 ;;
-	*) die 2 "unknown option '$1'; there is only --check" ;;
+	--decide)
+		[ $# = 3 ] || die 2 "--decide takes an ID, a VERSION_ID, and apt's answer on standard input"
+		decide "$2" "$3"
+		exit
+		;;
+	*) die 2 "unknown option '$1'; there are --check and --decide" ;;
 esac
 find_missing
 if [ "${check_only:-}" = "" ]; then add_sources; fi

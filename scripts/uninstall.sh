@@ -4,7 +4,8 @@
 # Takes away what scripts/install.sh and the project's own use added to this machine:
 # the package sources and their pins, the lists that came with them, the caches, the state,
 # and what is true until the next boot only; of the user who calls it with sudo too. What
-# was made in the project's folder is for `make clean`. Packages stay, unless PURGE=1.
+# was made in the project's folder is for `make clean`. Packages stay, unless PURGE=1; what was
+# upgraded stays as it is.
 #
 #   scripts/uninstall.sh [--yes]     --yes: do not ask
 set -u -o pipefail
