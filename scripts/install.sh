@@ -116,6 +116,7 @@ find_missing() {
 	need make "builds these, and the kernel's own test of cgroups" has make
 	need curl "fetches the kernel's source, and goes on where that was interrupted" has curl
 	need xz-utils "unpacks the kernel's source" has xz
+	need cpio "packs the first file system of a kernel without modules" has cpio
 	need redis-tools "the service beside a neighbour, and its clients" has redis-benchmark
 	need wrk "loads the question-answering application" has wrk
 	need rt-tests "hackbench" has hackbench
