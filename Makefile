@@ -5,7 +5,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help install build test test-unit test-guest test-image test-external demo peers pages report \
         fuzz-sim bench-app bench-switch bench-cost bench-decision bench-neighbour bench-turns \
-        bench-policies bench-sim bench-calibration soak clean uninstall
+        bench-policies bench-sim bench-calibration soak fresh clean uninstall
 .DELETE_ON_ERROR:
 
 CARGO ?= cargo
@@ -80,6 +80,9 @@ bench-calibration: install ## Compare the simulator with the kernel that it mode
 
 soak: install ## Change lanes at random under load for ten minutes, in the guest
 	@scripts/soak.sh $(ARGS)
+
+fresh: ## Run the demo and every test in a new root from debootstrap: ARGS='--only install'
+	@scripts/fresh.sh $(ARGS)
 
 clean: ## Remove what was built and measured in this folder
 	$(CARGO) clean
