@@ -324,10 +324,9 @@ refuse_changes() { # REFUSED
 	done
 	[ "${#culprits[@]}" -gt 0 ] || culprits=("${missing[@]}")
 	# It was added for this call only.
-	[ -z "$for_now" ] ||
-		first="add 'deb $SECURITY_MIRROR $newer_rust main' to /etc/apt/sources.list, run
-install: 'apt-get update', "
-	die 5 "nothing was installed; if that may happen, ${first}do it yourself and try again:
+	[ -z "$for_now" ] || first="
+install:   echo 'deb $SECURITY_MIRROR $newer_rust main' >>/etc/apt/sources.list; apt-get update"
+	die 5 "nothing was installed; if that may happen, do it yourself and try again:$first
 install:   apt-get install --no-install-recommends ${culprits[*]}"
 }
 
