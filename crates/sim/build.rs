@@ -32,7 +32,7 @@ fn main() {
     let user_space = native.object(&here.join("seam/metasched.c"), false);
     native.link("libmetasched-native.so", &[&seam, &metasched, &user_space]);
 
-    // The same with the policies that are for tests.
+    // Level 1 with the policies that are for tests.
     let faulty = Native::new("FAULTY_INCLUDE", root.clone(), out.join("faulty"));
     let metasched = faulty.object(&root.join("meta/metasched.bpf.c"), true);
     let user_space = faulty.object(&here.join("seam/metasched.c"), false);

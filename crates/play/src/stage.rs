@@ -57,7 +57,7 @@ pub struct PlayedGroup {
     pub cpu_ns: u64,
     /// From runnable to running, traced; none where that was not to be had.
     pub waits: Option<WaitHistogram>,
-    /// The same all together, by the kernel's books, ns.
+    /// All waits together, by the kernel's books, ns.
     pub waited_ns: u64,
     /// Context switches from a task that wanted the CPU no more.
     pub voluntary: u64,

@@ -95,7 +95,7 @@ impl TurnShare {
         }
     }
 
-    /// The same for the lane of these cgroups.
+    /// Says that the lane is of these cgroups.
     pub fn cgroups(mut self, cgroups: Vec<String>) -> Self {
         self.cgroups = cgroups;
         self

@@ -13,12 +13,12 @@ impl<T: Clone + Default> Dense<T> {
         self.0.get(at).copied().unwrap_or_default()
     }
 
-    /// The same, to look at; none where nothing was said of it yet.
+    /// What was said of a number, to look at; none where nothing was yet.
     pub fn peek(&self, at: usize) -> Option<&T> {
         self.0.get(at)
     }
 
-    /// The same, to write to.
+    /// What was said of a number, to write to.
     pub fn at(&mut self, at: usize) -> &mut T {
         if self.0.len() <= at {
             self.0.resize(at + 1, T::default());
@@ -31,7 +31,7 @@ impl<T: Clone + Default> Dense<T> {
         self.0.iter().enumerate()
     }
 
-    /// The same, to write to.
+    /// All that was said, to write to.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.0.iter_mut()
     }

@@ -178,7 +178,7 @@ impl Queues {
         self.places.get(&id).map(|place| &self.queues[*place])
     }
 
-    /// The same, to change.
+    /// The queue of an id, to change.
     pub fn get_mut(&mut self, id: u64) -> Option<&mut Dsq> {
         self.places.get(&id).map(|place| &mut self.queues[*place])
     }

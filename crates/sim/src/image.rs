@@ -19,7 +19,7 @@ pub fn metasched() -> &'static [u8] {
     include_bytes!(concat!(env!("OUT_DIR"), "/libmetasched-native.so"))
 }
 
-/// The same, and after those a policy that never gives a CPU a task; for tests.
+/// The bytes of level 1 with every policy, and after those the ones that are for tests.
 pub fn faulty() -> &'static [u8] {
     include_bytes!(concat!(env!("OUT_DIR"), "/faulty/libfaulty-native.so"))
 }

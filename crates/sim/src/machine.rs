@@ -19,11 +19,11 @@ pub struct Costs {
     pub switch_ns: u64,
     /// A task's first run on another CPU of its core: what it finds cold there.
     pub migration_core_ns: u64,
-    /// The same on another core with the same last-level cache.
+    /// A task's first run on another core with the same last-level cache.
     pub migration_llc_ns: u64,
-    /// The same under another cache of its NUMA node.
+    /// A task's first run under another cache of its NUMA node.
     pub migration_node_ns: u64,
-    /// The same on another NUMA node.
+    /// A task's first run on another NUMA node.
     pub migration_across_ns: u64,
     /// A run that begins on a CPU that was idle for longer than `cold_after_ns`: its clock is low
     /// and its caches are empty, whoever comes.
@@ -62,8 +62,8 @@ pub struct Costs {
     pub ipi_least_ns: u64,
     /// The longest such time; drawn between both, so that seeds differ in who comes first.
     pub ipi_most_ns: u64,
-    /// The same two where the CPU is idle, and it is an interrupt of its own that asks: a
-    /// timer's, which wakes somebody there.
+    /// The least and the longest such time where the CPU is idle, and it is an interrupt of its own
+    /// that asks: a timer's, which wakes somebody there.
     pub own_least_ns: u64,
     /// The longest such time.
     pub own_most_ns: u64,
@@ -273,7 +273,7 @@ impl Machine {
         CpuMask::range(core.start, core.end)
     }
 
-    /// The same, by their numbers.
+    /// The numbers of the CPUs of its core.
     pub fn core_of(&self, cpu: usize) -> std::ops::Range<usize> {
         let size = if self.smt { 2 } else { 1 };
         let first = cpu / size * size;

@@ -205,7 +205,7 @@ pub const RUSTLAND: &str = "rustland";
 /// The policy of [`faulty_scenario`] that has a queue for each CPU and each cache.
 pub const PLACES: &str = "places";
 
-/// The same with those policies more that are for tests.
+/// A scenario under a policy, also one of those that are for tests.
 ///
 /// # Panics
 /// When there is no such policy.
@@ -213,7 +213,7 @@ pub fn faulty_scenario(name: impl Into<String>, policy: &str) -> Scenario {
     of_image(image::faulty(), name, policy)
 }
 
-/// The same of any image of level 1: one with a planted fault, for tests.
+/// A scenario under a policy of any image of level 1: one with a planted fault, for tests.
 ///
 /// # Panics
 /// When there is no such policy.
@@ -234,7 +234,7 @@ pub fn replace_root(kernel: &mut Kernel, policy: &str) {
     succeeded(kernel, "replace_root", Ok(said));
 }
 
-/// The same; gives what the program returns.
+/// Puts a new root lane in force as [`replace_root`] does; gives what the program returns.
 ///
 /// # Panics
 /// When there is no such policy.
@@ -250,8 +250,8 @@ pub fn set_app(kernel: &mut Kernel, app: u32, policy: &str, weight: u32) {
     set_app_with(kernel, app, policy, (weight, true), &[]);
 }
 
-/// The same with options, by their numbers; and with a weight that stays whatever
-/// `cpu.weight` says, if the second of the pair says so.
+/// Puts a lane in force for an application as [`set_app`] does, with options by their numbers,
+/// and with a weight that stays whatever `cpu.weight` says, if the second of the pair says so.
 pub fn set_app_with(
     kernel: &mut Kernel,
     app: u32,
@@ -263,7 +263,8 @@ pub fn set_app_with(
     succeeded(kernel, "set_app", Ok(said));
 }
 
-/// The same; gives what the program returns: 0, or a negative error number.
+/// Puts a lane in force as [`set_app_with`] does; gives what the program returns: 0, or a negative
+/// error number.
 ///
 /// # Panics
 /// When there is no such policy.
@@ -296,7 +297,7 @@ pub fn set_option(kernel: &mut Kernel, app: u32, option: usize, value: u64) {
     succeeded(kernel, "set_lane", Ok(said));
 }
 
-/// The same; gives what the program returns.
+/// Changes an option as [`set_option`] does; gives what the program returns.
 pub fn try_set_option(kernel: &mut Kernel, app: u32, option: usize, value: u64) -> i32 {
     kernel.note(&format!("application {app}: option {option} is {value}"));
     attempt(
@@ -312,7 +313,7 @@ pub fn drop_app(kernel: &mut Kernel, app: u32) {
     succeeded(kernel, "drop_app", Ok(said));
 }
 
-/// The same; gives what the program returns.
+/// Takes a lane away as [`drop_app`] does; gives what the program returns.
 pub fn try_drop_app(kernel: &mut Kernel, app: u32) -> i32 {
     kernel.note(&format!("application {app} has no lane any more"));
     attempt(kernel, "drop_app", AssignArgs { app, ..Default::default() })
@@ -324,7 +325,7 @@ pub fn assign(kernel: &mut Kernel, path: &str, app: u32) {
     succeeded(kernel, "assign", Ok(said));
 }
 
-/// The same; gives what the program returns.
+/// Assigns a cgroup as [`assign`] does; gives what the program returns.
 pub fn try_assign(kernel: &mut Kernel, path: &str, app: u32) -> i32 {
     kernel.note(&format!("'{path}' is assigned to application {app}"));
     let cgroup = kernel.cgroup_id(path);
@@ -339,7 +340,7 @@ pub fn unassign(kernel: &mut Kernel, path: &str) {
     succeeded(kernel, "unassign", Ok(said));
 }
 
-/// The same; gives what the program returns.
+/// Undoes an assignment as [`unassign`] does; gives what the program returns.
 pub fn try_unassign(kernel: &mut Kernel, path: &str) -> i32 {
     kernel.note(&format!("'{path}' is not assigned any more"));
     let cgroup = kernel.cgroup_id(path);
@@ -354,7 +355,7 @@ pub fn set_weight(kernel: &mut Kernel, app: u32, weight: u32) {
     succeeded(kernel, "set_lane", Ok(said));
 }
 
-/// The same; gives what the program returns.
+/// Changes a weight as [`set_weight`] does; gives what the program returns.
 pub fn try_set_weight(kernel: &mut Kernel, app: u32, weight: u32) -> i32 {
     let option = LANE_OPTIONS_MAX as u32;
     attempt(kernel, "set_lane", LaneArgs { app, weight, weight_fixed: 1, option, value: 0 })
@@ -458,8 +459,8 @@ pub fn tell_lanes(kernel: &mut Kernel) {
     }
 }
 
-/// The same, where they stand otherwise than they did: after a timer, which may have begun a
-/// turn or put a lane in quarantine. That is after each sweep, so nothing is copied to see it.
+/// Tells of the lanes where they stand otherwise than they did: after a timer, which may have begun
+/// a turn or put a lane in quarantine. That is after each sweep, so nothing is copied to see it.
 fn tell_lanes_if_changed(kernel: &mut Kernel) {
     let told = kernel.lanes_told.clone();
     let told = told.iter().map(|l| (l.slot, l.generation, l.state as u32, l.quarantined, l.served));

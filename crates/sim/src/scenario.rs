@@ -44,14 +44,14 @@ pub struct Scenario {
     tasks: Vec<Arc<TaskSpec>>,
     world: World,
     acts: Vec<(u64, Act)>,
-    /// The same, by how many events were handled before.
+    /// Acts by how many events were handled before.
     between: Vec<(u64, Act)>,
     wait_bound_ns: u64,
     fair_waits_count: bool,
     shares: Option<Shares>,
     lane_shares: Option<f64>,
     idle_window_ns: u64,
-    /// The same in the calm, and from how long into it, where that differs.
+    /// For how long a CPU may be idle in the calm, and from when on, where that differs.
     calm_idle_ns: Option<(u64, u64)>,
     whole_trace: bool,
     observers: Vec<Shared>,
@@ -175,7 +175,7 @@ impl Scenario {
         self.tasks.iter().map(|task| task.cgroup.as_str()).collect()
     }
 
-    /// The same with the tasks of one cgroup alone.
+    /// The scenario with the tasks of one cgroup alone.
     pub fn only_in(mut self, cgroup: &str) -> Self {
         self.tasks.retain(|task| task.cgroup == cgroup);
         self
@@ -223,7 +223,8 @@ impl Scenario {
         self
     }
 
-    /// The same from so long after the moment when faults stop, see [`Kernel::calm`].
+    /// No CPU may be idle for longer beside a task that it could run, from so long after the moment
+    /// when faults stop, see [`Kernel::calm`].
     pub fn idle_at_most_in_the_calm(mut self, ns: u64, after_ns: u64) -> Self {
         self.calm_idle_ns = Some((ns, after_ns));
         self

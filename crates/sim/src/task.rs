@@ -60,7 +60,7 @@ impl TaskSpec {
         }
     }
 
-    /// The same under another name, in the same group.
+    /// The task under another name, in the same group.
     pub fn called(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -306,7 +306,7 @@ pub struct Task {
     pub(crate) dead: bool,
     /// Since when it waits for a CPU.
     pub(crate) runnable_since: Option<u64>,
-    /// The same as its run queue has it, see `sched_info.rs`.
+    /// Since when it waits as its run queue has it, see `sched_info.rs`.
     pub(crate) last_queued: Option<u64>,
     /// Every wait that is over.
     pub(crate) waits_ns: Vec<u64>,
@@ -366,7 +366,7 @@ impl Task {
         unsafe { &*self.raw.pointer() }
     }
 
-    /// The same, to write to.
+    /// Its struct in C, to write to.
     pub(crate) fn c_mut(&mut self) -> &mut TaskStruct {
         // SAFETY: as above; and of us, nobody else has the task now.
         unsafe { &mut *self.raw.pointer() }

@@ -57,7 +57,7 @@ impl Interval {
         (self.high - self.low) / (2.0 * self.estimate)
     }
 
-    /// The same interval for the inverse figure.
+    /// The interval of the inverse figure: one over this one.
     pub fn inverse(&self) -> Self {
         Self {
             estimate: 1.0 / self.estimate,

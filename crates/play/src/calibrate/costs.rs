@@ -204,7 +204,7 @@ pub struct Naps {
     /// not to be had. The kernel's own books have nothing of it: they take the same clock for
     /// both ends.
     pub own: Result<WaitHistogram>,
-    /// The same of those who were woken by another CPU.
+    /// The waits of those who were woken by another CPU.
     pub told: Result<WaitHistogram>,
 }
 

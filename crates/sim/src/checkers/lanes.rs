@@ -174,8 +174,9 @@ fn drain_task_ns(tick_ns: u64) -> u64 {
 /// As many as that comes to in most runs.
 const FEW_LANES: u64 = 8;
 
-/// The same while no application has a lane: eight of nine choices go to lanes that drain, each
-/// for 2 ms, which ends at a tick or the one after; half as much again for what comes between.
+/// What [`drain_task_ns`] is while no application has a lane: eight of nine choices go to lanes that
+/// drain, each for 2 ms, which ends at a tick or the one after; half as much again for what comes
+/// between.
 fn drain_task_alone_ns(tick_ns: u64) -> u64 {
     choice_ns(tick_ns) * 3 / 2
 }

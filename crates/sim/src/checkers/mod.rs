@@ -92,7 +92,7 @@ fn ms(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
 }
 
-/// The same of a short one.
+/// A short span of time as a person reads it.
 fn us(ns: u64) -> String {
     format!("{:.3} us", ns as f64 / 1e3)
 }

@@ -42,12 +42,12 @@ impl<T> ByLane<T> {
         self.place(generation).ok().map(|at| &self.0[at].1)
     }
 
-    /// The same, to change.
+    /// What there is of a lane, to change.
     pub fn get_mut(&mut self, generation: u64) -> Option<&mut T> {
         self.place(generation).ok().map(|at| &mut self.0[at].1)
     }
 
-    /// The same, and `value` where there is none yet.
+    /// What there is of a lane, to change; `value` where there is nothing yet.
     pub fn or_insert(&mut self, generation: u64, value: T) -> &mut T {
         let at = self.place(generation).unwrap_or_else(|at| {
             self.0.insert(at, (generation, value));
@@ -93,7 +93,7 @@ impl Picture {
     /// What it has to be told of to know of lanes, and how many tasks stand in their queues.
     pub const OF_LANES: Kinds =
         Kinds::LANES.and(Kinds::DETACHED).and(Kinds::INSERT).and(Kinds::REMOVE);
-    /// The same for lanes, cgroups and who belongs to them, and not for queues.
+    /// What it has to be told of to know of lanes, cgroups and who belongs to them.
     pub const OF_CGROUPS: Kinds = Kinds::LANES
         .and(Kinds::DETACHED)
         .and(Kinds::CGROUP)

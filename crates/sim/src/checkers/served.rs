@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// After so long without, an account with queued work is urgent: a sweep that comes late, one
 /// that still finds it served since the last, and those that have to pass.
 pub(super) const URGENT_NS: u64 = (URGENT_SWEEPS + 2) * SWEEP_NS;
-/// The same for one with the least share of many.
+/// After so long an account with the least share of many is urgent.
 const URGENT_MOST_NS: u64 = (URGENT_MOST_SWEEPS + 2) * SWEEP_NS;
 /// What runs when an account gets urgent may have begun with a long slice: a tick cuts it, the
 /// next one ends it. A kernel thread may come in between.

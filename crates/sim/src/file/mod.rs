@@ -97,7 +97,7 @@ pub struct LaneSpec {
     pub weight: Option<u32>,
     /// What is set of its policy, as it stands in the file.
     pub options: BTreeMap<String, String>,
-    /// The same by the numbers of the options.
+    /// What is set, by the numbers of the options.
     settings: Vec<(usize, u64)>,
     /// `cpu.weight` of the cgroup.
     cgroup_weight: u32,
@@ -155,7 +155,7 @@ impl ScenarioFile {
         Self::parse(path, &text)
     }
 
-    /// The same of a text that was read already; `path` says whose it is, and its format.
+    /// Reads a scenario from a text; `path` says whose it is, and its format.
     ///
     /// # Errors
     /// As [`ScenarioFile::load`].

@@ -163,8 +163,8 @@ fn log_within(random: &mut Random, low: u64, high: u64) -> u64 {
     random.within(from, (2 * from).min(high).max(from)).clamp(low, high)
 }
 
-/// The same with system calls: a task sleeps in one, and computes in some. One that never sleeps has
-/// many.
+/// What a task does, with system calls: it sleeps in one, and computes in some. One that never
+/// sleeps has many.
 fn with_calls(does: Vec<Does>, random: &mut Random) -> Vec<Does> {
     let short = || Does::Run(us(1), us(50));
     let mut changed = Vec::new();

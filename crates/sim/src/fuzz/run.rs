@@ -177,7 +177,7 @@ pub fn scenario(case: &Case) -> Scenario {
     scenario_on(image::faulty(), case)
 }
 
-/// The same on another image of level 1 with those policies.
+/// The scenario of a case, on another image of level 1 with those policies.
 pub fn scenario_on(image: &'static [u8], case: &Case) -> Scenario {
     let idle_ns = if case.has_lazy() { LAZY_IDLE_NS } else { IDLE_NS };
     let hotplug_idle_ns = case.hotplug_idle_ns();

@@ -14,7 +14,7 @@ pub fn start_turns(kernel: &mut Kernel, turns: &[(&str, u64)]) {
     succeeded(kernel, "start_turns", Ok(said));
 }
 
-/// The same; gives what the program returns.
+/// Starts turns as [`start_turns`] does; gives what the program returns.
 ///
 /// # Panics
 /// When there is no such policy.
@@ -34,7 +34,7 @@ pub fn stop_turns(kernel: &mut Kernel) {
     succeeded(kernel, "stop_turns", Ok(said));
 }
 
-/// The same; gives what the program returns.
+/// Stops turns as [`stop_turns`] does; gives what the program returns.
 pub fn try_stop_turns(kernel: &mut Kernel) -> i32 {
     kernel.note("no turns any more");
     attempt(kernel, "stop_turns", ())

@@ -42,7 +42,7 @@ pub(super) fn span(times: &[u64]) -> String {
     format!("lognormal({median}, {}.{:03})", sigma / 1_000, sigma % 1_000)
 }
 
-/// The same distributed alike, with that mean, ns.
+/// A span that is distributed as these times are, with that mean, ns.
 pub(super) fn span_of_mean(times: &[u64], mean_ns: u64) -> String {
     let sum: u128 = times.iter().map(|ns| u128::from(*ns)).sum();
     if sum == 0 {

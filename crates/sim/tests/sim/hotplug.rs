@@ -127,7 +127,7 @@ fn wakes_on_dying_cpus(scenario: Scenario) -> Scenario {
     scenario
 }
 
-/// The same in a lane beside another one.
+/// Tasks that dying CPUs wake, in a lane beside another one.
 pub(crate) fn woken_by_dying_cpus(image: &'static [u8]) -> Scenario {
     let run = scenario_of(image, "woken by dying CPUs", "fifo");
     let hogs = |i| TaskSpec::hog(format!("hog of a lane {i}")).in_cgroup("a");

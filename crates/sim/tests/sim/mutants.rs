@@ -45,12 +45,12 @@ fn three_lanes(image: &'static [u8]) -> Scenario {
         .run_for(ms(4_100))
 }
 
-/// The same, and a cgroup belongs to no application any more, whose lane stays.
+/// Three lanes; then a cgroup belongs to no application any more, whose lane stays.
 fn unassigned(image: &'static [u8]) -> Scenario {
     three_lanes(image).at(ms(100), |kernel| unassign(kernel, "a"))
 }
 
-/// The same, and one of them is dropped, unassigned and reaped.
+/// Three lanes, of which one is dropped, unassigned and reaped.
 fn a_lane_goes(image: &'static [u8]) -> Scenario {
     let run = three_lanes(image).at(ms(100), |kernel| {
         unassign(kernel, "a");

@@ -12,8 +12,9 @@ use metasched_sim::{Scenario, TaskSpec, exactly, image, ms};
 /// How far a share may lie from what is due, as a part of the whole.
 const NEAR: f64 = 0.02;
 
-/// The same for the checker, as a part of what is due: in a window of a second a lane that has an
-/// eighth of two CPUs runs some sixty slices, and may be two before or behind at either end.
+/// How far one may lie from what is due by the checker, as a part of that: in a window of a second a
+/// lane that has an eighth of two CPUs runs some sixty slices, and may be two before or behind at
+/// either end.
 const TOLERANCE: f64 = 0.08;
 
 /// Gives a cgroup a lane of its own, whose weight is left to `cpu.weight`.
