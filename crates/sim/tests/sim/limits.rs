@@ -650,8 +650,7 @@ fn each_of_4096_limits_has_a_place_of_its_own_and_one_more_has_none() {
             kernel.set_cgroup_max(&cgroup.to_string(), PERIOD_US, 40_000, 0);
         }
         let at = |name| kernel.image().required(name).unwrap();
-        // SAFETY: these are the words of those names in meta/limits.bpf.h, of which each is as long as it
-        // is read here; the program is mapped for as long as its kernel is, and does not run now.
+        // SAFETY: meta/limits.bpf.h declares them as a u32 and a u64, and no callback runs now.
         let (live, refused) =
             unsafe { (*at("limits_live").cast::<u32>(), *at("limits_refused").cast::<u64>()) };
         let said = format!("{live} live, {refused} refused");
