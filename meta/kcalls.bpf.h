@@ -35,6 +35,11 @@ extern int bpf_task_work_schedule_resume(struct task_struct *task, struct bpf_ta
 /* Whether all CPUs of @set are in @of. */
 extern bool bpf_cpumask_subset(const struct cpumask *set, const struct cpumask *of) __weak __ksym;
 
+/*
+ * 0, which the verifier does not know. A walk through a queue that counts from a number that it knows,
+ * it reads once for each task.
+ */
+u32 count_from;
 /* How many CPUs there may be, as counted when we came. */
 u32 cpus_possible;
 /* CPUs that take no tasks, see leaving_cpu.bpf.h; the kernel may still hold them for idle ones. */

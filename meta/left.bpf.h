@@ -28,7 +28,7 @@ enum left {
 __noinline int tell_of_left(u64 dsq, s32 cpu)
 {
 	struct task_struct *p;
-	u32 looks = 0;
+	u32 looks = count_from;
 
 	if (!scx_bpf_dsq_nr_queued(dsq))
 		return LEFT_NOBODY;
@@ -47,7 +47,7 @@ __noinline int tell_of_left(u64 dsq, s32 cpu)
 __noinline bool queue_has_waiting(u64 dsq, s32 cpu, u64 since_ns)
 {
 	struct task_struct *p;
-	u32 looks = 0;
+	u32 looks = count_from;
 
 	if (!scx_bpf_dsq_nr_queued(dsq))
 		return false;

@@ -213,9 +213,6 @@ static __always_inline bool task_dies(struct task_struct *p)
 	       (process->group_exec_task && process->group_exec_task != p);
 }
 
-/* So many looks were had at a queue; of the sweep, in memory, since the verifier counts a register's. */
-u32 dying_looks;
-
 /*
  * Finds those that a limit has parked and that were killed meanwhile, which nobody tells of:
  * limits_refill() has them enqueued anew, and nobody who stays parked with them.
@@ -226,13 +223,13 @@ u32 dying_looks;
 __noinline int limit_find_dying(u32 number)
 {
 	struct task_struct *p;
+	u32 looks = count_from;
 
-	dying_looks = 0;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, PARKED_BASE_DSQ + number, 0) {
 		if (task_dies(p))
 			scx_bpf_dsq_move(&___it, p, DYING_DSQ, 0);
-		if (++dying_looks >= DYING_LOOKS)
+		if (++looks >= DYING_LOOKS)
 			break;
 	}
 	bpf_rcu_read_unlock();

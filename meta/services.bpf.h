@@ -103,7 +103,7 @@ static __always_inline bool hand_first(struct lane *lane, u64 dsq_id, s32 cpu, u
 {
 	struct task_struct *p;
 	bool handed = false;
-	u32 looks = 0;
+	u32 looks = count_from;
 
 	if (!cpu_possible(cpu) || !cpu_takes_tasks(cpu))
 		return false;
@@ -138,7 +138,7 @@ __weak __noinline u64 lane_first(struct lane *lane __arg_nonnull, u64 dsq_id, s3
 {
 	u64 vtime = LANE_NOBODY;
 	struct task_struct *p;
-	u32 looks = 0;
+	u32 looks = count_from;
 
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
 		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
