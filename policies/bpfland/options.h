@@ -7,7 +7,7 @@
 	       "run time granted while nobody waits; among n that wait it is divided by n + 1, so that longer means fewer switches and more waiting") \
 	OPTION(bpfland, slice_min_ns, "ns", 500000, 100000, 1000000000,                            \
 	       "the least that a division leaves of the slice; raise it where many wait and switches cost too much") \
-	OPTION(bpfland, slice_lag_ns, "ns", 20000000, 0, 1000000000,                                      \
+	OPTION(bpfland, slice_lag_ns, "ns", 20000000, 0, 1000000000,                               \
 	       "the most credit that a sleeper keeps, as virtual time; more favours sleepers over tasks that run, within each queue") \
 	OPTION(bpfland, nvcsw_max_thresh, "switches/s", 10, 0, 80,                                 \
 	       "the most that the moving threshold rises to: who goes to sleep at least so often in a second is interactive whatever others do; at 0 nobody is") \
