@@ -477,7 +477,7 @@ fn a_limit_that_goes_leaves_nobody_parked() {
 }
 
 /// How long lanes are churned; METASCHED_SOAK_S gives another time in seconds.
-const CHURN: Duration = Duration::from_secs(40);
+const CHURN: Duration = Duration::from_secs(25);
 
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]

@@ -12,9 +12,9 @@ use std::sync::Mutex;
 
 /// With those of single themes what a minute is enough for on two CPUs; `make fuzz-sim` runs as many as
 /// one likes.
-const SEEDS: u64 = 70;
+const SEEDS: u64 = 50;
 /// Of each theme that has a test.
-const SEEDS_OF_THEME: u64 = 30;
+const SEEDS_OF_THEME: u64 = 20;
 
 /// Runs every case, as many at a time as there are CPUs; the failure that came first among
 /// them. A case that fails is kept in a file, from which it can be replayed.
