@@ -31,10 +31,10 @@ struct rusty_lane {
 	u64 balanced_ns;
 	u64 tuned_ns;
 	u64 mean; /* load for each CPU, in RAVG_ONE */
-	u64 slice_ns; /* what a task may run before the next one's turn */
 	u32 weight_most; /* what a task can use of its weight: no task runs on more than one CPU */
 	u32 cpus; /* that take tasks */
 	u32 idled; /* a CPU has found nothing to do since the last look */
+	u32 overutil; /* each of its CPUs is busy all the time */
 };
 
 struct rusty_task {
@@ -101,6 +101,13 @@ static __always_inline u64 rusty_weight(struct lane *lane, struct task_struct *p
 	return rusty_min(task_weight(p), rusty_state(lane)->weight_most);
 }
 
+/* What a task may run before the next one's turn. */
+static __always_inline u64 rusty_slice(struct lane *lane)
+{
+	return rusty_state(lane)->overutil ? lane->options[rusty_option_slice_overutil_ns] :
+					     lane->options[rusty_option_slice_ns];
+}
+
 /* Counts the CPUs that take tasks: what others may do is nobody's part. */
 __weak __noinline int rusty_count_cpus(struct lane *lane __arg_nonnull)
 {
@@ -163,7 +170,6 @@ static void rusty_start(struct lane *lane)
 	}
 	rusty_count_cpus(lane);
 	state->weight_most = ~0U;
-	state->slice_ns = lane->options[rusty_option_slice_ns];
 	state->tuned_ns = scx_bpf_now();
 	state->balanced_ns = state->tuned_ns;
 	lane_timer_set(lane, RUSTY_TUNE_NS);
@@ -312,7 +318,7 @@ static __always_inline bool rusty_has_time(struct lane *lane, u32 domain)
 static s32 rusty_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct lane_task *t = lane_task(lane, p);
-	u64 slice_ns = rusty_state(lane)->slice_ns;
+	u64 slice_ns = rusty_slice(lane);
 	bool claimed = false;
 	s32 cpu;
 
@@ -425,7 +431,7 @@ static void rusty_enqueue(struct lane *lane, struct task_struct *p, struct lane_
 	task->queued_ns = now;
 	lane_count(lane, rusty_counter_queued);
 	lane_insert_vtime(lane, p, lane_llc_dsq(lane, task->domain, 0),
-			  rusty_state(lane)->slice_ns, task->vtime, enq_flags);
+			  rusty_slice(lane), task->vtime, enq_flags);
 }
 
 /* Takes a task from another domain of this node, or of others, where so many wait. */
@@ -474,7 +480,7 @@ static bool rusty_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 			/* One that always goes on is never stopped. */
 			rusty_count(lane, prev, task, scx_bpf_now());
 			rusty_count_run(lane, cpu, run->ran_ns);
-			lane_grant(lane, prev, rusty_state(lane)->slice_ns);
+			lane_grant(lane, prev, rusty_slice(lane));
 			return true;
 		}
 	}
@@ -527,8 +533,7 @@ __weak __noinline int rusty_tune(struct lane *lane __arg_nonnull, u64 for_ns)
 	struct rusty_llc *l;
 
 	rusty_count_cpus(lane);
-	state->slice_ns = lane->options[rusty_is_everywhere(lane) ? rusty_option_slice_overutil_ns :
-								     rusty_option_slice_ns];
+	state->overutil = rusty_is_everywhere(lane);
 	bpf_for(domain, 0, nr_llcs()) {
 		l = rusty_llc_at(lane, domain);
 		if (!l || !l->members)

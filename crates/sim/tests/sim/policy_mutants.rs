@@ -192,8 +192,8 @@ plants! {
             => "	return false;";
     a_busy_machine_whose_slices_are_long_is_caught: policies::rusty::slices_are_short_while_all_cpus_are_busy, "while all are busy",
         "policies/rusty/rusty.bpf.c",
-        "rusty_is_everywhere(lane) ? rusty_option_slice_overutil_ns"
-            => "false ? rusty_option_slice_overutil_ns";
+        "	state->overutil = rusty_is_everywhere(lane);"
+            => "	state->overutil = 0;";
     an_idle_cpu_that_counts_as_busy_is_caught: policies::rusty::slices_are_short_while_all_cpus_are_busy, "while a CPU is idle",
         "policies/rusty/rusty.bpf.c",
         "		if (c && !c->runs)\n			return false;"
