@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use metasched_experiment::Sample;
 use serde::{Deserialize, Serialize};
 
 /// What one run of a load gave.
@@ -50,6 +51,15 @@ pub struct Figures {
     /// those of at least 2^i and less than 2^(i+1) nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_histogram: Option<Vec<u64>>,
+}
+
+impl Figures {
+    /// As the experiment counts them.
+    pub fn sample(&self) -> Sample {
+        // No latency at all is written as 0.
+        let p99_us = if self.p99_us > 0.0 { self.p99_us } else { f64::NAN };
+        Sample::new(self.throughput_per_s, p99_us)
+    }
 }
 
 /// What one cgroup did during a run. Rates are per second of the load's duration.

@@ -1,5 +1,8 @@
-//! Runs workloads under candidates and keeps what was measured.
+//! Real applications as a bed: runs workloads under candidates, keeps what was measured in a
+//! store, and says what the store holds.
 
+mod analysis;
+mod bed;
 mod figures;
 pub mod manifest;
 pub mod measure;
@@ -11,6 +14,11 @@ mod subject;
 
 pub(crate) use metasched_base::{Error, Kind, ResultExt};
 
+pub use analysis::{
+    Analysis, Baseline, CandidateFigures, Composition, Declared, FormFigures, StrategyFigures,
+    analyse,
+};
+pub use bed::{WorkloadBed, cgroups_of, subject};
 pub use figures::{Figures, PartFigures, Parts};
 pub use measurement::{
     Environment, Failure, Measurement, PairedFigures, RunKind, Series, SeriesKey, Session,

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use metasched_experiment::Round;
 use serde::{Deserialize, Serialize};
 
 use crate::{Figures, Parts, Subject};
@@ -143,6 +144,18 @@ pub struct PairedFigures {
     pub baseline: Figures,
     /// Under the subject.
     pub figures: Figures,
+}
+
+impl PairedFigures {
+    /// As the experiment counts them.
+    pub fn round(&self) -> Round {
+        Round {
+            // Rounds of one session are numbered by 32 bits.
+            number: self.session.unsigned_abs() << u32::BITS | u64::from(self.round),
+            candidate: self.figures.sample(),
+            default: self.baseline.sample(),
+        }
+    }
 }
 
 /// A run that failed: a candidate that died, a load that gave nonsense under it.

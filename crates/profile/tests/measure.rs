@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use metasched_base::{Error, Interrupt, Kind, Result};
 use metasched_control::{Mechanism, SwitchRecord};
+use metasched_experiment::Rules;
 use metasched_profile::measure::{
-    Event, Executor, Options, Outcome, Request, Rules, Summary, Work, measure_subjects,
+    Event, Executor, Options, Outcome, Request, Summary, Work, measure_subjects,
 };
 use metasched_profile::{Measurement, Query, RunKind, Store, Subject};
 use support::Lab;
@@ -114,7 +115,7 @@ impl Bench {
         let options = Options {
             duration: Duration::from_secs(1),
             warmup: Duration::ZERO,
-            rules: Rules { min_rounds: 4, max_rounds: 6, precision: 0.05 },
+            rules: Rules { min_rounds: 4, max_rounds: 6, precision: 0.05, drop_losers: false },
             trace_runs: 0,
             control_runs: 0,
             ..Options::default()
@@ -163,6 +164,27 @@ impl Bench {
     fn count(&self, name: &str) -> usize {
         self.runs().iter().filter(|run| run.subject == scheduler(name)).count()
     }
+}
+
+#[test]
+fn those_that_are_surely_not_the_best_are_measured_no_further_also_by_a_second_call() {
+    let mut bench = Bench::new(&form("full", STEADY), &["fast", "slow", "same"]);
+    bench.options.rules.drop_losers = true;
+    let summary = bench.measure().unwrap();
+    let of = |summary: &Summary, name: &str| {
+        let subject = summary.forms[0].subjects.iter().find(|s| s.name == name).unwrap();
+        (subject.outcome, subject.pairs)
+    };
+    assert_eq!(of(&summary, "fast"), (Outcome::Precise, 4));
+    // 20 and 10 % behind the leader, without any noise: out at the first look.
+    assert_eq!(of(&summary, "slow"), (Outcome::Behind, 3));
+    assert_eq!(of(&summary, "same"), (Outcome::Behind, 3));
+    let chances = summary.forms[0].subjects.iter().filter_map(|s| s.chance);
+    assert!(chances.clone().count() == 2 && chances.sum::<f64>() <= 0.05);
+    let runs = fs::read_to_string(bench.lab.folder.path().join("runs")).unwrap();
+    bench.measure().unwrap();
+    let again = fs::read_to_string(bench.lab.folder.path().join("runs")).unwrap();
+    assert_eq!(runs, again, "nothing was left to measure");
 }
 
 #[test]

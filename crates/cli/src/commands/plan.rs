@@ -1,20 +1,24 @@
 //! `metasched plan`.
 
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
-use metasched_base::{Result, parse_duration};
-use metasched_profile::Store;
+use metasched_base::{Error, Kind, Result, ResultExt, parse_duration};
+use metasched_experiment::{
+    BenefitForm, Objective, Plan, PlanOptions, Recommendation, Strategy, plan,
+};
 use metasched_profile::manifest::{Manifest, locate};
-use metasched_report::{Analysis, Composition, Plan, PlanOptions, analyse, plan};
-use metasched_strategy::{BenefitForm, Objective, Strategy};
+use metasched_profile::{Analysis, Declared, Store, analyse};
 
 use crate::context::Context;
 
-/// Says which scheduler each part prefers, how sure that is, and the four weights.
+/// Says which scheduler each part prefers, how sure that is, and what to do.
 ///
-/// Reads what `metasched profile` measured. Every figure is a ratio to the default
+/// Reads what `metasched profile` and `metasched tune` measured. Its last lines are one
+/// recommendation: to leave the default scheduler in force, to run one scheduler, turns or
+/// lanes; `metasched run` carries it out. Every figure is a ratio to the default
 /// scheduler (EEVDF) with its 95 % interval; "better" and "worse" stand where the
 /// difference is beyond the noise, corrected for the number of schedulers compared.
 #[derive(Debug, clap::Args)]
@@ -48,10 +52,12 @@ pub struct Source {
 /// What a preferred scheduler is to be; shared with `tune` and `report`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ChoiceArgs {
-    /// What the preferred scheduler is best at: throughput, p99, or mix:W with W,
-    /// from 0 to 1, the weight of throughput
-    #[arg(long, default_value = "throughput")]
-    pub objective: Objective,
+    /// What the preferred scheduler is best at: throughput, p99, service (p99, while no fewer
+    /// requests are served) or mix:W with W, from 0 to 1, the weight of throughput. If it is
+    /// not given, each part is judged by what it is for: what its manifest or scenario says,
+    /// else one that answers requests as a service, any other by its throughput
+    #[arg(long)]
+    pub objective: Option<Objective>,
     /// What "benefit" is in the weights: relative (throughput against the default
     /// scheduler) or gain (what exceeds it)
     #[arg(long, default_value = "relative", value_name = "FORM")]
@@ -71,7 +77,7 @@ impl Source {
             Some(path) if path.contains('/') => Some(Manifest::read(&locate(path)?)?.name),
             name => name.map(str::to_owned),
         };
-        let declared = |name: &str| declared_composition(&self.place(name));
+        let declared = |name: &str| declared(&self.place(name)).unwrap_or_default();
         analyse(store, name.as_deref(), declared)
     }
 
@@ -93,11 +99,20 @@ impl ChoiceArgs {
     }
 }
 
-/// What the workload's manifest says of its parts, where it is found and says so.
-pub fn declared_composition(workload: &str) -> Option<Composition> {
-    let manifest = Manifest::read(&locate(workload).ok()?).ok()?;
-    let whole = manifest.forms.iter().find(|form| !form.parts.is_empty())?;
-    Some(Composition { parts: whole.parts.clone(), whole: Some(whole.name.clone()) })
+/// What the workload's manifest says of its forms, where it is found.
+fn declared(workload: &str) -> Option<Declared> {
+    Some(Declared::of(&Manifest::read(&locate(workload).ok()?).ok()?))
+}
+
+/// What the store's figures come to, with the command that carries it out.
+pub fn planned(analysis: &Analysis, options: PlanOptions) -> Result<Plan> {
+    let mut plan = plan(&analysis.measured(), options)?;
+    if let Some(recommended) = &mut plan.recommendation
+        && recommended.contender.is_some()
+    {
+        recommended.command = "metasched run".to_owned();
+    }
+    Ok(plan)
 }
 
 /// Carries the command out; the value is the process's exit status.
@@ -105,38 +120,90 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let store = args.source.open()?;
     let base_slice = args.base_slice.unwrap_or(PUBLISHED_BASE_SLICE);
     let options = args.choice.options(base_slice, args.base_slice.is_some());
-    let plan = plan(&args.source.analyse(&store)?, options)?;
+    let plan = planned(&args.source.analyse(&store)?, options)?;
     context.print(&plan, text)?;
     Ok(0)
 }
 
 /// The plan as text.
-fn text(plan: &Plan) -> String {
+pub fn text(plan: &Plan) -> String {
+    let bed = match &plan.kernel {
+        Some(kernel) => format!("{} on kernel {kernel}", plan.workload),
+        None => format!("{}, simulated on {}", plan.workload, plan.machine),
+    };
     let mut out = format!(
-        "{} on kernel {}, against the default scheduler, with 95 % intervals:\n\n{}\n",
-        plan.workload,
-        plan.kernel,
+        "{bed}, against {}, with 95 % intervals:\n\n{}\n",
+        plan.default,
         ratio_table(plan).trim_fmt()
     );
     out += "better, worse: beyond the noise, corrected for the number of schedulers\n\n";
     let width = plan.apps.iter().map(|a| a.name.len()).max().unwrap_or(0);
-    out += &format!(
-        "preferred by {} (intervals wide enough for the best of several):\n",
-        plan.objective
-    );
+    out += "preferred, alone (intervals wide enough for the best of several):\n";
     for app in &plan.apps {
-        out += &format!("  {:width$}  {}\n", app.name, app.sure.sentence);
-        if app.preferred == metasched_profile::BASELINE
+        out += &format!("  {:width$}  by {:10}  {}\n", app.name, app.objective, app.sure.sentence);
+        if app.preferred == plan.default
             && let Some(best) = &app.best_estimate
         {
             out += &format!("  {:width$}  (highest estimate: {best})\n", "");
         }
     }
     if let Some(whole) = &plan.whole {
-        out += &format!("  one scheduler for {}: {}\n", whole.form, whole.sure.sentence);
+        let by = whole.objective;
+        out += &format!("  one scheduler for {}, by {by}: {}\n", whole.form, whole.sure.sentence);
     }
     out += &format!("\nweights, and turns at a base timeslice of {} ms:\n\n", plan.base_slice_ms);
-    out + &weight_table(plan).trim_fmt()
+    out += &weight_table(plan).trim_fmt();
+    out.push('\n');
+    for note in &plan.notes {
+        out += &format!("{note}\n");
+    }
+    if let Some(recommendation) = &plan.recommendation {
+        out += &format!("\n{}", recommended(recommendation));
+    }
+    if let Some(again) = &plan.again {
+        out += &format!("again: {again}\n");
+    }
+    out.trim_end().to_owned()
+}
+
+/// The recommendation as text: what, how sure, what was not measured, and the command.
+pub fn recommended(recommendation: &Recommendation) -> String {
+    let sentence = &recommendation.sure.sentence;
+    let mut out = match &recommendation.contender {
+        None => format!("recommended: leave the default scheduler in force\n  {sentence}\n"),
+        Some(contender) => {
+            let who = match contender.shares() {
+                [] => String::new(),
+                _ => format!(" ({})", contender.assignments()),
+            };
+            format!("recommended: {contender}{who}\n  {sentence}\n")
+        }
+    };
+    if !recommendation.not_measured.is_empty() {
+        out += &format!("  not measured: {}\n", recommendation.not_measured.join(", "));
+    }
+    if !recommendation.command.is_empty() {
+        out += &format!("  to run it: {}\n", recommendation.command);
+    }
+    out
+}
+
+/// Reads a plan that 'metasched plan --json' wrote; '-' is standard input.
+///
+/// # Errors
+/// When it cannot be read, or is none.
+pub fn read_plan(path: &str) -> Result<Plan> {
+    let attempt = || format!("read the plan '{path}'");
+    let text = if path == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(path)
+    }
+    .attempt(Kind::BadInput, attempt)?;
+    serde_json::from_str(&text).map_err(|e| {
+        Error::new(Kind::BadInput, attempt(), e).remedy("make one with: metasched plan --json")
+    })
 }
 
 fn new_table(header: Vec<String>) -> Table {
@@ -174,11 +241,14 @@ fn weight_table(plan: &Plan) -> Table {
         header.push("expected of the whole".to_owned());
     }
     let mut table = new_table(header);
-    for strategy in Strategy::ALL.map(Strategy::name) {
-        let mut row = vec![strategy.to_owned()];
+    for strategy in Strategy::ALL {
+        if plan.apps.iter().any(|app| !app.weights.contains_key(&strategy)) {
+            continue;
+        }
+        let mut row = vec![strategy.to_string()];
         row.extend(plan.apps.iter().map(|a| {
-            let weight = a.weights.get(strategy).copied().unwrap_or(0.0);
-            let slice_ms = a.slices_ms.get(strategy).copied().unwrap_or(0.0);
+            let weight = a.weights.get(&strategy).copied().unwrap_or(0.0);
+            let slice_ms = a.slices_ms.get(&strategy).copied().unwrap_or(0.0);
             format!("{weight:.3}  {slice_ms:.0} ms")
         }));
         if let Some(e) = plan.expected.iter().find(|e| e.strategy == strategy) {

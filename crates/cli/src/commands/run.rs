@@ -14,8 +14,8 @@ use metasched_control::{
     CandidateEnv, CandidateKind, Mechanism, Switcher, Turn, TurnsSummary, candidates,
     name_in_force, take_turns,
 };
+use metasched_experiment::{Strategy, timeslices};
 use metasched_host::process::peak_memory_kib;
-use metasched_strategy::{Strategy, timeslices};
 use serde::Serialize;
 
 use super::plan::Source;

@@ -4,6 +4,7 @@ mod bed;
 mod calibrate;
 mod compare;
 mod contender;
+mod experiment;
 mod in_force;
 mod pictures;
 mod plan;
@@ -128,10 +129,8 @@ impl Args {
             Ok(contender)
         };
         if !self.strategies.strategy.is_empty() {
-            let again = |seed| replay::command(self, None, seed);
-            let preference = &self.strategies.preference;
-            let plan = plan::plan(bed, &self.bed, preference, &again, context)?;
-            return strategies::contenders(&self.strategies, &self.bed, &plan);
+            let plan = plan::plan(bed, &self.bed, &self.strategies.preference, context)?;
+            return strategies::contenders(&self.strategies, bed, &self.bed, &plan);
         }
         if let Some(compared) = &self.compare {
             // The kernel's own scheduler is what everything is measured by, where it can be.

@@ -1,6 +1,6 @@
 //! Which strategies are searched: of `tune`, on a machine and in the simulator.
 
-use metasched_strategy::Strategy;
+use metasched_experiment::Strategy;
 
 /// Strategies to search.
 #[derive(Clone, Debug, clap::Args)]

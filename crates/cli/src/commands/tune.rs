@@ -1,28 +1,40 @@
 //! `metasched tune`.
 
-mod search;
 mod show;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, ResultExt, parse_duration};
-use metasched_control::{CandidateEnv, Mechanism, Switcher, SwitcherOptions, candidates};
+use metasched_control::{
+    Candidate, CandidateEnv, CandidateKind, Mechanism, SwitchRecord, Switcher, SwitcherOptions,
+    candidates, resolve,
+};
+use metasched_experiment::timeslice::{
+    Allotment, MIN_TURN_BY_LANE, MIN_TURN_BY_SWAP, TuneError, allot,
+};
+use metasched_experiment::{
+    self as experiment, Contender, Lanes, SearchOptions, Searches, Strategy,
+};
 use metasched_profile::manifest::{Manifest, Workload, locate};
-use metasched_profile::measure::SwitcherExecutor;
+use metasched_profile::measure::{Options, SwitcherExecutor};
 use metasched_profile::runner::{Cgroups, Site};
-use metasched_profile::{Environment, Store};
-use metasched_report::{Analysis, plan};
-use metasched_strategy::Strategy;
+use metasched_profile::{Analysis, Environment, WorkloadBed, subject};
+use metasched_stats::median;
 
-use super::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, Source};
+use super::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, Source, planned};
 use super::run::{DEFAULT_POLICY, Mode};
 use super::strategies::SearchedArgs;
 use crate::context::Context;
-use search::{Searches, Settings};
 use show::Show;
+pub use show::text;
 
-/// Searches the best way to run the preferred schedulers together, on throughput.
+/// What a run takes besides warm-up and load: settling, switching, reading figures.
+const OVERHEAD: Duration = Duration::from_secs(1);
+/// The same where the CPUs are emulated.
+const OVERHEAD_EMULATED: Duration = Duration::from_secs(4);
+
+/// Searches the best way to run the preferred schedulers together, by what the whole is for.
 ///
 /// Measures the whole application while the parts' preferred schedulers take turns,
 /// under each strategy, by each mechanism and for several base timeslices, and while
@@ -89,45 +101,51 @@ fn parse_turn(text: &str) -> Result<(String, String)> {
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let mut store = args.source.open()?;
     let analysis = args.source.analyse(&store)?;
-    let plan = plan(&analysis, args.choice.options(PUBLISHED_BASE_SLICE, false))?;
-    if analysis.composition.whole.is_none() {
+    let plan = planned(&analysis, args.choice.options(PUBLISHED_BASE_SLICE, false))?;
+    let Some(whole) = analysis.composition.whole.clone() else {
         return Err(Error::new(
             Kind::BadInput,
             format!("tune '{}'", analysis.workload),
             "it has no form that is made up of others, so there is nothing to take turns for",
         )
         .remedy("declare `parts` in a form of its manifest, and profile all of its forms"));
-    }
+    };
     let mut site = Site::here(Box::new(Cgroups::new(None)), &context.interrupt)?;
     let workload = same_workload(&args.source, &analysis, &site, context)?;
     let table = candidates(&CandidateEnv::system())?;
-    let settings = Settings {
-        strategies: &args.searched.strategies,
-        mechanisms: if args.mode.contains(&Mode::Turns) { &args.mechanism } else { &[] },
-        lanes_by: match args.lanes_by.as_slice() {
-            [] => &args.searched.strategies,
-            own => own,
-        },
-        default: args.mode.contains(&Mode::Lanes).then_some(&args.default),
-        base_slices: &args.base_slices,
-        asked: args.turns.iter().cloned().collect::<BTreeMap<_, _>>(),
-        benefit: args.choice.benefit_form,
-        budget: args.budget,
-        duration: args.duration,
-        warmup: args.warmup,
-        seed: args.seed,
-    };
-    let searches = Searches::new(&plan, &analysis, &table, &workload, settings)?;
+    let searches = args.searches(&plan, &analysis, &table)?;
+    let single = plan.whole.as_ref().and_then(|whole| whole.best_estimate.as_ref());
+    let single = single.filter(|name| resolve(&table, name).is_ok()).map(Contender::scheduler);
+    let allotment =
+        args.allot(&searches, usize::from(single.is_some()), analysis.environment.emulated)?;
+    let mut pool = table.clone();
+    for contender in searches.contenders().chain(&single) {
+        // What cannot be put in force is said before anything is stopped.
+        subject(contender, &workload, &whole, &table)?;
+        for name in contender.schedulers() {
+            pool.push(resolve(&table, name)?);
+        }
+    }
     let mut show = Show::new(context, &analysis.workload);
-    searches.notes().iter().for_each(|note| show.note(note));
+    searches.notes.iter().for_each(|note| show.note(note));
 
     let options = SwitcherOptions::new("metasched tune").take_over(args.take_over);
     let mut switcher = Switcher::new(options)?;
     site.groups = Box::new(Cgroups::new(Some(switcher.guard())));
     let measured = {
-        let mut executor = SwitcherExecutor::new(&mut switcher, searches.pool());
-        searches
-            .run(&workload, &args.source, &site, &mut executor, &mut store, &mut |e| show.event(&e))
+        let mut executor = SwitcherExecutor::new(&mut switcher, &pool);
+        let mut bed = WorkloadBed {
+            workload: &workload,
+            table: &table,
+            site: &site,
+            executor: &mut executor,
+            store: &mut store,
+            observer: &mut |event| show.event(&event),
+            options: args.options(),
+        };
+        let objective = args.choice.objective;
+        let beside = single.as_slice();
+        searches.run(&mut bed, &whole, beside, allotment, Some(args.budget), objective)
     };
     show.end();
     let restored = switcher.restore();
@@ -138,13 +156,10 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
             return Err(Error { cause: format!("{}; and {second}", error.cause), ..error });
         }
     }
-    finish(args, context, &store, &searches)
-}
-
-/// Shows what the store now says of what was searched.
-fn finish(args: &Args, context: &Context, store: &Store, searches: &Searches) -> Result<u8> {
-    let result = searches.result(&args.source.analyse(store)?);
-    if result.table.is_empty() {
+    let analysis = args.source.analyse(&store)?;
+    let plan = planned(&analysis, args.choice.options(PUBLISHED_BASE_SLICE, false))?;
+    let tuned = searches.result(&analysis.measured(), plan, single.as_ref());
+    if tuned.table.is_empty() {
         return Err(Error::new(
             Kind::Failed,
             "tune",
@@ -152,8 +167,111 @@ fn finish(args: &Args, context: &Context, store: &Store, searches: &Searches) ->
         )
         .remedy("see what was said above; `metasched doctor` checks the machine"));
     }
-    context.print(&result, show::text)?;
+    context.print(&tuned, show::text)?;
     Ok(0)
+}
+
+impl Args {
+    /// Who has which scheduler, in which ways.
+    fn searches(
+        &self,
+        plan: &experiment::Plan,
+        analysis: &Analysis,
+        table: &[Candidate],
+    ) -> Result<Searches> {
+        let policy =
+            |name: &str| resolve(table, name).is_ok_and(|c| c.kind == CandidateKind::Policy);
+        let known = |name: &str| resolve(table, name).is_ok();
+        let took = |schedulers: &[&str]| swap_takes(&analysis.switches, schedulers);
+        // The change itself and the interrupts that follow it. Nothing is under another
+        // scheduler meanwhile, so it takes no more than that from a turn.
+        let by_lane = |_: &[&str]| Duration::from_micros(100);
+        let mechanism = |mechanism: &Mechanism| match mechanism {
+            Mechanism::Swap => experiment::Mechanism {
+                name: "swap",
+                shortest_turn: MIN_TURN_BY_SWAP,
+                carries: &known,
+                switching: &took,
+            },
+            Mechanism::Lane => experiment::Mechanism {
+                name: "lane",
+                shortest_turn: MIN_TURN_BY_LANE,
+                carries: &policy,
+                switching: &by_lane,
+            },
+        };
+        let mechanisms: Vec<experiment::Mechanism> =
+            if self.mode.contains(&Mode::Turns) { &self.mechanism[..] } else { &[] }
+                .iter()
+                .map(mechanism)
+                .collect();
+        let by = if self.lanes_by.is_empty() { &self.searched.strategies } else { &self.lanes_by };
+        let default = resolve(table, &self.default)?;
+        let lanes = Lanes { by, default: &default.name, carries: &policy };
+        let asked: BTreeMap<String, String> = self.turns.iter().cloned().collect();
+        Searches::new(
+            plan,
+            &SearchOptions {
+                strategies: &self.searched.strategies,
+                mechanisms: &mechanisms,
+                lanes: self.mode.contains(&Mode::Lanes).then_some(lanes),
+                base_slices: &self.base_slices,
+                asked: &asked,
+                benefit: self.choice.benefit_form,
+                measurement: self.duration,
+            },
+        )
+    }
+
+    /// How the budget is spent.
+    fn allot(&self, searches: &Searches, singles: usize, emulated: bool) -> Result<Allotment> {
+        let overhead = if emulated { OVERHEAD_EMULATED } else { OVERHEAD };
+        let measurement = self.duration + self.warmup + overhead;
+        let too_small = |e: TuneError| {
+            Error::new(Kind::Usage, "tune within the budget", e)
+                .remedy("raise --budget, or name fewer --strategies, one --mechanism or --mode")
+        };
+        let (turns, lanes) = searches.count();
+        if self.base_slices.is_empty() {
+            return allot(self.budget, measurement, turns, lanes).map_err(too_small);
+        }
+        // An explicit list is measured as it is; the budget decides about rounds only.
+        let runs = turns * self.base_slices.len() + lanes + 1 + singles;
+        let affordable = (self.budget.as_secs_f64() / measurement.as_secs_f64()) as usize;
+        match affordable / runs {
+            rounds if rounds < 2 => {
+                Err(too_small(TuneError::BudgetTooSmall { needed: measurement * 2 * runs as u32 }))
+            }
+            rounds => Ok(Allotment { grid: self.base_slices.len(), refinements: 0, rounds }),
+        }
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            duration: self.duration,
+            warmup: self.warmup,
+            seed: self.seed,
+            trace_runs: 0,
+            control_runs: 0,
+            command: std::env::args().collect::<Vec<_>>().join(" "),
+            ..Options::default()
+        }
+    }
+}
+
+/// How long the slowest swap to these schedulers takes: the median of what was recorded for
+/// it, else of all swaps, else what was published.
+fn swap_takes(records: &[SwitchRecord], schedulers: &[&str]) -> Duration {
+    /// A whole process swap in the paper.
+    const PUBLISHED: Duration = Duration::from_millis(133);
+    let took = |only: Option<&str>| {
+        let swaps = records.iter().filter(|r| r.mechanism == Mechanism::Swap);
+        let of_scheduler = swaps.filter(|r| only.is_none_or(|name| r.to == name));
+        let ns: Vec<f64> = of_scheduler.map(|r| r.total_ns as f64).collect();
+        median(&ns).map(|ns| Duration::from_nanos(ns as u64))
+    };
+    let known = schedulers.iter().filter_map(|name| took(Some(name))).max();
+    known.or_else(|| took(None)).unwrap_or(PUBLISHED)
 }
 
 /// The workload as it was profiled: with the same parameters, and unchanged since.
@@ -199,4 +317,28 @@ fn same_workload(
 fn comparable(a: &Environment, b: &Environment) -> bool {
     (&a.machine, &a.kernel, &a.metasched, a.cpus, a.emulated)
         == (&b.machine, &b.kernel, &b.metasched, b.cpus, b.emulated)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_swap_takes_as_long_as_the_slowest_scheduler_of_the_cycle() {
+        let record = |to: &str, total_ns| SwitchRecord {
+            from: "eevdf".into(),
+            to: to.into(),
+            mechanism: Mechanism::Swap,
+            stop_ns: None,
+            start_ns: Some(total_ns),
+            write_ns: None,
+            total_ns,
+        };
+        let records = [record("fifo", 50_000_000), record("vtime", 70_000_000)];
+        let cycle = ["fifo", "vtime"];
+        assert_eq!(swap_takes(&records, &cycle), Duration::from_millis(70));
+        let other = [record("scx_rusty", 900_000_000)];
+        assert_eq!(swap_takes(&other, &cycle), Duration::from_millis(900));
+        assert_eq!(swap_takes(&[], &cycle), Duration::from_millis(133));
+    }
 }

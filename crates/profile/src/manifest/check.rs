@@ -229,7 +229,12 @@ fn form(
         }
     };
     let parts = raw.parts.into_iter().map(Spanned::into_inner).collect();
-    Ok(Form { name, summary: raw.summary, unit: raw.unit, parts, processes, load })
+    let objective = raw.objective.map(|said| {
+        let at = said.span().start;
+        said.get_ref().parse().map_err(|e| place.error(at, e))
+    });
+    let (summary, unit, objective) = (raw.summary, raw.unit, objective.transpose()?);
+    Ok(Form { name, summary, unit, objective, parts, processes, load })
 }
 
 fn process(

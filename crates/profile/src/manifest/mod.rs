@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result};
+use metasched_experiment::Objective;
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +85,8 @@ pub struct Form {
     pub summary: String,
     /// What its throughput counts.
     pub unit: String,
+    /// What it says that it is for.
+    pub objective: Option<Objective>,
     /// The forms that measure its parts alone, where it is a whole that has parts.
     pub parts: Vec<String>,
     /// The application, in the order in which its processes start.
@@ -146,6 +149,14 @@ pub struct Load {
     pub reads: Reader,
     /// How long one run may take; absent, that follows from the duration.
     pub timeout: Option<Duration>,
+}
+
+impl Form {
+    /// What it is judged by: what it says; else what answers requests by their latency, and
+    /// a command that runs to its end by its throughput.
+    pub fn objective(&self) -> Objective {
+        self.objective.unwrap_or(Objective::by_default(self.load.reads != Reader::Elapsed))
+    }
 }
 
 /// How a load tool's standard output becomes figures.

@@ -57,6 +57,7 @@ pub(super) struct Form {
     pub summary: String,
     #[serde(default = "default_unit")]
     pub unit: String,
+    pub objective: Option<Spanned<String>>,
     #[serde(default)]
     pub parts: Vec<Spanned<String>>,
     #[serde(default)]

@@ -4,8 +4,8 @@ use metasched_base::{Interrupt, Result};
 use metasched_control::{
     Assignments, Candidate, LaneProgram, SwitchRecord, Switcher, Turn, take_turns,
 };
+use metasched_experiment::{Share, lane_weights, timeslices};
 use metasched_loader::LaneSpec;
-use metasched_strategy::{lane_weights, timeslices};
 
 use crate::{Error, Kind, Subject, TurnShare};
 
@@ -74,7 +74,8 @@ impl<'a> SwitcherExecutor<'a> {
     /// Puts each application on its lane.
     fn assign(&mut self, lanes: &[TurnShare]) -> Result<()> {
         let shares: Vec<f64> = lanes.iter().map(|lane| lane.weight).collect();
-        for (lane, weight) in lanes.iter().zip(lane_weights(&shares)) {
+        let parts = lanes.iter().map(|lane| Share::parts_of(&lane.app).len()).sum();
+        for (lane, weight) in lanes.iter().zip(lane_weights(&shares, parts)) {
             let spec = LaneSpec { weight: Some(weight), ..LaneSpec::of(&lane.scheduler) };
             self.lanes.assign_all(program(self.switcher)?, &lane.cgroups, &spec)?;
         }

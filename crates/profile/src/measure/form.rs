@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Interrupt, Kind, Result};
 use metasched_control::SwitchRecord;
+use metasched_experiment::{CandidateRounds, Need, losers, need};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::rounds::{Need, need};
 use super::{Bench, Event, is_fatal};
 use crate::manifest::{Form, Reader};
 use crate::runner::{Application, Observe, RunResult};
@@ -17,8 +17,10 @@ use crate::{Failure, RunKind, Subject};
 
 /// What the store holds of a series, for the subjects of this call (by their place).
 pub(super) struct State {
-    /// (throughput of the subject, of the default scheduler) of each pair.
-    pub ratios: Vec<Vec<(f64, f64)>>,
+    /// The rounds of each beside the default scheduler.
+    pub rounds: Vec<CandidateRounds>,
+    /// Those that are surely not the best: their places.
+    pub lost: Vec<usize>,
     /// Traced runs.
     traced: Vec<u32>,
     /// Control runs.
@@ -27,7 +29,7 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn pairs(&self) -> usize {
-        self.ratios.iter().map(Vec::len).sum()
+        self.rounds.iter().map(|of| of.rounds.len()).sum()
     }
 }
 
@@ -63,18 +65,24 @@ struct Running<'a> {
 
 impl<'a> Bench<'a, '_> {
     /// What the store holds of a series.
-    pub(super) fn state(&self, series: i64) -> Result<State> {
+    pub(super) fn state(&self, form: &Form, series: i64) -> Result<State> {
+        let named = |subject: &Subject| CandidateRounds::new(subject.to_string(), Vec::new());
         let mut state = State {
-            ratios: vec![Vec::new(); self.subjects.len()],
+            rounds: self.subjects.iter().map(named).collect(),
+            lost: Vec::new(),
             traced: vec![0; self.subjects.len()],
             controls: 0,
         };
         let place = |subject: &Subject| self.subjects.iter().position(|s| s == subject);
         for pair in self.store.pairs(&Query::of_series(series))? {
             if let Some(place) = place(&pair.subject) {
-                state.ratios[place]
-                    .push((pair.figures.throughput_per_s, pair.baseline.throughput_per_s));
+                state.rounds[place].rounds.push(pair.round());
             }
+        }
+        if self.request.options.rules.drop_losers {
+            // The default scheduler, which is the first, is in every round.
+            let lost = losers(&state.rounds[1..], form.objective());
+            state.lost = lost.iter().map(|lost| lost.place + 1).collect();
         }
         let traced = Query { kind: Some(RunKind::Traced), ..Query::of_series(series) };
         for run in self.store.measurements(&traced)? {
@@ -88,11 +96,11 @@ impl<'a> Bench<'a, '_> {
     }
 
     /// About how many runs it takes until the form needs no more.
-    pub(super) fn runs_needed(&self, state: &State) -> u32 {
+    pub(super) fn runs_needed(&self, form: &Form, state: &State) -> u32 {
         let mut runs = 0;
         let mut longest = 0;
         for place in self.alive() {
-            if let Need::Rounds(rounds) = self.need(state, place) {
+            if let Need::Rounds(rounds) = self.need(form, state, place) {
                 runs += rounds;
                 longest = longest.max(rounds);
             }
@@ -102,8 +110,11 @@ impl<'a> Bench<'a, '_> {
         runs + longest + controls + self.traces_missing(state).len() as u32
     }
 
-    fn need(&self, state: &State, place: usize) -> Need {
-        need(&state.ratios[place], &self.request.options.rules)
+    fn need(&self, form: &Form, state: &State, place: usize) -> Need {
+        if state.lost.contains(&place) {
+            return Need::Behind;
+        }
+        need(&state.rounds[place].pairs(form.objective()), &self.request.options.rules)
     }
 
     /// The subjects other than the default scheduler that were not dropped.
@@ -159,11 +170,12 @@ impl<'a> Bench<'a, '_> {
     /// does not suffice for everybody, those measured least come first.
     fn rounds(&mut self, running: &mut Running<'a>) -> Result<(), Fault> {
         loop {
-            let state = self.state(running.series).map_err(Fault::Stop)?;
+            let state = self.state(running.form, running.series).map_err(Fault::Stop)?;
             let mut wanting = self.alive();
-            wanting.retain(|place| matches!(self.need(&state, *place), Need::Rounds(_)));
+            wanting
+                .retain(|place| matches!(self.need(running.form, &state, *place), Need::Rounds(_)));
             wanting.shuffle(&mut running.random);
-            wanting.sort_by_key(|place| state.ratios[*place].len());
+            wanting.sort_by_key(|place| state.rounds[*place].rounds.len());
 
             let fits = self.runs_that_fit(running.end);
             let control = state.controls < self.request.options.control_runs && fits >= 2;
@@ -171,7 +183,7 @@ impl<'a> Bench<'a, '_> {
             let beside = 1 + usize::from(control) + self.traces_missing(&state).len();
             // Whatever the budget, nobody is left without any figure.
             let owed = match running.rounds {
-                0 => wanting.iter().filter(|place| state.ratios[**place].is_empty()).count(),
+                0 => wanting.iter().filter(|place| state.rounds[**place].rounds.is_empty()).count(),
                 _ => 0,
             };
             wanting.truncate(fits.saturating_sub(beside).max(owed));
@@ -188,7 +200,11 @@ impl<'a> Bench<'a, '_> {
             }
             items.shuffle(&mut running.random);
             let here = u32::try_from(items.len()).unwrap_or(u32::MAX);
-            self.round(running, &items, self.runs_needed(&state).saturating_sub(here))?;
+            self.round(
+                running,
+                &items,
+                self.runs_needed(running.form, &state).saturating_sub(here),
+            )?;
             running.rounds += 1;
         }
     }
@@ -202,7 +218,7 @@ impl<'a> Bench<'a, '_> {
 
     /// The traced runs that are missing. They belong to no round: nothing is divided.
     fn traces(&mut self, running: &mut Running<'a>) -> Result<(), Fault> {
-        let state = self.state(running.series).map_err(Fault::Stop)?;
+        let state = self.state(running.form, running.series).map_err(Fault::Stop)?;
         let mut missing = self.traces_missing(&state);
         missing.shuffle(&mut running.random);
         let items: Vec<Item> =

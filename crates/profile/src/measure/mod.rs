@@ -7,19 +7,18 @@
 
 mod executor;
 mod form;
-mod rounds;
 mod summary;
 
 use std::time::{Duration, Instant};
 
 use metasched_base::Result;
+use metasched_experiment::Rules;
 
 use crate::manifest::{Form, Workload};
 use crate::runner::{Site, prepare, stage};
 use crate::{Error, Figures, Kind, RunKind, SeriesKey, Store, Subject};
 
 pub use executor::{Executor, SwitcherExecutor, Work};
-pub use rounds::{Need, Rules, need};
 pub use summary::{FormSummary, Outcome, SubjectSummary, Summary};
 
 /// How to measure.
@@ -226,9 +225,9 @@ impl<'a> Bench<'a, '_> {
         let mut staged = false;
         for (place, form) in forms.iter().enumerate() {
             let end = self.share(forms.len() - place);
-            let state = self.state(series[place])?;
+            let state = self.state(form, series[place])?;
             let before = state.pairs();
-            let needed = self.runs_needed(&state);
+            let needed = self.runs_needed(form, &state);
             if needed == 0 {
                 (self.observer)(Event::Settled { form: &form.name, kept: before });
                 done.push(Measured {
@@ -244,8 +243,8 @@ impl<'a> Bench<'a, '_> {
                 staged = true;
             }
             let mut later = 0;
-            for id in &series[place + 1..] {
-                later += self.runs_needed(&self.state(*id)?);
+            for (form, id) in forms.iter().zip(&series).skip(place + 1) {
+                later += self.runs_needed(form, &self.state(form, *id)?);
             }
             (self.observer)(Event::Starting { form: &form.name, kept: before });
             let error = self.form(form, series[place], end, later)?;

@@ -1,10 +1,10 @@
 //! What a call to measure came to.
 
 use metasched_base::{Error, Result};
-use metasched_stats::Interval;
+use metasched_experiment::{Need, Objective, SEED, losers, need};
+use metasched_stats::{Interval, paired_ratio};
 use serde::Serialize;
 
-use super::rounds::{Need, interval, need};
 use super::{Bench, Measured};
 use crate::Subject;
 use crate::store::Query;
@@ -68,6 +68,9 @@ pub struct SubjectSummary {
     pub p99: Option<Interval>,
     /// Pairs in the store.
     pub pairs: usize,
+    /// Of one that is not the best: the chance of such figures if it were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chance: Option<f64>,
     /// Whether that is enough.
     pub outcome: Outcome,
 }
@@ -80,6 +83,8 @@ pub enum Outcome {
     Precise,
     /// All rounds were made; the interval stayed wide.
     Exhausted,
+    /// It is surely not the best, and was not measured any further.
+    Behind,
     /// The budget was spent first.
     OutOfTime,
     /// Its runs failed.
@@ -120,28 +125,34 @@ pub(super) fn summary(bench: &Bench, forms: Vec<Measured>) -> Result<Summary> {
 
 fn form_summary(bench: &Bench, measured: Measured) -> Result<FormSummary> {
     let query = Query::of_series(measured.series);
-    let all = bench.store.pairs(&query)?;
+    let form = bench.request.workload.manifest.form(&measured.form)?;
+    let state = bench.state(form, measured.series)?;
+    let lost = losers(&state.rounds[1..], form.objective());
     let subjects = bench.subjects[1..]
         .iter()
-        .map(|subject| {
-            let own = || all.iter().filter(|pair| pair.subject == *subject);
-            let throughput: Vec<(f64, f64)> = own()
-                .map(|pair| (pair.figures.throughput_per_s, pair.baseline.throughput_per_s))
-                .collect();
-            let p99: Vec<(f64, f64)> =
-                own().map(|pair| (pair.figures.p99_us, pair.baseline.p99_us)).collect();
-            let outcome = match need(&throughput, &bench.request.options.rules) {
+        .zip(&state.rounds[1..])
+        .enumerate()
+        .map(|(at, (subject, rounds))| {
+            let throughput = rounds.pairs(Objective::Throughput);
+            let chance = lost.iter().find(|lost| lost.place == at).map(|lost| lost.chance);
+            let need = match bench.request.options.rules.drop_losers && chance.is_some() {
+                true => Need::Behind,
+                false => need(&rounds.pairs(form.objective()), &bench.request.options.rules),
+            };
+            let outcome = match need {
                 _ if bench.is_dropped(subject) => Outcome::Dropped,
                 Need::Precise => Outcome::Precise,
                 Need::Exhausted => Outcome::Exhausted,
+                Need::Behind => Outcome::Behind,
                 Need::Rounds(_) => Outcome::OutOfTime,
             };
             SubjectSummary {
                 name: subject.to_string(),
                 subject: subject.clone(),
-                throughput: interval(&throughput),
-                p99: interval(&p99),
+                p99: interval(&rounds.pairs(Objective::P99)).map(|score| score.inverse()),
                 pairs: throughput.len(),
+                throughput: interval(&throughput),
+                chance: chance.filter(|_| outcome == Outcome::Behind),
                 outcome,
             }
         })
@@ -152,7 +163,6 @@ fn form_summary(bench: &Bench, measured: Measured) -> Result<FormSummary> {
         .into_iter()
         .map(|(control, measured)| (measured.throughput_per_s, control.throughput_per_s))
         .collect();
-    let form = bench.request.workload.manifest.form(&measured.form)?;
     Ok(FormSummary {
         form: measured.form,
         series: measured.series,
@@ -170,8 +180,13 @@ impl Outcome {
         match self {
             Outcome::Precise => "precise",
             Outcome::Exhausted => "all rounds made",
+            Outcome::Behind => "not the best",
             Outcome::OutOfTime => "out of time",
             Outcome::Dropped => "failed",
         }
     }
+}
+
+fn interval(pairs: &[(f64, f64)]) -> Option<Interval> {
+    paired_ratio(pairs, SEED)
 }

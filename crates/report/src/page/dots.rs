@@ -1,11 +1,11 @@
 //! Figure 1: every scheduler on every form, as a point with its interval.
 
-use metasched_strategy::Verdict;
+use metasched_experiment::Verdict;
 
 use super::html::percent;
 use super::scale::{Scale, Side, percent_domain, ticks};
 use super::svg::{Anchor, Shape, Svg, WIDTH, shorten, text_width};
-use crate::analysis::Ratio;
+use metasched_experiment::Ratio;
 
 /// A scheduler in a group.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use super::scale::{Scale, percent_domain, ticks};
 use super::svg::{Anchor, Shape, Svg, WIDTH, shorten};
-use crate::analysis::Ratio;
+use metasched_experiment::Ratio;
 
 /// A strategy: its points by base timeslice.
 #[derive(Debug)]

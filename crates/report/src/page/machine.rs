@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::html::{Table, escape};
-use crate::analysis::Analysis;
+use metasched_profile::Analysis;
 
 /// The machine, the kernel, the versions, the workload's parameters.
 pub fn facts(analysis: &Analysis) -> String {

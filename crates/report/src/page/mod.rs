@@ -22,9 +22,9 @@ pub use bench::{Bench, Figure};
 pub use curve::{Curve, CurveLine, curve};
 pub use gantt::{Bar, Gantt, Lane, gantt};
 
-use crate::analysis::Analysis;
-use crate::plan::Plan;
 use html::escape;
+use metasched_experiment::Plan;
+use metasched_profile::Analysis;
 
 /// Writes the page. It depends on its arguments alone: the same store gives the
 /// same page, to the byte.

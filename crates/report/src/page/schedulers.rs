@@ -1,12 +1,13 @@
 //! The sections on single schedulers: Figure 1 and the run-queue waits.
 
-use metasched_strategy::Verdict;
+use metasched_experiment::Verdict;
 
 use super::dots::{self, Better, Dot, Group};
 use super::html::{Table, escape, number, percent, time};
 use super::svg::Svg;
 use super::{absent, figure, waits};
-use crate::analysis::{Analysis, CandidateFigures, FormFigures, Ratio};
+use metasched_experiment::Ratio;
+use metasched_profile::{Analysis, CandidateFigures, FormFigures};
 
 /// Throughput and p99 of every form under every scheduler.
 pub fn ratios(analysis: &Analysis) -> String {

@@ -1,14 +1,14 @@
 //! The section on metaschedulers: Figure 2.
 
 use metasched_control::Mechanism;
-use metasched_strategy::{Strategy, Verdict};
+use metasched_experiment::{Contender, Ratio, Strategy, Verdict};
 
 use super::html::{Table, escape, percent};
 use super::lines::{self, Line, Panel, Reference};
 use super::schedulers::{ratio_text, verdict_text};
 use super::svg::Svg;
 use super::{absent, figure};
-use crate::analysis::{Analysis, Mode, Ratio, StrategyFigures};
+use metasched_profile::{Analysis, CandidateFigures, StrategyFigures};
 
 /// The mechanism as the page calls it.
 pub fn mechanism_text(mechanism: Mechanism) -> &'static str {
@@ -18,15 +18,25 @@ pub fn mechanism_text(mechanism: Mechanism) -> &'static str {
     }
 }
 
+/// The same of a name that stands in the store.
+fn by(contender: &Contender) -> &'static str {
+    let mechanism = contender.mechanism().and_then(|name| name.parse().ok());
+    mechanism.map_or("lanes side by side", mechanism_text)
+}
+
 /// How a strategy's schedulers share the machine, in a few words.
-fn mode_text(mode: Mode) -> String {
-    match mode {
-        Mode::Turns { mechanism, base_slice_ms } => format!(
-            "taking turns by {} at a base timeslice of {base_slice_ms} ms",
-            mechanism_text(mechanism)
-        ),
-        Mode::Lanes => "side by side on lanes".to_owned(),
+fn way_text(contender: &Contender) -> String {
+    match contender.base_slice_ms() {
+        Some(ms) => {
+            format!("taking turns by {} at a base timeslice of {ms} ms", by(contender))
+        }
+        None => "side by side on lanes".to_owned(),
     }
+}
+
+/// The strategy's name.
+fn strategy(figures: &StrategyFigures) -> &'static str {
+    figures.contender.strategy().map(Strategy::name).unwrap_or_default()
 }
 
 /// The metascheduler with the highest throughput.
@@ -51,8 +61,8 @@ pub fn best_sentence(analysis: &Analysis) -> Option<String> {
     let mut text = format!(
         "Of all metaschedulers <b>{}</b>, {}, gave the most throughput: {}, {verdict}; p99 \
          latency {}.",
-        escape(&s.strategy),
-        mode_text(s.mode),
+        strategy(s),
+        way_text(&s.contender),
         escape(&ratio_text(&s.throughput)),
         escape(&ratio_text(&s.p99)),
     );
@@ -96,7 +106,7 @@ pub fn section(analysis: &Analysis) -> String {
 /// The single scheduler that did best on the whole, to compare with.
 fn best_single(
     analysis: &Analysis,
-    of: impl Fn(&crate::analysis::CandidateFigures) -> Ratio,
+    of: impl Fn(&CandidateFigures) -> Ratio,
     more: bool,
 ) -> Option<Reference> {
     let candidates = analysis.whole()?.candidates.iter();
@@ -119,8 +129,9 @@ fn line_figure(
             let points: Vec<(f64, Ratio)> = analysis
                 .strategies
                 .iter()
-                .filter(|s| s.mode.mechanism() == Some(mechanism) && s.strategy == strategy.name())
-                .filter_map(|s| Some((s.mode.base_slice_ms()? as f64, of(s))))
+                .filter(|s| s.contender.mechanism() == Some(mechanism.to_string().as_str()))
+                .filter(|s| s.contender.strategy() == Some(*strategy))
+                .filter_map(|s| Some((s.contender.base_slice_ms()? as f64, of(s))))
                 .collect();
             if !points.is_empty() {
                 lines.push(Line { label: strategy.name().to_owned(), series, points });
@@ -145,9 +156,9 @@ fn table(analysis: &Analysis) -> Table {
     );
     for s in &analysis.strategies {
         table.row([
-            s.strategy.clone(),
-            by(s.mode).to_owned(),
-            s.mode.base_slice_ms().map_or("none".to_owned(), |ms| format!("{ms} ms")),
+            strategy(s).to_owned(),
+            by(&s.contender).to_owned(),
+            s.contender.base_slice_ms().map_or("none".to_owned(), |ms| format!("{ms} ms")),
             s.throughput.interval.map_or(1, |i| i.n).to_string(),
             ratio_text(&s.throughput),
             verdict_text(s.throughput.verdict).to_owned(),
@@ -158,11 +169,6 @@ fn table(analysis: &Analysis) -> Table {
     table
 }
 
-/// The mode in the tables.
-fn by(mode: Mode) -> &'static str {
-    mode.mechanism().map_or("lanes side by side", mechanism_text)
-}
-
 /// Who had its turn or lane under what, and with which weight.
 fn turns(analysis: &Analysis) -> String {
     let mut table =
@@ -170,9 +176,10 @@ fn turns(analysis: &Analysis) -> String {
             .wrap_last();
     let mut seen = Vec::new();
     for s in &analysis.strategies {
+        let shares = s.contender.shares().iter();
         let turns: Vec<String> =
-            s.turns.iter().map(|t| format!("{}: {} {:.2}", t.app, t.scheduler, t.weight)).collect();
-        let row = [s.strategy.clone(), by(s.mode).to_owned(), turns.join(", ")];
+            shares.map(|t| format!("{}: {} {:.2}", t.name(), t.scheduler, t.weight)).collect();
+        let row = [strategy(s).to_owned(), by(&s.contender).to_owned(), turns.join(", ")];
         if !seen.contains(&row) {
             table.row(row.clone());
             seen.push(row);

@@ -1,16 +1,17 @@
 //! What it comes to, in plain words.
 
+use metasched_experiment::{Confidence, Outcome, Plan, Strategy};
 use metasched_profile::BASELINE;
-use metasched_strategy::{Outcome, Strategy};
 
 use super::html::{Table, escape, typeset};
 use super::strategies;
-use crate::analysis::Analysis;
-use crate::plan::{Confidence, Plan};
+use metasched_profile::Analysis;
 
 /// Which scheduler each part prefers, how sure that is, and what turns gave.
 pub fn section(analysis: &Analysis, plan: &Plan) -> String {
-    let mut out = String::from("<section class=\"summary\">\n<h2>In short</h2>\n<ul>\n");
+    let mut out = String::from("<section class=\"summary\">\n<h2>In short</h2>\n");
+    out += &recommendation(plan);
+    out += "<ul>\n";
     for app in &plan.apps {
         out += &preference(&app.name, &app.preferred, &app.sure, app.best_estimate.as_deref());
     }
@@ -28,10 +29,44 @@ pub fn section(analysis: &Analysis, plan: &Plan) -> String {
          default scheduler (EEVDF), measured in the same round of the same boot, with a 95 % \
          interval; those in this list are wide enough to hold although the best of several was \
          picked.</p>\n",
-        escape(&plan.objective)
+        escape(&objectives(plan))
     );
     out += &weights(plan).details().replace("The figures as a table", "The weights of the turns");
     out + "</section>\n"
+}
+
+/// What to do, with the command that does it.
+fn recommendation(plan: &Plan) -> String {
+    let Some(recommended) = &plan.recommendation else { return String::new() };
+    let sentence = escape(&typeset(&recommended.sure.sentence));
+    let mut out = match &recommended.contender {
+        None => format!("<p><b>Leave the default scheduler in force.</b> {sentence}.</p>\n"),
+        Some(contender) => {
+            let who = match contender.shares() {
+                [] => String::new(),
+                _ => format!(" ({})", escape(&contender.assignments())),
+            };
+            let name = escape(&contender.to_string());
+            format!("<p><b>Run {name}</b>{who}. {sentence}.")
+                + &format!(" <code>{}</code></p>\n", escape(&recommended.command))
+        }
+    };
+    if !recommended.not_measured.is_empty() {
+        let what = recommended.not_measured.join(", ");
+        out += &format!("<p class=\"muted\">Not measured: {}.</p>\n", escape(&what));
+    }
+    out
+}
+
+/// What each part was judged by.
+fn objectives(plan: &Plan) -> String {
+    match &plan.objective {
+        Some(objective) => objective.clone(),
+        None => {
+            let of = plan.apps.iter().map(|app| format!("{} ({})", app.objective, app.name));
+            of.collect::<Vec<_>>().join(", ")
+        }
+    }
 }
 
 fn preference(name: &str, preferred: &str, sure: &Confidence, best: Option<&str>) -> String {
@@ -56,11 +91,11 @@ fn weights(plan: &Plan) -> Table {
     let mut header = vec!["strategy".to_owned()];
     header.extend(plan.apps.iter().map(|a| format!("{} ({})", a.name, a.preferred)));
     let mut table = Table::new(&caption, header);
-    for strategy in Strategy::ALL.map(Strategy::name) {
-        let mut row = vec![strategy.to_owned()];
+    for strategy in Strategy::ALL {
+        let mut row = vec![strategy.to_string()];
         row.extend(plan.apps.iter().map(|a| {
-            let weight = a.weights.get(strategy).copied().unwrap_or(0.0);
-            let slice_ms = a.slices_ms.get(strategy).copied().unwrap_or(0.0);
+            let weight = a.weights.get(&strategy).copied().unwrap_or(0.0);
+            let slice_ms = a.slices_ms.get(&strategy).copied().unwrap_or(0.0);
             format!("{weight:.3}, {slice_ms:.0} ms")
         }));
         table.row(row);

@@ -1,31 +1,36 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use metasched_profile::Store;
-use metasched_strategy::{BenefitForm, Objective};
 use std::time::Duration;
 
+use metasched_experiment::{BenefitForm, Objective, PlanOptions, plan};
+use metasched_profile::{Composition, Declared, Store, analyse};
+
 use super::*;
-use crate::analysis::{Composition, analyse};
-use crate::fixture::{full_store, key, profile_only};
-use crate::plan::{PlanOptions, plan};
+use crate::made_up::{full_store, key, profile_only};
 
 const OPTIONS: PlanOptions = PlanOptions {
-    objective: Objective::Throughput,
+    objective: Some(Objective::Throughput),
     benefit: BenefitForm::Relative,
     base_slice: Duration::from_millis(1800),
     count_switching: false,
 };
 
-fn declared(_: &str) -> Option<Composition> {
-    Some(Composition { parts: vec!["front".into(), "back".into()], whole: Some("full".into()) })
+fn declared(_: &str) -> Declared {
+    let composition =
+        Composition { parts: vec!["front".into(), "back".into()], whole: Some("full".into()) };
+    Declared { composition: Some(composition), ..Declared::default() }
 }
 
 fn of(store: &Store) -> String {
     let bench =
         r#"{"bench": "switch <b>", "lane": {"first_run_us": 1400}, "ratio_swap_over_lane": 1700}"#;
     let analysis = analyse(store, None, declared).unwrap();
-    page(&analysis, &plan(&analysis, OPTIONS).unwrap(), &[Bench::parse("x", bench).unwrap()])
+    page(
+        &analysis,
+        &plan(&analysis.measured(), OPTIONS).unwrap(),
+        &[Bench::parse("x", bench).unwrap()],
+    )
 }
 
 /// The page of a full store; made once for all tests, which read it only.
@@ -33,7 +38,7 @@ fn full_page(rounds: u32) -> String {
     static PAGES: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
     let mut pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
     let page = pages.entry(rounds).or_insert_with(|| {
-        let folder = crate::fixture::folder();
+        let folder = crate::made_up::folder();
         of(&full_store(&folder.path().join("store.db"), rounds))
     });
     page.clone()
@@ -175,14 +180,14 @@ fn all_that_is_drawn_lies_within_its_chart() {
 
 #[test]
 fn the_same_store_gives_the_same_page() {
-    let folder = crate::fixture::folder();
+    let folder = crate::made_up::folder();
     let store = full_store(&folder.path().join("store.db"), 3);
     assert!(of(&store) == of(&store));
 }
 
 #[test]
 fn what_was_not_measured_is_said_to_be_so() {
-    let folder = crate::fixture::folder();
+    let folder = crate::made_up::folder();
     let mut store = Store::open(folder.path().join("store.db")).unwrap();
     profile_only(&mut store, 3);
     let page = of(&store);
@@ -191,17 +196,17 @@ fn what_was_not_measured_is_said_to_be_so() {
     // A workload of one form, with the default scheduler alone and nothing traced.
     let mut store = Store::open(folder.path().join("other.db")).unwrap();
     let session = store.begin_session("boot", 1, "metasched profile").unwrap();
-    let mut writer = crate::fixture::Writer {
+    let mut writer = crate::made_up::Writer {
         store: &mut store,
         session,
-        noise: crate::fixture::Noise::new(1),
+        noise: crate::made_up::Noise::new(1),
         duration_s: 20.0,
     };
-    let default = crate::fixture::scheduler("eevdf");
+    let default = crate::made_up::scheduler("eevdf");
     writer.run("front", 1, &default, metasched_profile::RunKind::Measured, 1.0, 1.0);
     assert!(store.series_id(&key("front")).is_ok());
-    let analysis = analyse(&store, None, |_| None).unwrap();
-    let page = super::page(&analysis, &plan(&analysis, OPTIONS).unwrap(), &[]);
+    let analysis = analyse(&store, None, |_| Declared::default()).unwrap();
+    let page = super::page(&analysis, &plan(&analysis.measured(), OPTIONS).unwrap(), &[]);
     well_formed(&page);
     for what in ["No scheduler but the default", "Run-queue latency", "Switching", "Metaschedulers"]
     {

@@ -1,26 +1,11 @@
 //! Metaschedulers as subjects.
 
-use std::collections::BTreeMap;
-
-use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_base::{Error, Kind, Result};
 use metasched_control::{Candidate, CandidateKind, Mechanism, resolve};
 use metasched_profile::{Subject, TurnShare};
-use serde::Deserialize;
 
 use super::Args;
-
-/// What `metasched plan --json` writes, as far as it matters here.
-#[derive(Deserialize)]
-struct Plan {
-    apps: Vec<App>,
-}
-
-#[derive(Deserialize)]
-struct App {
-    name: String,
-    preferred: String,
-    weights: BTreeMap<String, f64>,
-}
+use crate::commands::plan::read_plan;
 
 /// A subject for each strategy and base timeslice; the candidates that they need are
 /// added to `pool`.
@@ -34,11 +19,7 @@ pub(super) fn subjects(
             "make one with: metasched plan --json > plan.json; then give --plan plan.json",
         ));
     };
-    let attempt = || format!("read the plan '{}'", path.display());
-    let text = std::fs::read_to_string(path).attempt(Kind::BadInput, attempt)?;
-    let plan: Plan = serde_json::from_str(&text).map_err(|e| {
-        Error::new(Kind::BadInput, attempt(), e).remedy("make one with: metasched plan --json")
-    })?;
+    let plan = read_plan(path)?;
     let mut preferred = Vec::new();
     for app in &plan.apps {
         let candidate = resolve(table, &app.preferred)?;
@@ -62,10 +43,10 @@ pub(super) fn subjects(
     for strategy in &args.strategy {
         let mut turns = Vec::new();
         for (app, candidate) in plan.apps.iter().zip(&preferred) {
-            let weight = app.weights.get(strategy.name()).ok_or_else(|| {
+            let weight = app.weights.get(strategy).ok_or_else(|| {
                 Error::new(
                     Kind::BadInput,
-                    attempt(),
+                    format!("use the plan '{path}'"),
                     format!("'{}' has no weight for '{strategy}'", app.name),
                 )
                 .remedy("make it anew: metasched plan --json")

@@ -265,7 +265,7 @@ mod tests {
     fn plan(turns: &[&str]) -> Plan {
         let turns: Vec<_> = turns.iter().map(|turn| turn.parse().unwrap()).collect();
         let source = super::super::Source::default();
-        Plan::read(None, &source, &turns, metasched_strategy::Strategy::Delta).unwrap()
+        Plan::read(None, &source, &turns, metasched_experiment::Strategy::Delta).unwrap()
     }
 
     fn cgroups(named: &[&str]) -> Vec<AppCgroup> {

@@ -1,18 +1,17 @@
 //! From a plan, or from the command line, to turns.
 
-use std::collections::BTreeMap;
-use std::io::Read;
 use std::str::FromStr;
 use std::time::Duration;
 
-use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_base::{Error, Kind, Result};
 use metasched_control::{Candidate, EEVDF, Figures, Preference, Turn, Why, resolve};
-use metasched_report::PlanOptions;
+use metasched_experiment::{
+    self as experiment, AppPlan, BenefitForm, Objective, PlanOptions, Strategy, TableRow,
+    lane_weights,
+};
 use metasched_stats::Interval;
-use metasched_strategy::{BenefitForm, Objective, Strategy, lane_weights};
-use serde::Deserialize;
 
-use crate::commands::plan::{PUBLISHED_BASE_SLICE, Source};
+use crate::commands::plan::{PUBLISHED_BASE_SLICE, Source, read_plan};
 
 /// One `--turn APP=SCHEDULER[:WEIGHT]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,59 +49,16 @@ impl FromStr for TurnSpec {
     }
 }
 
-/// What `metasched plan --json` writes, as far as it matters here.
-#[derive(Debug, Deserialize)]
-struct PlanFile {
-    apps: Vec<PlannedApp>,
-    /// What the preferred schedulers are best at.
-    #[serde(default)]
-    objective: String,
-    /// The figures that they were chosen by.
-    #[serde(default)]
-    table: Vec<PlannedRow>,
-}
-
-/// One application of the plan.
-#[derive(Debug, Deserialize)]
-struct PlannedApp {
-    name: String,
-    /// The form that it was measured in.
-    #[serde(default)]
-    form: String,
-    /// The scheduler that it prefers.
-    preferred: String,
-    /// Its weight by strategy.
-    weights: BTreeMap<String, f64>,
-}
-
-/// A scheduler on a form.
-#[derive(Debug, Deserialize)]
-struct PlannedRow {
-    form: String,
-    candidate: String,
-    rounds: usize,
-    throughput: PlannedRatio,
-    p99: PlannedRatio,
-}
-
-#[derive(Debug, Deserialize)]
-struct PlannedRatio {
-    /// An [`Interval`]. One that cannot be read only leaves something unsaid.
-    interval: serde_json::Value,
-}
-
-impl PlanFile {
-    /// What the application's preference rests on.
-    fn figures(&self, app: &PlannedApp) -> Option<Figures> {
-        let is_meant = |row: &&PlannedRow| row.form == app.form && row.candidate == app.preferred;
-        let row = self.table.iter().find(is_meant)?;
-        let (of, ratio) = match self.objective.as_str() {
-            "p99" => ("p99 latency", &row.p99),
-            _ => ("throughput", &row.throughput),
-        };
-        let Interval { estimate, low, high, .. } = Interval::deserialize(&ratio.interval).ok()?;
-        Some(Figures { of: of.to_owned(), estimate, low, high, rounds: row.rounds })
-    }
+/// What the application's preference rests on.
+fn figures(file: &experiment::Plan, app: &AppPlan) -> Option<Figures> {
+    let is_meant = |row: &&TableRow| row.form == app.form && row.candidate == app.preferred;
+    let row = file.table.iter().find(is_meant)?;
+    let (of, ratio) = match app.objective {
+        Objective::P99 | Objective::Service => ("p99 latency", row.p99),
+        _ => ("throughput", row.throughput),
+    };
+    let Interval { estimate, low, high, .. } = ratio.interval?;
+    Some(Figures { of: of.to_owned(), estimate, low, high, rounds: row.rounds })
 }
 
 /// Who has turns, or lanes.
@@ -131,7 +87,7 @@ impl Plan {
     ) -> Result<Self> {
         match (file, turns) {
             (_, [_, ..]) => Self::from_turns(turns),
-            (Some(path), []) => Self::from_file(read_file(path)?, strategy, Some(path)),
+            (Some(path), []) => Self::from_file(read_plan(path)?, strategy, Some(path)),
             (None, []) => Self::from_file(plan_from_store(source)?, strategy, None),
         }
     }
@@ -145,7 +101,7 @@ impl Plan {
     pub(super) fn lane_weight(&self, app: &str) -> Option<u32> {
         let shares: Vec<f64> = self.0.iter().map(|planned| planned.share).collect();
         let place = self.0.iter().position(|planned| planned.app == app)?;
-        lane_weights(&shares).get(place).copied()
+        lane_weights(&shares, shares.len()).get(place).copied()
     }
 
     /// The turns, with the lengths that `slices` makes of the weights.
@@ -184,11 +140,11 @@ impl Plan {
         Self::normalised(turns.iter().map(planned).collect())
     }
 
-    fn from_file(file: PlanFile, strategy: Strategy, path: Option<&str>) -> Result<Self> {
+    fn from_file(file: experiment::Plan, strategy: Strategy, path: Option<&str>) -> Result<Self> {
         let from = path.unwrap_or("the store");
-        let planned = |app: &PlannedApp| match app.weights.get(strategy.name()) {
+        let planned = |app: &AppPlan| match app.weights.get(&strategy) {
             Some(weight) if weight.is_finite() && *weight >= 0.0 => {
-                let figures = (app.preferred != EEVDF).then(|| file.figures(app)).flatten();
+                let figures = (app.preferred != EEVDF).then(|| figures(&file, app)).flatten();
                 Ok(Planned {
                     app: app.name.clone(),
                     scheduler: app.preferred.clone(),
@@ -227,34 +183,15 @@ impl Plan {
     }
 }
 
-fn read_file(path: &str) -> Result<PlanFile> {
-    let attempt = || format!("read the plan '{path}'");
-    let text = if path == "-" {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(path)
-    }
-    .attempt(Kind::BadInput, attempt)?;
-    serde_json::from_str(&text).map_err(|e| {
-        Error::new(Kind::BadInput, attempt(), e).remedy("make one with: metasched plan --json")
-    })
-}
-
 /// The plan that `metasched plan` would make of the store.
-fn plan_from_store(source: &Source) -> Result<PlanFile> {
-    let analysis = source.analyse(&source.open()?)?;
+fn plan_from_store(source: &Source) -> Result<experiment::Plan> {
     let choice = PlanOptions {
-        objective: Objective::Throughput,
+        objective: None,
         benefit: BenefitForm::default(),
         base_slice: PUBLISHED_BASE_SLICE,
         count_switching: false,
     };
-    let plan = metasched_report::plan(&analysis, choice)?;
-    // By the way that a file goes, so that both say the same.
-    serde_json::to_value(plan)
-        .and_then(serde_json::from_value)
-        .attempt(Kind::Failed, || "use the plan of the store".to_owned())
+    crate::commands::plan::planned(&source.analyse(&source.open()?)?, choice)
 }
 
 #[cfg(test)]
@@ -338,7 +275,7 @@ mod tests {
         };
         let plan = |objective: &str, of: &str| {
             let text = format!(
-                r#"{{"objective":"{objective}","table":[{}],"apps":[{{"name":"front",
+                r#"{{"table":[{}],"apps":[{{"name":"front","objective":"{objective}",
                 "form":"front","preferred":"fifo","weights":{{"delta":1}}}}]}}"#,
                 row(of)
             );

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
+use metasched_experiment::Objective;
 use metasched_sim::Machine;
 use metasched_sim::file::{MachineSpec, ScenarioFile};
 
@@ -116,6 +117,11 @@ impl Bed {
         }
         (file.duration_ns, file.warm_up_ns) = (duration_ns, warm_up_ns);
         Ok(Bed { file, spec, machine, duration_ns, warm_up_ns })
+    }
+
+    /// What a cgroup is for, if the scenario says so.
+    pub fn objective(&self, _cgroup: &str) -> Option<Objective> {
+        None
     }
 
     /// The machine in words.

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use metasched_base::{Error, Kind, Result};
-use metasched_stats::{
-    DurationHistogram, Interval, geometric_mean, mean, paired_estimate, paired_ratio,
-};
+use metasched_stats::{DurationHistogram, Interval, mean, paired_estimate, paired_ratio};
 use serde::Serialize;
 
 use super::bed::Bed;
@@ -75,6 +73,18 @@ impl Metric {
 }
 
 impl Work {
+    /// What is counted in all runs; `all` says whether something holds in each of them.
+    pub fn of(all: impl Fn(fn(&Group) -> bool) -> bool) -> Self {
+        if all(|group| group.done > 0) {
+            let answered = all(|group| group.responses.count() == group.done);
+            if answered { Work::Requests } else { Work::Units }
+        } else if all(|group| group.figures.bursts > 0) {
+            Work::Bursts
+        } else {
+            Work::CpuSeconds
+        }
+    }
+
     /// The throughput of a group in a run.
     pub fn per_second(self, group: &Group, run: &Run) -> f64 {
         per_second(self.amount(group), run.window_ns)
@@ -151,26 +161,6 @@ impl<'a> Comparison<'a> {
         Ok(())
     }
 
-    /// The runs, by seed and then by contender.
-    pub fn rounds(&self) -> &[Vec<Run>] {
-        &self.rounds
-    }
-
-    /// The ratio of a contender's throughput to the first's, of the geometric mean over the
-    /// cgroups: what is counted differs from one to the other.
-    pub fn whole(&self, contender: usize) -> Option<Interval> {
-        let paths: Vec<Option<&str>> =
-            self.paths().into_iter().filter(|path| path.is_some()).collect();
-        let of = |run: &Run| {
-            let throughput = |path: &Option<&str>| {
-                Some(self.work(*path).per_second(self.group(run, *path)?, run))
-            };
-            geometric_mean(&paths.iter().map(throughput).collect::<Option<Vec<f64>>>()?)
-        };
-        let pairs = self.rounds.iter().map(|round| Some((of(&round[contender])?, of(&round[0])?)));
-        paired_ratio(&pairs.collect::<Option<Vec<_>>>()?, BOOTSTRAP_SEED).map(rounded_interval)
-    }
-
     /// The cgroups that tables show, those that use most under the first contender: nobody
     /// reads thousands of rows, and intervals take milliseconds each.
     fn largest(&self) -> Vec<&str> {
@@ -207,27 +197,16 @@ impl<'a> Comparison<'a> {
     fn group<'r>(&self, run: &'r Run, path: Option<&str>) -> Option<&'r Group> {
         match path {
             None => Some(&run.all),
-            Some(path) => {
-                let at = run.groups.binary_search_by(|group| group.path.as_str().cmp(path));
-                at.ok().map(|at| &run.groups[at])
-            }
+            Some(path) => run.group(path),
         }
     }
 
     /// What the work of a cgroup is counted in: the same for all contenders, or it could
     /// not be compared.
-    pub fn work(&self, path: Option<&str>) -> Work {
-        let all = |has: fn(&Group) -> bool| {
+    fn work(&self, path: Option<&str>) -> Work {
+        Work::of(|has| {
             self.rounds.iter().flatten().all(|run| self.group(run, path).is_some_and(has))
-        };
-        if all(|group| group.done > 0) {
-            let answered = all(|group| group.responses.count() == group.done);
-            if answered { Work::Requests } else { Work::Units }
-        } else if all(|group| group.figures.bursts > 0) {
-            Work::Bursts
-        } else {
-            Work::CpuSeconds
-        }
+        })
     }
 
     fn ratios(&self, contender: usize, path: Option<&str>, shown: bool) -> BTreeMap<Metric, Ratio> {

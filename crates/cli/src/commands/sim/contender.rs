@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
+use metasched_experiment::{self as experiment, Share, lane_weights, timeslices};
 use metasched_loader::{
     DEFAULT_WEIGHT, LaneTurn, check_turns, check_weight, option_index, variant,
 };
@@ -27,10 +28,10 @@ pub const EEVDF: &str = metasched_control::EEVDF;
 /// What is bad below that is told by the figures; the scenario may ask for less.
 const WATCHDOG_NS: u64 = 30_000_000_000;
 
-/// One `CGROUP=POLICY[:WEIGHT]` of `--lanes`.
+/// One `CGROUP[+CGROUP...]=POLICY[:WEIGHT]` of `--lanes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneArg {
-    pub cgroup: String,
+    pub cgroups: Vec<String>,
     pub policy: String,
     pub weight: u32,
 }
@@ -39,8 +40,9 @@ impl FromStr for LaneArg {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
-        const FORM: &str = "CGROUP=POLICY[:WEIGHT], such as web=vtime:300";
-        let (cgroup, rest) = pair(text, FORM)?;
+        const FORM: &str = "CGROUP[+CGROUP]=POLICY[:WEIGHT], such as web=vtime:300";
+        let (names, rest) = pair(text, FORM)?;
+        let cgroups = Share::parts_of(&names);
         let (policy, weight) = match rest.split_once(':') {
             Some((policy, weight)) => {
                 let weight = weight.parse().map_err(|_| format!("write it as {FORM}"))?;
@@ -49,14 +51,14 @@ impl FromStr for LaneArg {
             }
             None => (rest, DEFAULT_WEIGHT),
         };
-        Ok(LaneArg { cgroup, policy, weight })
+        Ok(LaneArg { cgroups, policy, weight })
     }
 }
 
 impl fmt::Display for LaneArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LaneArg { cgroup, policy, weight } = self;
-        write!(f, "{cgroup}={policy}:{weight}")
+        let LaneArg { cgroups, policy, weight } = self;
+        write!(f, "{}={policy}:{weight}", cgroups.join("+"))
     }
 }
 
@@ -207,6 +209,37 @@ impl Contender {
         Contender { arguments, ..self }
     }
 
+    /// What a contender of an experiment is here; parts are cgroups.
+    ///
+    /// # Errors
+    /// As [`Contender::policy`] and [`Contender::turns`].
+    pub fn of(contender: &experiment::Contender, given: &[Setting]) -> Result<Self> {
+        let made = match contender {
+            experiment::Contender::Scheduler { name } => return Self::policy(name, given),
+            experiment::Contender::Turns { base_slice_ms, turns, .. } => {
+                let weights: Vec<f64> = turns.iter().map(|turn| turn.weight).collect();
+                let lengths = timeslices(Duration::from_millis(*base_slice_ms), &weights);
+                let turns = turns.iter().zip(lengths);
+                // One without weight has no turn.
+                let turns = turns.filter(|(_, length)| !length.is_zero());
+                let turn = |(turn, length): (&Share, _)| TurnArg::new(&turn.scheduler, ns(length));
+                Self::turns(turns.map(turn).collect(), given)?
+            }
+            experiment::Contender::Lanes { default, lanes, .. } => {
+                let weights: Vec<f64> = lanes.iter().map(|lane| lane.weight).collect();
+                let parts = lanes.iter().map(|lane| lane.parts.len());
+                let lane = |(lane, weight): (&Share, u32)| LaneArg {
+                    cgroups: lane.parts.clone(),
+                    policy: lane.scheduler.clone(),
+                    weight,
+                };
+                let weighed = lanes.iter().zip(lane_weights(&weights, parts.sum()));
+                Self::lanes(weighed.map(lane).collect(), default, given)?
+            }
+        };
+        Ok(made.called(contender.to_string()))
+    }
+
     /// The same under another name.
     pub fn called(self, name: String) -> Self {
         Contender { name, ..self }
@@ -226,7 +259,7 @@ impl Contender {
     /// The cgroups that have lanes.
     pub fn cgroups(&self) -> impl Iterator<Item = &str> {
         let own = self.file_lanes.iter().map(|lane| lane.cgroup.as_str());
-        own.chain(self.lanes.iter().map(|lane| lane.cgroup.as_str()))
+        own.chain(self.lanes.iter().flat_map(|lane| &lane.cgroups).map(String::as_str))
     }
 
     /// Refuses a scenario that tells nothing under it.
@@ -261,7 +294,7 @@ impl Contender {
                 file_lanes.iter().for_each(|lane| lane.put_in_force(kernel));
                 for (lane, app) in lanes.iter().zip(1..) {
                     set_app(kernel, app, &lane.policy, lane.weight);
-                    assign(kernel, &lane.cgroup, app);
+                    lane.cgroups.iter().for_each(|cgroup| assign(kernel, cgroup, app));
                 }
                 for (app, option, value) in &options {
                     set_option(kernel, *app, *option, *value);

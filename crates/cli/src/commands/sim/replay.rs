@@ -7,7 +7,6 @@ use metasched_base::format_duration;
 use super::Args;
 use super::bed::BedArgs;
 use super::contender::Contender;
-use super::plan::preference_words;
 use crate::commands::run::{DEFAULT_POLICY, Mode};
 
 /// The command line of the same runs from the seed `seed` on; of one contender's run with
@@ -46,6 +45,11 @@ pub fn words(before: &[&str], bed: &BedArgs, seed: u64, more: &[String]) -> Stri
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
+/// Durations as an option has them, with commas between them.
+pub fn times(durations: &[Duration]) -> String {
+    durations.iter().map(|duration| brief(*duration)).collect::<Vec<_>>().join(",")
+}
+
 /// A duration as an option has it.
 fn brief(duration: Duration) -> String {
     format_duration(duration).replace(' ', "")
@@ -73,7 +77,7 @@ fn several(args: &Args) -> Vec<String> {
         });
         add("--mode", modes.collect::<Vec<_>>().join(","));
         add("--base-slice", brief(args.strategies.base_slice));
-        words.extend(preference_words(&args.strategies.preference));
+        words.extend(args.strategies.preference.words());
     }
     let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
     if args.runs > 1 {

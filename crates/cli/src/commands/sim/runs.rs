@@ -54,6 +54,14 @@ pub struct Run {
     pub events: u64,
 }
 
+impl Run {
+    /// A cgroup by its path.
+    pub fn group(&self, path: &str) -> Option<&Group> {
+        let at = self.groups.binary_search_by(|group| group.path.as_str().cmp(path));
+        at.ok().map(|at| &self.groups[at])
+    }
+}
+
 /// Who runs what.
 pub struct Runner<'a> {
     pub bed: &'a Bed,
@@ -98,58 +106,59 @@ impl<'a> Runner<'a> {
     /// One round for each seed: each contender's run.
     fn rounds(&self, first: u64, count: u64, began: Instant) -> Result<Vec<Vec<Run>>> {
         let each = self.contenders.len();
-        let jobs = count as usize * each;
-        let job = |at: usize| (&self.contenders[at % each], first + (at / each) as u64);
+        let jobs: Vec<(usize, u64)> =
+            (first..first + count).flat_map(|seed| (0..each).map(move |at| (at, seed))).collect();
+        let mut steps = Steps::new(format!("simulating {}", self.bed.file.name), jobs.len(), began);
+        let mut runs = self.jobs(&jobs, &mut || steps.step())?.into_iter();
+        Ok((0..count).map(|_| runs.by_ref().take(each).collect()).collect())
+    }
+
+    /// Runs contenders, by their places, with seeds; gives the runs in that order.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn jobs(&self, jobs: &[(usize, u64)], finished: &mut dyn FnMut()) -> Result<Vec<Run>> {
         let next = AtomicUsize::new(0);
-        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(jobs);
-        let mut results: Vec<Option<Result<Run, Box<Failure>>>> = (0..jobs).map(|_| None).collect();
+        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
+        let mut results: Vec<Option<Result<Run, Box<Failure>>>> =
+            jobs.iter().map(|_| None).collect();
         let (bed, only, interrupt) = (self.bed, self.only, &self.context.interrupt);
+        let contenders = self.contenders;
         std::thread::scope(|scope| {
             let (send, receive) = mpsc::channel();
             for _ in 0..workers {
-                let (send, next, job) = (send.clone(), &next, &job);
+                let (send, next) = (send.clone(), &next);
                 scope.spawn(move || {
                     loop {
                         let at = next.fetch_add(1, Ordering::Relaxed);
-                        if at >= jobs || interrupt.is_raised() {
+                        if at >= jobs.len() || interrupt.is_raised() {
                             break;
                         }
-                        let (contender, seed) = job(at);
-                        let ran = one(bed, contender.scenario(bed, seed), only, seed);
-                        if send.send((at, ran)).is_err() {
+                        let (contender, seed) = jobs[at];
+                        let scenario = contenders[contender].scenario(bed, seed);
+                        if send.send((at, one(bed, scenario, only, seed))).is_err() {
                             break;
                         }
                     }
                 });
             }
             drop(send);
-            let mut progress: Option<Progress> = None;
-            let mut finished = 0;
             for (at, result) in receive {
                 results[at] = Some(result);
-                finished += 1;
-                if progress.is_none() && began.elapsed() > PATIENCE && finished < jobs {
-                    let bar = Progress::new(format!("simulating {}", bed.file.name), jobs as u64);
-                    (0..finished).for_each(|_| bar.step());
-                    progress = Some(bar);
-                } else if let Some(bar) = &progress {
-                    bar.step();
-                }
+                finished();
             }
         });
         interrupt.check("the simulation")?;
-        let mut rounds = Vec::new();
-        for (at, result) in results.into_iter().enumerate() {
-            let (contender, seed) = job(at);
-            let run = result
-                .expect("each job sends its result")
-                .map_err(|failure| self.failed(contender, seed, &failure))?;
-            if at % each == 0 {
-                rounds.push(Vec::new());
-            }
-            rounds.last_mut().expect("just pushed").push(run);
-        }
-        Ok(rounds)
+        let failed = |(contender, seed): (usize, u64), failure: Box<Failure>| {
+            self.failed(&self.contenders[contender], seed, &failure)
+        };
+        results
+            .into_iter()
+            .zip(jobs)
+            .map(|(run, job)| {
+                run.expect("each job sends its result").map_err(|failure| failed(*job, failure))
+            })
+            .collect()
     }
 
     /// A failed run as an error, after its last events.
@@ -161,6 +170,34 @@ impl<'a> Runner<'a> {
         let cause = format!("{} at {at}: {}", failure.check, failure.message);
         let again = (self.replay)(Some(contender), seed);
         Error::new(Kind::Simulation, attempt, cause).remedy(format!("to see it again: {again}"))
+    }
+}
+
+/// Progress that is shown once it has taken a while.
+pub struct Steps {
+    name: String,
+    total: usize,
+    began: Instant,
+    done: usize,
+    bar: Option<Progress>,
+}
+
+impl Steps {
+    /// Of so many steps, since `began`.
+    pub fn new(name: String, total: usize, began: Instant) -> Self {
+        Steps { name, total, began, done: 0, bar: None }
+    }
+
+    /// One more is done.
+    pub fn step(&mut self) {
+        self.done += 1;
+        if let Some(bar) = &self.bar {
+            bar.step();
+        } else if self.began.elapsed() > PATIENCE && self.done < self.total {
+            let bar = Progress::new(self.name.clone(), self.total as u64);
+            (0..self.done).for_each(|_| bar.step());
+            self.bar = Some(bar);
+        }
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use metasched_base::{Result, format_duration, parse_duration};
-use metasched_strategy::{Strategy, lane_weights, timeslices};
+use metasched_base::{Result, parse_duration};
+use metasched_experiment::{Lanes, Mechanism, Plan, SearchOptions, Searches, Strategy};
 
-use super::bed::{BedArgs, ns};
-use super::contender::{Contender, LaneArg, TurnArg};
-use super::plan::{Plan, PreferenceArgs, Weighed};
+use super::bed::{Bed, BedArgs};
+use super::contender::{Contender, EEVDF};
+use super::plan::PreferenceArgs;
 use crate::commands::run::{DEFAULT_POLICY, Mode};
 
 /// Which strategies, and how.
@@ -33,47 +33,40 @@ pub struct StrategyArgs {
 ///
 /// # Errors
 /// When a strategy cannot be carried out with these figures.
-pub fn contenders(args: &StrategyArgs, bed: &BedArgs, plan: &Plan) -> Result<Vec<Contender>> {
-    let mut contenders = vec![Contender::policy(DEFAULT_POLICY, &bed.settings)?];
-    for weighed in plan.distinct(&args.strategy)? {
-        for mode in &args.mode {
-            contenders.push(match mode {
-                Mode::Turns => in_turns(&weighed, plan, args.base_slice, bed)?,
-                Mode::Lanes => as_lanes(&weighed, plan, bed)?,
-            });
-        }
+pub fn contenders(
+    args: &StrategyArgs,
+    bed: &Bed,
+    given: &BedArgs,
+    plan: &Plan,
+) -> Result<Vec<Contender>> {
+    let has = |mode| args.mode.contains(&mode);
+    let policy = |name: &str| name != EEVDF;
+    let mechanism = Mechanism {
+        name: "lane",
+        shortest_turn: Duration::ZERO,
+        carries: &policy,
+        switching: &|_: &[&str]| Duration::ZERO,
+    };
+    let lanes = Lanes { by: &args.strategy, default: DEFAULT_POLICY, carries: &policy };
+    let asked =
+        bed.file.lanes.iter().map(|lane| (lane.cgroup.clone(), lane.policy.clone())).collect();
+    let searches = Searches::new(
+        plan,
+        &SearchOptions {
+            strategies: &args.strategy,
+            mechanisms: if has(Mode::Turns) { std::slice::from_ref(&mechanism) } else { &[] },
+            lanes: has(Mode::Lanes).then_some(lanes),
+            base_slices: &[args.base_slice],
+            asked: &asked,
+            benefit: args.preference.choice.benefit_form,
+            measurement: Duration::from_nanos(bed.duration_ns - bed.warm_up_ns),
+        },
+    )?;
+    searches.notes.iter().for_each(|note| eprintln!("{note}"));
+    let base_ms = u64::try_from(args.base_slice.as_millis()).unwrap_or(u64::MAX).max(1);
+    let mut contenders = vec![Contender::policy(DEFAULT_POLICY, &given.settings)?];
+    for contender in searches.contenders() {
+        contenders.push(Contender::of(&contender.with_base_slice(base_ms), &given.settings)?);
     }
     Ok(contenders)
-}
-
-/// The preferred policies, one after the other.
-///
-/// # Errors
-/// When a turn would be too short.
-pub fn in_turns(
-    weighed: &Weighed,
-    plan: &Plan,
-    base: Duration,
-    bed: &BedArgs,
-) -> Result<Contender> {
-    let turns = plan.apps.iter().zip(timeslices(base, &weighed.weights));
-    // A cgroup without weight has no turn.
-    let turns = turns.filter(|(_, length)| !length.is_zero());
-    let turns = turns.map(|(app, length)| TurnArg::new(&app.preferred, ns(length))).collect();
-    let name = format!("{}, turns of {}", weighed.name(), format_duration(base));
-    Ok(Contender::turns(turns, &bed.settings)?.called(name))
-}
-
-/// The preferred policies side by side.
-///
-/// # Errors
-/// When there is no such policy.
-pub fn as_lanes(weighed: &Weighed, plan: &Plan, bed: &BedArgs) -> Result<Contender> {
-    let lanes = plan.apps.iter().zip(lane_weights(&weighed.weights)).map(|(app, weight)| LaneArg {
-        cgroup: app.cgroup.clone(),
-        policy: app.preferred.clone(),
-        weight,
-    });
-    let name = format!("{}, lanes", weighed.name());
-    Ok(Contender::lanes(lanes.collect(), DEFAULT_POLICY, &bed.settings)?.called(name))
 }

@@ -2,13 +2,10 @@
 
 use comfy_table::{Table, presets};
 use metasched_base::Progress;
+use metasched_experiment::{BestSlices, Tuned, change};
 use metasched_profile::measure::Event;
-use metasched_report::{Mode, StrategyFigures};
-use metasched_strategy::Verdict;
 
-use super::search::{DEFAULT, Tuned};
-use crate::commands::percent::change;
-use crate::commands::run::DEFAULT_POLICY;
+use crate::commands::plan::recommended;
 use crate::context::Context;
 
 /// Progress on standard error.
@@ -68,76 +65,63 @@ impl<'a> Show<'a> {
     }
 }
 
-/// The result as text.
-pub(super) fn text(tuned: &Tuned) -> String {
-    let mut out =
-        format!("{}, {}, against {DEFAULT}, with 95 % intervals:\n\n", tuned.workload, tuned.form);
+/// The result as text, of a machine's and of the simulator's.
+pub fn text(tuned: &Tuned) -> String {
+    let mut out = format!(
+        "{}, {}, against {}, with 95 % intervals:\n\n",
+        tuned.workload, tuned.form, tuned.default
+    );
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["strategy", "by", "base slice", "throughput", "p99 latency", ""]);
+    table.set_header(["strategy", "by", "base slice", "rounds", "throughput", "p99 latency", ""]);
     for row in &tuned.table {
-        let best = tuned.best_of_each.iter().any(|b| {
-            row.mode.mechanism().is_some() && (&b.strategy, b.mode) == (&row.strategy, row.mode)
-        });
+        let contender = &row.contender;
         table.add_row([
-            row.strategy.clone(),
-            row.mode.mechanism().map_or("side by side".to_owned(), |m| m.to_string()),
-            row.mode.base_slice_ms().map_or(String::new(), |ms| format!("{ms} ms")),
+            contender.strategy().map(|strategy| strategy.to_string()).unwrap_or_default(),
+            contender.mechanism().unwrap_or("side by side").to_owned(),
+            contender.base_slice_ms().map_or(String::new(), |ms| format!("{ms} ms")),
+            row.rounds.to_string(),
             row.throughput.text(),
             row.p99.text(),
-            if best { "its best" } else { "" }.to_owned(),
+            if row.its_best { "its best" } else { "" }.to_owned(),
         ]);
     }
     out += &table.trim_fmt();
     out += "\nbetter, worse: beyond the noise, corrected for the number of rows\n\n";
-    if let Some(best) = &tuned.best {
-        out += &best_text(best, tuned.single.as_deref());
+    for slices in &tuned.base_slices {
+        out += &format!("{}\n", coincidence(slices));
+    }
+    tuned.notes.iter().for_each(|note| out += &format!("{note}\n"));
+    if let Some(best) = tuned.best.map(|at| &tuned.table[at]) {
+        let by = tuned.objective;
+        out += &format!("highest estimate by {by}: {} ", best.contender);
+        out += &format!("({})\n", best.contender.assignments());
+        if let (Some(over), Some(single)) = (best.over_single, &tuned.single) {
+            out += &format!("against {single} alone, in the same rounds: ");
+            out += &format!("throughput {}", change(over.throughput));
+            out += &over.p99.map_or(String::new(), |p99| format!(", p99 {}", change(p99)));
+            out.push('\n');
+        }
+    }
+    out += &format!("\n{}", recommended(&tuned.recommendation));
+    if let Some(again) = &tuned.again {
+        out += &format!("again: {again}\n");
     }
     out
 }
 
-fn best_text(best: &StrategyFigures, single: Option<&str>) -> String {
-    let turns: Vec<String> =
-        best.turns.iter().map(|t| format!("{}={}", t.app, t.scheduler)).collect();
-    let how = match best.mode {
-        Mode::Turns { mechanism, base_slice_ms } => format!("by {mechanism} at {base_slice_ms} ms"),
-        Mode::Lanes => "side by side".to_owned(),
-    };
-    let mut out = format!(
-        "most throughput: {} {how} ({}): {}\n",
-        best.strategy,
-        turns.join(", "),
-        best.throughput.text()
-    );
-    if best.throughput.verdict != Verdict::Better {
-        out += &format!("no metascheduler is better than {DEFAULT} beyond the noise\n");
-    }
-    for (other, over) in &best.over {
-        let alone = if Some(other.as_str()) == single { " alone" } else { "" };
-        out += &format!("against {other}{alone}, in the same rounds: {}", change(over.throughput));
-        out += &over.p99.map_or(String::new(), |p99| format!(", p99 latency {}", change(p99)));
-        out.push('\n');
-    }
-    out + &format!("to run it: {}\n", run_command(best))
-}
-
-/// The command that runs exactly these turns or lanes: the plan's may be others, where a
-/// mechanism cannot carry them or other ones were asked for.
-fn run_command(best: &StrategyFigures) -> String {
-    let mut command = match best.mode {
-        Mode::Turns { mechanism, base_slice_ms } => {
-            format!("metasched run --mechanism {mechanism} --base-slice {base_slice_ms}ms")
+/// Whether throughput and latency want the same base timeslice.
+fn coincidence(slices: &BestSlices) -> String {
+    let strategy = slices.strategy.map(|strategy| strategy.to_string()).unwrap_or_default();
+    let by = slices.mechanism.as_deref().unwrap_or_default();
+    let most = slices.throughput_ms;
+    match slices.p99_ms {
+        None => format!("{strategy} by {by}: most throughput at {most} ms"),
+        Some(p99) if p99 == most => {
+            format!("{strategy} by {by}: most throughput and least p99, both at {most} ms")
         }
-        Mode::Lanes => {
-            let default = best.default.as_deref().unwrap_or(DEFAULT_POLICY);
-            format!("metasched run --mode lanes --default {default}")
-        }
-    };
-    for turn in &best.turns {
-        command += &format!(" --turn {}={}:{:.3}", turn.app, turn.scheduler, turn.weight);
-        for cgroup in &turn.cgroups {
-            command += &format!(" --cgroup {}={cgroup}", turn.app);
+        Some(p99) => {
+            format!("{strategy} by {by}: most throughput at {most} ms, least p99 at {p99} ms")
         }
     }
-    command
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use metasched_profile::{Figures, Measurement, RunKind};
-use metasched_strategy::{Round, Sample};
+use metasched_experiment::Round;
+
+use crate::{Figures, Measurement, RunKind};
 
 /// The measured runs of a series, by round and subject.
 #[derive(Debug, Default)]
@@ -26,10 +27,12 @@ impl Rounds {
     /// The rounds in which both were measured.
     pub fn pairs(&self, candidate: &str, default: &str) -> Vec<Round> {
         self.0
-            .values()
-            .filter_map(|round| {
+            .iter()
+            .filter_map(|((session, number), round)| {
                 let (candidate, default) = (round.get(candidate)?, round.get(default)?);
-                Some(Round { candidate: sample(candidate), default: sample(default) })
+                // Rounds of one session are numbered by 32 bits.
+                let number = session.unsigned_abs() << u32::BITS | u64::from(*number);
+                Some(Round { number, candidate: candidate.sample(), default: default.sample() })
             })
             .collect()
     }
@@ -38,8 +41,4 @@ impl Rounds {
     pub fn of(&self, subject: &str) -> Vec<&Figures> {
         self.0.values().filter_map(|round| round.get(subject)).collect()
     }
-}
-
-fn sample(figures: &Figures) -> Sample {
-    Sample { throughput_per_s: figures.throughput_per_s, p99_us: figures.p99_us }
 }

@@ -2,23 +2,49 @@
 
 mod composition;
 mod form;
+mod measured;
 mod rounds;
 mod strategies;
 
 use metasched_base::{Error, Kind, Result};
 use metasched_control::SwitchRecord;
-use metasched_profile::{Environment, Query, Series, Session, Store};
+use metasched_experiment::Objective;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::manifest::Manifest;
+use crate::{Environment, Query, Series, Session, Store};
 pub use composition::{Composition, composition};
-pub use form::{Baseline, CandidateFigures, FormFigures, Ratio};
-pub(crate) use rounds::Rounds;
-pub use strategies::{Mode, Over, StrategyFigures};
+pub use form::{Baseline, CandidateFigures, FormFigures};
+use rounds::Rounds;
+pub use strategies::StrategyFigures;
 
-/// The seed of all resampling. A constant, so that the same store gives the same
-/// page to the byte; another would move bounds by a thousandth or so.
-pub(crate) const SEED: u64 = 1;
+/// What a workload's manifest says of its forms.
+#[derive(Clone, Debug, Default)]
+pub struct Declared {
+    /// Which are parts of which whole, where it says so.
+    pub composition: Option<Composition>,
+    /// What each form is for.
+    pub objectives: BTreeMap<String, Objective>,
+}
+
+impl Declared {
+    /// By the manifest.
+    pub fn of(manifest: &Manifest) -> Self {
+        let whole = manifest.forms.iter().find(|form| !form.parts.is_empty());
+        Self {
+            composition: whole.map(|whole| Composition {
+                parts: whole.parts.clone(),
+                whole: Some(whole.name.clone()),
+            }),
+            objectives: manifest
+                .forms
+                .iter()
+                .map(|form| (form.name.clone(), form.objective()))
+                .collect(),
+        }
+    }
+}
 
 /// Everything that the store says about one workload in one setting: figures of
 /// different machines, kernels, versions or parameters are never mixed.
@@ -34,6 +60,8 @@ pub struct Analysis {
     pub workload_hash: String,
     /// Which forms are parts of which whole.
     pub composition: Composition,
+    /// What each form is for.
+    pub objectives: BTreeMap<String, Objective>,
     /// The forms that were measured: parts first, then the whole, then others.
     pub forms: Vec<FormFigures>,
     /// The metaschedulers that were measured on the whole.
@@ -57,7 +85,7 @@ impl Analysis {
 }
 
 /// Reads the figures of `workload`, or of the workload that was measured last.
-/// `declared` gives the composition that the workload's manifest declares.
+/// `declared` gives what the workload's manifest says, where it is found.
 ///
 /// # Errors
 ///
@@ -66,7 +94,7 @@ impl Analysis {
 pub fn analyse(
     store: &Store,
     workload: Option<&str>,
-    declared: impl FnOnce(&str) -> Option<Composition>,
+    declared: impl FnOnce(&str) -> Declared,
 ) -> Result<Analysis> {
     let query = Query { workload: workload.map(str::to_owned), ..Query::default() };
     let series = store.series(&query)?;
@@ -83,7 +111,8 @@ pub fn analyse(
             names.push(&s.key.form);
         }
     }
-    let composition = declared(&newest.key.workload).unwrap_or_else(|| composition(&names));
+    let declared = declared(&newest.key.workload);
+    let composition = declared.composition.unwrap_or_else(|| composition(&names));
     let order = composition.order(&names);
     let mut forms = Vec::new();
     for name in &order {
@@ -103,6 +132,7 @@ pub fn analyse(
         params: newest.key.params.clone(),
         workload_hash: newest.key.workload_hash.clone(),
         composition,
+        objectives: declared.objectives,
         forms,
         strategies,
         switches,
@@ -147,6 +177,3 @@ fn nothing_measured(store: &Store, workload: Option<&str>) -> Result<Error> {
             .remedy("run `metasched profile` first, or name another store with --store"),
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,11 +1,10 @@
-//! When a subject has been measured often enough. Pure functions.
+//! When a contender has been measured often enough.
 
 use metasched_stats::{Interval, paired_ratio};
 
-/// The bootstrap's own seed: the same pairs always give the same verdict.
-const BOOTSTRAP_SEED: u64 = 1;
+use crate::SEED;
 
-/// When a subject has been measured often enough.
+/// When a contender has been measured often enough.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
     /// Never before this many pairs, however narrow the interval: with fewer, it is
@@ -13,29 +12,33 @@ pub struct Rules {
     pub min_rounds: u32,
     /// Always after this many.
     pub max_rounds: u32,
-    /// Or when the throughput ratio's 95 % interval reaches no further than this to
-    /// either side, as a share of the ratio: 0.05 is plus or minus 5 %.
+    /// Or when the ratio's 95 % interval reaches no further than this to either side, as a
+    /// share of the ratio: 0.05 is plus or minus 5 %.
     pub precision: f64,
+    /// Whether those that are surely not the best are dropped early ([`crate::losers`]).
+    pub drop_losers: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { min_rounds: 4, max_rounds: 12, precision: 0.05 }
+        Self { min_rounds: 4, max_rounds: 12, precision: 0.05, drop_losers: true }
     }
 }
 
-/// What a subject still needs.
+/// What a contender still needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// The interval is narrow enough.
     Precise,
     /// It is not, but all rounds have been made.
     Exhausted,
+    /// It is surely not the best ([`crate::losers`]).
+    Behind,
     /// About this many more rounds.
     Rounds(u32),
 }
 
-/// What a subject with these pairs (its throughput, the default scheduler's) needs.
+/// What a contender with these pairs (its figure, the default scheduler's) needs.
 ///
 /// Stopping as soon as the interval is narrow makes it a little too narrow on
 /// average; [`Rules::min_rounds`] keeps that small.
@@ -61,8 +64,8 @@ pub fn need(pairs: &[(f64, f64)], rules: &Rules) -> Need {
 }
 
 /// The ratio of pairs with its interval, the same for the same pairs.
-pub(super) fn interval(pairs: &[(f64, f64)]) -> Option<Interval> {
-    paired_ratio(pairs, BOOTSTRAP_SEED)
+fn interval(pairs: &[(f64, f64)]) -> Option<Interval> {
+    paired_ratio(pairs, SEED)
 }
 
 #[cfg(test)]
@@ -73,7 +76,8 @@ mod tests {
         ratios.iter().map(|ratio| (100.0 * ratio, 100.0)).collect()
     }
 
-    const RULES: Rules = Rules { min_rounds: 4, max_rounds: 12, precision: 0.05 };
+    const RULES: Rules =
+        Rules { min_rounds: 4, max_rounds: 12, precision: 0.05, drop_losers: true };
 
     #[test]
     fn the_least_number_of_rounds_is_always_made() {

@@ -1,17 +1,22 @@
+//! What a store says, from a made-up one.
+
+#[path = "support/made_up.rs"]
+mod made_up;
+
+use made_up::{Noise, Writer, full_store, profile_only, scheduler};
 use metasched_base::Kind;
 use metasched_control::Mechanism;
-use metasched_profile::{RunKind, Store};
-use metasched_strategy::Verdict;
+use metasched_experiment::{Contender, Strategy, Verdict};
+use metasched_profile::{Composition, Declared, RunKind, Store, analyse};
 
-use super::*;
-use crate::fixture::{Noise, Writer, full_store, profile_only, scheduler};
-
-fn declared(_: &str) -> Option<Composition> {
-    Some(Composition { parts: vec!["front".into(), "back".into()], whole: Some("full".into()) })
+fn declared(_: &str) -> Declared {
+    let composition =
+        Composition { parts: vec!["front".into(), "back".into()], whole: Some("full".into()) };
+    Declared { composition: Some(composition), ..Declared::default() }
 }
 
 fn temporary() -> (tempfile::TempDir, std::path::PathBuf) {
-    let folder = crate::fixture::folder();
+    let folder = made_up::folder();
     let path = folder.path().join("store.db");
     (folder, path)
 }
@@ -39,7 +44,7 @@ fn effects_come_out_as_they_were_put_in() {
     let analysis = analyse(&full_store(&path, 8), None, declared).unwrap();
     let names: Vec<&str> = analysis.forms.iter().map(|f| f.form.as_str()).collect();
     assert_eq!(names, ["front", "back", "full"]);
-    for (form, name, throughput, p99) in crate::fixture::EFFECTS {
+    for (form, name, throughput, p99) in made_up::EFFECTS {
         let form = analysis.form(form).unwrap();
         let c = form.candidates.iter().find(|c| c.name == name).unwrap();
         let (t, p) = (c.throughput.estimate.unwrap(), c.p99.estimate.unwrap());
@@ -62,7 +67,8 @@ fn a_tuning_in_the_same_series_hides_no_scheduler() {
     assert_eq!(analysis.whole().unwrap().candidates.len(), 5);
     assert_eq!(analysis.strategies.len(), 4 * 2 * 4 + 4);
     let last = analysis.strategies.last().unwrap();
-    assert_eq!((last.strategy.as_str(), last.mode), ("delta-benefit", Mode::Lanes));
+    assert!(matches!(last.contender, Contender::Lanes { .. }), "{:?}", last.contender);
+    assert_eq!(last.contender.strategy(), Some(Strategy::DeltaBenefit));
     let single = &last.over["scx_bpfland"].throughput;
     assert_eq!(single.n, 3, "only rounds that hold both are compared");
     let turns = &last.over["delta-benefit 1800ms lane"];
@@ -109,7 +115,7 @@ fn a_tuning_with_runs_of_another_length_hides_no_scheduler_either() {
     profile_only(&mut store, 3);
     let session = store.begin_session("boot", 1, "metasched tune --duration 40s").unwrap();
     let mut writer = Writer { store: &mut store, session, noise: Noise::new(1), duration_s: 40.0 };
-    let turns = crate::fixture::strategy("delta", Mechanism::Lane, 900);
+    let turns = made_up::strategy("delta", Mechanism::Lane, 900);
     for round in 1..=3 {
         for subject in [&scheduler("eevdf"), &scheduler("fifo"), &turns] {
             writer.run("full", round, subject, RunKind::Measured, 1.0, 1.0);

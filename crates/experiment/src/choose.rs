@@ -7,8 +7,6 @@
 //! choice. Among the candidates that are better, the one with the most effect is
 //! preferred, after what is lost in switching to it.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use metasched_stats::{
@@ -16,7 +14,8 @@ use metasched_stats::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{StrategyError, switching_share};
+use crate::objective::{Objective, Round, Sample};
+use crate::{SEED, switching_share};
 
 /// A gain below which nobody would trouble to change the scheduler: what "no
 /// scheduler is better by more than" speaks of.
@@ -24,118 +23,15 @@ pub const WORTHWHILE_GAIN: f64 = 0.02;
 
 /// With fewer rounds nothing is called better or worse: where figures are small
 /// counts, two rounds agree to the last digit too often, and look certain.
-const MIN_ROUNDS: usize = 3;
-
-/// What the preferred scheduler is to be best at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Objective {
-    /// Most throughput, as in the paper.
-    #[default]
-    Throughput,
-    /// Lowest 99th percentile of latency.
-    P99,
-    /// Both: the throughput's ratio to the power of the weight, times the inverse
-    /// of the latency's to the power of the rest.
-    Mix {
-        /// The weight of throughput, between 0 and 1.
-        throughput_weight: f64,
-    },
-}
-
-impl Objective {
-    /// A pair's figures as (candidate, default), more being better.
-    fn score(self, round: &Round) -> (f64, f64) {
-        let (candidate, default) = (round.candidate, round.default);
-        match self {
-            Objective::Throughput => (candidate.throughput_per_s, default.throughput_per_s),
-            // Less latency is better: the default's over the candidate's.
-            Objective::P99 => (default.p99_us, candidate.p99_us),
-            Objective::Mix { throughput_weight: w } => {
-                let of = |s: Sample| s.throughput_per_s.powf(w) * s.p99_us.powf(w - 1.0);
-                (of(candidate), of(default))
-            }
-        }
-    }
-}
-
-impl Objective {
-    /// A ratio of scores in words: `throughput +5.0 % (+3.1 to +6.9)`.
-    fn phrase(self, score: Interval) -> String {
-        let (what, ratio) = match self {
-            Objective::Throughput => ("throughput", score),
-            Objective::P99 => ("p99 latency", score.inverse()),
-            Objective::Mix { .. } => ("throughput and p99 latency together", score),
-        };
-        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-        format!(
-            "{what} {:+.1} % ({:+.1} to {:+.1})",
-            percent(ratio.estimate),
-            percent(ratio.low),
-            percent(ratio.high)
-        )
-    }
-}
-
-impl fmt::Display for Objective {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Objective::Throughput => f.write_str("throughput"),
-            Objective::P99 => f.write_str("p99"),
-            Objective::Mix { throughput_weight } => write!(f, "mix:{throughput_weight}"),
-        }
-    }
-}
-
-impl FromStr for Objective {
-    type Err = StrategyError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let unknown = || StrategyError::UnknownName {
-            what: "objective",
-            given: text.to_owned(),
-            known: ["throughput", "p99", "mix:W with W between 0 (p99 alone) and 1"]
-                .map(String::from)
-                .to_vec(),
-        };
-        match text {
-            "throughput" => Ok(Objective::Throughput),
-            "p99" => Ok(Objective::P99),
-            _ => {
-                let weight = text.strip_prefix("mix:").ok_or_else(unknown)?;
-                let throughput_weight: f64 = weight.parse().map_err(|_| unknown())?;
-                if !(0.0..=1.0).contains(&throughput_weight) {
-                    return Err(unknown());
-                }
-                Ok(Objective::Mix { throughput_weight })
-            }
-        }
-    }
-}
-
-/// The figures of one run that a choice looks at.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
-    /// Throughput, in units per second.
-    pub throughput_per_s: f64,
-    /// 99th percentile of latency, in microseconds.
-    pub p99_us: f64,
-}
-
-/// A candidate and the default scheduler, measured side by side.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Round {
-    /// Under the candidate.
-    pub candidate: Sample,
-    /// Under the default scheduler.
-    pub default: Sample,
-}
+pub(crate) const MIN_ROUNDS: usize = 3;
 
 /// All that was measured of one candidate.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CandidateRounds {
     /// The candidate's name.
     pub name: String,
+    /// Its version, where it has one.
+    pub version: String,
     /// Its rounds.
     pub rounds: Vec<Round>,
     /// How long switching to it takes; zero where that is not known, or where it
@@ -144,13 +40,36 @@ pub struct CandidateRounds {
 }
 
 impl CandidateRounds {
-    fn pairs(&self, objective: Objective) -> Vec<(f64, f64)> {
-        self.rounds.iter().map(|round| objective.score(round)).collect()
+    /// Those of a candidate that stays in force: nothing is lost in switching.
+    pub fn new(name: impl Into<String>, rounds: Vec<Round>) -> Self {
+        Self { name: name.into(), rounds, ..Self::default() }
+    }
+
+    /// Its scores and those of the default scheduler, round by round.
+    pub fn pairs(&self, objective: Objective) -> Vec<(f64, f64)> {
+        self.rounds.iter().map(|round| objective.scores(round)).collect()
+    }
+
+    /// Its ratio to the default scheduler, more being better; absent where a run has no figure.
+    pub fn estimate(&self, objective: Objective) -> Option<f64> {
+        paired_estimate(&self.pairs(objective))
+    }
+
+    /// Whether fewer requests are served than under the default scheduler: beyond the noise,
+    /// or by more than [`WORTHWHILE_GAIN`] as the best guess. What is judged by its latency
+    /// must not be slower for it.
+    pub(crate) fn serves_less(&self, objective: Objective) -> bool {
+        let served = |s: &Sample| s.served_per_s;
+        let pairs: Vec<(f64, f64)> =
+            self.rounds.iter().map(|r| (served(&r.candidate), served(&r.default))).collect();
+        objective.is_of_latency()
+            && paired_ratio_at(&pairs, CONFIDENCE, SEED)
+                .is_some_and(|ratio| ratio.high < 1.0 || ratio.estimate < 1.0 - WORTHWHILE_GAIN)
     }
 }
 
 /// What can be said of a candidate against the default scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Better, beyond the noise.
@@ -160,6 +79,7 @@ pub enum Verdict {
     /// The difference is no larger than the noise makes it.
     WithinNoise,
     /// Too few rounds, or a round without figures: there is no interval.
+    #[default]
     TooFewRounds,
 }
 
@@ -178,6 +98,10 @@ pub struct Assessment {
     pub p_adjusted: Option<f64>,
     /// What that comes to.
     pub verdict: Verdict,
+    /// Whether it serves fewer requests than the default scheduler, where latency is what
+    /// counts: it is not preferred then, however short the latency.
+    #[serde(default)]
+    pub serves_less: bool,
 }
 
 /// How to choose.
@@ -188,12 +112,10 @@ pub struct ChooseOptions {
     /// How long it would stay in force each time, for what switching costs; absent
     /// where it would stay for good.
     pub slice: Option<Duration>,
-    /// The seed of the resampling.
-    pub seed: u64,
 }
 
 /// What came of the choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// A candidate is better than the default scheduler.
@@ -202,7 +124,10 @@ pub enum Outcome {
     NoneBetter,
     /// A candidate is better, but switching to it takes as long as its turn.
     SwitchingTakesAll,
+    /// A candidate has shorter latencies, but serves fewer requests.
+    ServesLess,
     /// There are too few rounds to tell.
+    #[default]
     TooFewRounds,
 }
 
@@ -243,6 +168,9 @@ impl Choice {
                 format!("{name}: {} ({sure} sure that it is better)", self.objective.phrase(ratio))
             }
             (Outcome::TooFewRounds, _) => format!("{name}: too few rounds to tell; profile longer"),
+            (Outcome::ServesLess, _) => {
+                format!("{name}: another has shorter latencies, but serves fewer requests")
+            }
             (Outcome::SwitchingTakesAll, _) => format!(
                 "{name}: another is better, but switching to it takes as long as its turn; \
                  take longer turns"
@@ -260,9 +188,9 @@ impl Choice {
 }
 
 /// Compares every candidate with the default scheduler by `objective`.
-pub fn assess(candidates: &[CandidateRounds], objective: Objective, seed: u64) -> Vec<Assessment> {
+pub fn assess(candidates: &[CandidateRounds], objective: Objective) -> Vec<Assessment> {
     let ratios: Vec<Option<PairedRatio>> =
-        candidates.iter().map(|c| PairedRatio::new(&c.pairs(objective), seed)).collect();
+        candidates.iter().map(|c| PairedRatio::new(&c.pairs(objective), SEED)).collect();
     let p_values: Vec<f64> = ratios.iter().flatten().map(PairedRatio::p_value).collect();
     let mut adjusted = holm(&p_values).into_iter();
     candidates
@@ -283,8 +211,10 @@ pub fn assess(candidates: &[CandidateRounds], objective: Objective, seed: u64) -
                 (Some(_), Some(_)) => Verdict::WithinNoise,
                 _ => Verdict::TooFewRounds,
             };
-            let score = paired_estimate(&candidate.pairs(objective));
-            Assessment { name: candidate.name.clone(), score, interval, p_adjusted, verdict }
+            let score = candidate.estimate(objective);
+            let serves_less = candidate.serves_less(objective);
+            let name = candidate.name.clone();
+            Assessment { name, score, interval, p_adjusted, verdict, serves_less }
         })
         .collect()
 }
@@ -292,15 +222,35 @@ pub fn assess(candidates: &[CandidateRounds], objective: Objective, seed: u64) -
 /// Chooses the preferred scheduler among `default` and the candidates; see the
 /// head of this file for the rule.
 pub fn choose(default: &str, candidates: &[CandidateRounds], options: ChooseOptions) -> Choice {
-    let assessments = assess(candidates, options.objective, options.seed);
+    choose_simplest(default, candidates, |_| 0, options).0
+}
+
+/// As [`choose`], but of those that are about as good as the best, within
+/// [`WORTHWHILE_GAIN`], the least complex is preferred; `complexity` tells that of the
+/// candidate at a place. Gives the place of the preferred one as well.
+pub(crate) fn choose_simplest(
+    default: &str,
+    candidates: &[CandidateRounds],
+    complexity: impl Fn(usize) -> u8,
+    options: ChooseOptions,
+) -> (Choice, Option<usize>) {
+    let assessments = assess(candidates, options.objective);
     let compared = assessments.iter().filter(|a| a.verdict != Verdict::TooFewRounds).count();
-    let best = candidates
+    let better = || assessments.iter().filter(|a| a.verdict == Verdict::Better);
+    let gains: Vec<(usize, f64)> = candidates
         .iter()
         .zip(&assessments)
-        .filter(|(_, a)| a.verdict == Verdict::Better)
-        .map(|(c, a)| (c, a, effective_gain(c, a, options.slice)))
-        .filter(|(_, _, gain)| *gain > 0.0)
-        .max_by(|(_, _, a), (_, _, b)| a.total_cmp(b));
+        .enumerate()
+        .filter(|(_, (_, a))| a.verdict == Verdict::Better && !a.serves_less)
+        .map(|(at, (c, a))| (at, effective_gain(c, a, options.slice)))
+        .filter(|(_, gain)| *gain > 0.0)
+        .collect();
+    let most = gains.iter().map(|(_, gain)| *gain).fold(0.0, f64::max);
+    let best = gains
+        .iter()
+        .filter(|(_, gain)| (1.0 + gain) * (1.0 + WORTHWHILE_GAIN) >= 1.0 + most)
+        .min_by(|a, b| complexity(a.0).cmp(&complexity(b.0)).then(b.1.total_cmp(&a.1)))
+        .map(|(at, _)| *at);
     let choice = Choice {
         preferred: default.to_owned(),
         outcome: Outcome::NoneBetter,
@@ -311,24 +261,28 @@ pub fn choose(default: &str, candidates: &[CandidateRounds], options: ChooseOpti
         candidates: Vec::new(),
     };
     let choice = match best {
-        Some((candidate, assessment, _)) => {
+        Some(at) => {
+            let (candidate, assessment) = (&candidates[at], &assessments[at]);
             let confidence = 1.0 - (1.0 - CONFIDENCE) / compared as f64;
             let pairs = candidate.pairs(options.objective);
             Choice {
                 preferred: candidate.name.clone(),
                 outcome: Outcome::Better,
                 confidence: 1.0 - assessment.p_adjusted.unwrap_or(1.0),
-                ratio: paired_ratio_at(&pairs, confidence, options.seed),
+                ratio: paired_ratio_at(&pairs, confidence, SEED),
                 ..choice
             }
         }
-        None if assessments.iter().any(|a| a.verdict == Verdict::Better) => {
+        None if better().any(|a| !a.serves_less) => {
             Choice { outcome: Outcome::SwitchingTakesAll, ..choice }
+        }
+        None if better().any(|a| a.serves_less) => {
+            Choice { outcome: Outcome::ServesLess, ..choice }
         }
         None if compared == 0 => Choice { outcome: Outcome::TooFewRounds, ..choice },
         None => Choice { confidence: none_is_worthwhile(candidates, options), ..choice },
     };
-    Choice { candidates: assessments, ..choice }
+    (Choice { candidates: assessments, ..choice }, best)
 }
 
 /// The gain over the default that is left after switching.
@@ -354,7 +308,7 @@ fn none_is_worthwhile(candidates: &[CandidateRounds], options: ChooseOptions) ->
             if pairs.len() < MIN_ROUNDS {
                 return None;
             }
-            paired_tails(&pairs, 1.0 + WORTHWHILE_GAIN, options.seed).map(|t| t.below)
+            paired_tails(&pairs, 1.0 + WORTHWHILE_GAIN, SEED).map(|t| t.below)
         })
         .fold(0.0, f64::max);
     1.0 - worst
@@ -366,8 +320,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    const OPTIONS: ChooseOptions =
-        ChooseOptions { objective: Objective::Throughput, slice: None, seed: 1 };
+    const OPTIONS: ChooseOptions = ChooseOptions { objective: Objective::Throughput, slice: None };
 
     fn noise(rng: &mut ChaCha8Rng) -> f64 {
         // The sum of twelve uniform numbers is nearly normal with deviation 1.
@@ -384,16 +337,14 @@ mod tests {
         rounds: usize,
         rng: &mut ChaCha8Rng,
     ) -> CandidateRounds {
-        let rounds = (0..rounds)
-            .map(|_| Round {
-                candidate: Sample {
-                    throughput_per_s: 500.0 * ratio * noise(rng),
-                    p99_us: 9e3 * p99 * noise(rng),
-                },
-                default: Sample { throughput_per_s: 500.0 * noise(rng), p99_us: 9e3 * noise(rng) },
+        let rounds = (0..rounds as u64)
+            .map(|number| Round {
+                number,
+                candidate: Sample::new(500.0 * ratio * noise(rng), 9e3 * p99 * noise(rng)),
+                default: Sample::new(500.0 * noise(rng), 9e3 * noise(rng)),
             })
             .collect();
-        CandidateRounds { name: name.into(), rounds, switching: Duration::ZERO }
+        CandidateRounds::new(name, rounds)
     }
 
     #[test]
@@ -455,15 +406,11 @@ mod tests {
 
     #[test]
     fn two_rounds_that_agree_exactly_are_no_proof() {
-        let sample = |throughput_per_s| Sample { throughput_per_s, p99_us: 1.0 };
-        let round = Round { candidate: sample(2.0), default: sample(12.0) };
-        let of = |rounds| CandidateRounds {
-            name: "fifo".into(),
-            rounds: vec![round; rounds],
-            switching: Duration::ZERO,
-        };
-        assert_eq!(assess(&[of(2)], Objective::Throughput, 1)[0].verdict, Verdict::TooFewRounds);
-        assert_eq!(assess(&[of(3)], Objective::Throughput, 1)[0].verdict, Verdict::Worse);
+        let sample = |throughput_per_s| Sample::new(throughput_per_s, 1.0);
+        let round = Round { number: 0, candidate: sample(2.0), default: sample(12.0) };
+        let of = |rounds| CandidateRounds::new("fifo", vec![round; rounds]);
+        assert_eq!(assess(&[of(2)], Objective::Throughput)[0].verdict, Verdict::TooFewRounds);
+        assert_eq!(assess(&[of(3)], Objective::Throughput)[0].verdict, Verdict::Worse);
     }
 
     #[test]
@@ -513,15 +460,5 @@ mod tests {
         let choice = choose("eevdf", &c, OPTIONS);
         assert_eq!(choice.candidates[0].verdict, Verdict::TooFewRounds);
         assert_eq!((choice.preferred.as_str(), choice.compared), ("fifo", 1));
-    }
-
-    #[test]
-    fn objectives_are_read_as_they_are_written_and_nonsense_is_refused() {
-        for text in ["throughput", "p99", "mix:0.25"] {
-            assert_eq!(text.parse::<Objective>().unwrap().to_string(), text);
-        }
-        for text in ["speed", "mix", "mix:", "mix:2", "mix:NaN"] {
-            assert!(text.parse::<Objective>().is_err(), "{text}");
-        }
     }
 }

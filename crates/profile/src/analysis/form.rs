@@ -3,46 +3,12 @@
 use std::collections::BTreeMap;
 
 use metasched_base::Result;
-use metasched_profile::{BASELINE, Failure, Measurement, Query, RunKind, Series, Store, Subject};
+use metasched_experiment::{CandidateRounds, Ratio, SEED, ratios};
 use metasched_stats::{Interval, Log2Histogram, median, paired_estimate, paired_ratio};
-use metasched_strategy::{CandidateRounds, Objective, Verdict, assess};
 use serde::Serialize;
-use std::time::Duration;
 
-use super::{Rounds, SEED};
-
-/// A figure against the default scheduler's: 1.05 is five percent more of it,
-/// which is better for throughput and worse for latency; the verdict knows.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Ratio {
-    /// The best guess; absent if a run gave no positive figure.
-    pub estimate: Option<f64>,
-    /// With its 95 % interval; absent with fewer than two rounds.
-    pub interval: Option<Interval>,
-    /// Better, worse or neither beyond the noise, corrected for the number of
-    /// candidates.
-    pub verdict: Verdict,
-}
-
-/// The ratios of candidates by throughput and by 99th percentile of latency.
-pub(super) fn ratios(candidates: &[CandidateRounds]) -> Vec<(Ratio, Ratio)> {
-    let throughput = assess(candidates, Objective::Throughput, SEED);
-    let p99 = assess(candidates, Objective::P99, SEED);
-    throughput
-        .into_iter()
-        .zip(p99)
-        .map(|(t, p)| {
-            let throughput = Ratio { estimate: t.score, interval: t.interval, verdict: t.verdict };
-            // The score is inverted for latency, so that more is better.
-            let p99 = Ratio {
-                estimate: p.score.map(f64::recip),
-                interval: p.interval.map(|i| i.inverse()),
-                verdict: p.verdict,
-            };
-            (throughput, p99)
-        })
-        .collect()
-}
+use super::Rounds;
+use crate::{BASELINE, Failure, Figures, Measurement, Query, RunKind, Series, Store, Subject};
 
 /// A candidate on one form.
 #[derive(Clone, Debug, Serialize)]
@@ -134,11 +100,7 @@ impl FormFigures {
         }
         let measured: Vec<CandidateRounds> = named
             .iter()
-            .map(|(label, _)| CandidateRounds {
-                name: label.clone(),
-                rounds: rounds.pairs(label, BASELINE),
-                switching: Duration::ZERO,
-            })
+            .map(|(label, _)| CandidateRounds::new(label, rounds.pairs(label, BASELINE)))
             .collect();
         let candidates = named
             .iter()
@@ -179,9 +141,8 @@ fn newest_versions(all: &[Measurement]) -> BTreeMap<String, &Subject> {
 
 fn baseline(rounds: &Rounds) -> Option<Baseline> {
     let runs = rounds.of(BASELINE);
-    let middle = |figure: fn(&metasched_profile::Figures) -> f64| {
-        median(&runs.iter().map(|f| figure(f)).collect::<Vec<_>>())
-    };
+    let middle =
+        |figure: fn(&Figures) -> f64| median(&runs.iter().map(|f| figure(f)).collect::<Vec<_>>());
     Some(Baseline {
         throughput_per_s: middle(|f| f.throughput_per_s)?,
         mean_us: middle(|f| f.mean_us)?,

@@ -19,10 +19,11 @@ pub fn timeslices(base: Duration, weights: &[f64]) -> Vec<Duration> {
 /// what all of them would have at the weight that a cgroup has by default, 100. So an
 /// even share is 100, and what runs beside the applications has one share more.
 ///
-/// In the range of `cpu.weight`; a share of 0, or one that is no number, gives the least.
-pub fn lane_weights(shares: &[f64]) -> Vec<u32> {
+/// `parts` is how many parts the lanes have in all: one that several share weighs what they would
+/// weigh one by one. In the range of `cpu.weight`; a share of 0, or one that is no number, gives the least.
+pub fn lane_weights(shares: &[f64], parts: usize) -> Vec<u32> {
     const DEFAULT: f64 = 100.0;
-    let all = shares.len() as f64 * DEFAULT;
+    let all = parts as f64 * DEFAULT;
     // The cast takes what is no number for 0.
     shares.iter().map(|share| ((share * all).round() as u32).clamp(1, 10_000)).collect()
 }
@@ -82,9 +83,10 @@ mod tests {
 
     #[test]
     fn even_shares_are_the_default_weight_and_none_is_out_of_range() {
-        assert_eq!(lane_weights(&[0.5, 0.5]), [100, 100]);
-        assert_eq!(lane_weights(&[0.75, 0.25]), [150, 50]);
-        assert_eq!(lane_weights(&[0.0, f64::NAN, 1e9]), [1, 1, 10_000]);
+        assert_eq!(lane_weights(&[0.5, 0.5], 2), [100, 100]);
+        assert_eq!(lane_weights(&[0.75, 0.25], 2), [150, 50]);
+        assert_eq!(lane_weights(&[0.0, f64::NAN, 1e9], 3), [1, 1, 10_000]);
+        assert_eq!(lane_weights(&[0.5, 0.5], 4), [200, 200], "each is of two parts");
     }
 
     #[test]

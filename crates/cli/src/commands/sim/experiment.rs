@@ -1,0 +1,307 @@
+//! A scenario in the simulator, as a bed: its cgroups are the parts.
+
+use std::time::Instant;
+
+use metasched_base::Result;
+use metasched_experiment::{
+    self as experiment, CandidateRounds, Effort, Measured, Need, Objective, Part, Round, Sample,
+    Whole, losers, need,
+};
+use metasched_sim::Scenario;
+use metasched_sim::figures::GroupFigures;
+
+use super::bed::{Bed, BedArgs};
+use super::compare::Work;
+use super::contender::{Contender, EEVDF};
+use super::replay;
+use super::runs::{Group, Run, Runner, Steps};
+use crate::commands::run::DEFAULT_POLICY;
+use crate::context::Context;
+
+/// The name of all cgroups together.
+pub const WHOLE: &str = "all";
+
+/// A scenario that is simulated.
+pub struct ScenarioBed<'a> {
+    bed: &'a Bed,
+    args: &'a BedArgs,
+    context: &'a Context,
+    /// What all others are compared with.
+    default: experiment::Contender,
+    subjects: Vec<Subject>,
+}
+
+/// A cgroup, or all of them, and what was simulated of it. The n-th run of each contender has the
+/// n-th seed.
+struct Subject {
+    name: String,
+    default: Vec<Run>,
+    contenders: Vec<(experiment::Contender, Vec<Run>)>,
+}
+
+impl<'a> ScenarioBed<'a> {
+    /// Nothing is simulated yet.
+    ///
+    /// # Errors
+    /// When the scheduler that all are compared with cannot be simulated.
+    pub fn new(bed: &'a Bed, args: &'a BedArgs, context: &'a Context) -> Result<Self> {
+        // What changes lanes needs our program.
+        let default = if bed.file.needs_program() { DEFAULT_POLICY } else { EEVDF };
+        let default = experiment::Contender::scheduler(default);
+        Ok(Self { bed, args, context, default, subjects: Vec::new() })
+    }
+
+    /// The scenario's name.
+    pub fn name(&self) -> &str {
+        &self.bed.file.name
+    }
+
+    /// The scheduler that all are compared with.
+    pub fn default_name(&self) -> String {
+        self.default.to_string()
+    }
+
+    /// The seed of the first run.
+    pub fn first_seed(&self) -> u64 {
+        self.args.first_seed(self.bed)
+    }
+
+    /// The cgroups that can have lanes.
+    pub fn parts(&self) -> Vec<String> {
+        let scenario = self.bed.file.apply(Scenario::eevdf(self.name()));
+        let paths = scenario.cgroups().into_iter().filter(|path| !path.is_empty());
+        paths.map(str::to_owned).collect()
+    }
+
+    /// The command that simulates a contender alone.
+    ///
+    /// # Errors
+    /// When it cannot be simulated.
+    pub fn command(&self, contender: &experiment::Contender) -> Result<String> {
+        let arguments = Contender::of(contender, &self.args.settings)?.arguments;
+        Ok(replay::words(&[], self.args, self.first_seed(), &arguments))
+    }
+
+    /// Simulates what a subject still needs under contenders; the first is the default.
+    fn subject(
+        &mut self,
+        at: usize,
+        contenders: &[experiment::Contender],
+        effort: &Effort,
+        steps: &mut Steps,
+    ) -> Result<()> {
+        let made = std::iter::once(&self.default)
+            .chain(contenders)
+            .map(|contender| Contender::of(contender, &self.args.settings))
+            .collect::<Result<Vec<_>>>()?;
+        let name = self.subjects[at].name.clone();
+        let only = (name != WHOLE).then_some(name.as_str());
+        let (args, bed) = (self.args, self.bed);
+        let replay = |contender: Option<&Contender>, seed| {
+            let mut more = contender.map(|c| c.arguments.clone()).unwrap_or_default();
+            if let Some(cgroup) = only {
+                more.extend(["--only".to_owned(), cgroup.to_owned()]);
+            }
+            replay::words(&[], args, seed, &more)
+        };
+        let runner =
+            Runner { bed, contenders: &made, only, replay: &replay, context: self.context };
+        loop {
+            let subject = &mut self.subjects[at];
+            let places = subject.places(contenders);
+            let wanted = subject.wanted(bed, &places, effort);
+            let first = args.first_seed(bed);
+            let mut jobs: Vec<(usize, u64)> = Vec::new();
+            let mut until = subject.default.len() as u32;
+            for (which, runs, more) in &wanted {
+                jobs.extend((*runs..runs + more).map(|n| (which + 1, first + u64::from(n))));
+                until = until.max(runs + more);
+            }
+            if wanted.is_empty() {
+                return Ok(());
+            }
+            let has = subject.default.len() as u32;
+            jobs.extend((has..until).map(|n| (0, first + u64::from(n))));
+            for ((which, _), run) in jobs.iter().zip(runner.jobs(&jobs, &mut || steps.step())?) {
+                match which.checked_sub(1) {
+                    None => subject.default.push(run),
+                    Some(which) => subject.contenders[places[which]].1.push(run),
+                }
+            }
+        }
+    }
+}
+
+impl experiment::Bed for ScenarioBed<'_> {
+    fn measure(
+        &mut self,
+        subjects: &[String],
+        contenders: &[experiment::Contender],
+        effort: &Effort,
+    ) -> Result<()> {
+        // At most: those that are precise, or surely not the best, have fewer runs.
+        let most = subjects.len() * (contenders.len() + 1) * effort.rules.max_rounds as usize;
+        let mut steps = Steps::new(format!("simulating {}", self.name()), most, Instant::now());
+        for name in subjects {
+            let known = self.subjects.iter().position(|subject| subject.name == *name);
+            let at = known.unwrap_or_else(|| {
+                let (default, contenders) = (Vec::new(), Vec::new());
+                self.subjects.push(Subject { name: name.clone(), default, contenders });
+                self.subjects.len() - 1
+            });
+            self.subject(at, contenders, effort, &mut steps)?;
+        }
+        Ok(())
+    }
+
+    fn measured(&mut self) -> Result<Measured> {
+        let (wholes, parts): (Vec<_>, Vec<_>) =
+            self.subjects.iter().partition(|subject| subject.name == WHOLE);
+        Ok(Measured {
+            application: self.bed.file.name.clone(),
+            machine: self.bed.machine_text(),
+            default: self.default_name(),
+            parts: parts.into_iter().map(|part| part.part(self.bed)).collect(),
+            whole: wholes.first().map(|whole| whole.whole(self.bed)),
+            ..Measured::default()
+        })
+    }
+}
+
+impl Subject {
+    /// The places of contenders; those that are new have no runs.
+    fn places(&mut self, contenders: &[experiment::Contender]) -> Vec<usize> {
+        let mut place = |contender: &experiment::Contender| {
+            let known = self.contenders.iter().position(|(known, _)| known == contender);
+            known.unwrap_or_else(|| {
+                self.contenders.push((contender.clone(), Vec::new()));
+                self.contenders.len() - 1
+            })
+        };
+        contenders.iter().map(&mut place).collect()
+    }
+
+    /// Which of the contenders at these places want more runs: which one it is of them, how
+    /// many it has, and how many more.
+    fn wanted(&self, bed: &Bed, places: &[usize], effort: &Effort) -> Vec<(usize, u32, u32)> {
+        let groups = self.groups(bed);
+        let objective = self.objective(&groups);
+        let rounds: Vec<CandidateRounds> =
+            places.iter().map(|place| self.rounds(*place, &groups)).collect();
+        let lost = match effort.rules.drop_losers {
+            true => losers(&rounds, objective),
+            false => Vec::new(),
+        };
+        let wants = |(which, candidate): (usize, &CandidateRounds)| {
+            if lost.iter().any(|lost| lost.place == which) {
+                return None;
+            }
+            let has = candidate.rounds.len() as u32;
+            match need(&candidate.pairs(objective), &effort.rules) {
+                // One by one after the first, so that each look at the race is taken.
+                Need::Rounds(more) => Some((which, has, if has == 0 { more.min(3) } else { 1 })),
+                _ => None,
+            }
+        };
+        rounds.iter().enumerate().filter_map(wants).collect()
+    }
+
+    /// Its cgroups: what the work of each is counted in, and what it is for. The work is of one
+    /// kind in all runs, or it could not be compared.
+    fn groups(&self, bed: &Bed) -> Vec<(String, Work, Objective)> {
+        let Some(first) = self.default.first() else { return Vec::new() };
+        let runs = || self.default.iter().chain(self.contenders.iter().flat_map(|(_, runs)| runs));
+        let of = |group: &Group| {
+            let path = group.path.as_str();
+            let work = Work::of(|has| runs().all(|run| run.group(path).is_some_and(has)));
+            let objective = bed.objective(path);
+            let by_default = || Objective::by_default(work == Work::Requests);
+            (path.to_owned(), work, objective.unwrap_or_else(by_default))
+        };
+        first.groups.iter().map(of).collect()
+    }
+
+    fn objective(&self, groups: &[(String, Work, Objective)]) -> Objective {
+        match groups {
+            [(_, _, objective)] => *objective,
+            [] => Objective::default(),
+            _ => Objective::Parts,
+        }
+    }
+
+    /// The rounds of the contender at a place.
+    fn rounds(&self, place: usize, groups: &[(String, Work, Objective)]) -> CandidateRounds {
+        let (contender, runs) = &self.contenders[place];
+        let rounds = runs.iter().zip(&self.default).map(|(run, default)| Round {
+            number: run.seed,
+            candidate: sample(run, groups),
+            default: sample(default, groups),
+        });
+        CandidateRounds::new(contender.to_string(), rounds.collect())
+    }
+
+    fn part(&self, bed: &Bed) -> Part {
+        let groups = self.groups(bed);
+        let asked = bed.file.lanes.iter().find(|lane| lane.cgroup == self.name);
+        Part {
+            name: self.name.clone(),
+            objective: self.objective(&groups),
+            latency_us: latency_us(self.default.iter().map(|run| &run.all)),
+            candidates: (0..self.contenders.len()).map(|at| self.rounds(at, &groups)).collect(),
+            asked: asked.map(|lane| lane.policy.clone()),
+        }
+    }
+
+    fn whole(&self, bed: &Bed) -> Whole {
+        let groups = self.groups(bed);
+        let mut whole = Whole {
+            name: self.name.clone(),
+            objective: self.objective(&groups),
+            ..Whole::default()
+        };
+        for (at, (contender, _)) in self.contenders.iter().enumerate() {
+            let rounds = self.rounds(at, &groups);
+            match contender {
+                experiment::Contender::Scheduler { .. } => whole.candidates.push(rounds),
+                several => whole.metaschedulers.push((several.clone(), rounds.rounds)),
+            }
+        }
+        whole
+    }
+}
+
+/// The figures of a run: of its only cgroup, or of all of them together.
+fn sample(run: &Run, groups: &[(String, Work, Objective)]) -> Sample {
+    let none = Group::default();
+    let of = |(path, work, objective): &(String, Work, Objective)| {
+        let group = run.group(path).unwrap_or(&none);
+        (*objective, Sample::new(work.per_second(group, run), tail_us(group)))
+    };
+    match groups {
+        [one] => of(one).1,
+        several => Sample::of_parts(&several.iter().map(of).collect::<Vec<_>>()),
+    }
+}
+
+/// The 99th percentile of responses, where there are any, else of waits, us.
+fn tail_us(group: &Group) -> f64 {
+    let of = if group.responses.count() > 0 { &group.responses } else { &group.figures.waits };
+    of.percentile_ns(0.99).map_or(f64::NAN, |ns| ns as f64 / 1e3)
+}
+
+/// The mean time of a response; where there are none, that from a wake-up to the sleep
+/// after it. Absent where tasks never sleep.
+fn latency_us<'a>(groups: impl Iterator<Item = &'a Group>) -> Option<f64> {
+    let (mut ns, mut count) = (0, 0);
+    for group in groups {
+        if group.responses.count() > 0 {
+            ns += group.responses.sum_ns();
+            count += group.responses.count();
+        } else {
+            let GroupFigures { waits, cpu_ns, bursts, .. } = &group.figures;
+            ns += waits.sum_ns() + cpu_ns;
+            count += bursts;
+        }
+    }
+    (count > 0).then(|| ns as f64 / count as f64 / 1e3)
+}
