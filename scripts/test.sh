@@ -60,14 +60,16 @@ unit() {
 	done
 }
 
-# The simulator says the same to the byte, however it was compiled: here as a debug build is, but
-# for what it depends on, which would have to be compiled anew. So it would be with -p in place of
+# The simulator says the same to the byte, however it and the scenarios were compiled: here as a debug
+# build is, but for what else it depends on, which would have to be compiled anew. So it would be with -p in place of
 # --workspace, since features are those of the packages that are asked for.
 unoptimised() {
 	say "Rust, the simulator unoptimised"
-	local setting configs=()
-	for setting in opt-level=0 debug-assertions=true overflow-checks=true; do
-		configs+=(--config "profile.release.package.metasched-sim.$setting")
+	local package setting configs=()
+	for package in metasched-sim metasched-scenario; do
+		for setting in opt-level=0 debug-assertions=true overflow-checks=true; do
+			configs+=(--config "profile.release.package.$package.$setting")
+		done
 	done
 	cargo test --release --workspace --locked "${configs[@]}" --test sim digests:: 2>&1 |
 		tee "$LOGS/unoptimised.log" | grep -E '^(error|test |thread|    \()'

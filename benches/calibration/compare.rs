@@ -8,8 +8,8 @@ use metasched_base::{Error, Kind, Result};
 use metasched_benches::agreement::{Cell, Figure, Figures, Verdict, cells};
 use metasched_benches::played::{Pair, Played};
 use metasched_play::Calibration;
+use metasched_scenario::file::{MachineSpec, ScenarioFile};
 use metasched_sim::figures::Figures as Simulated;
-use metasched_sim::file::{MachineSpec, ScenarioFile};
 use metasched_sim::metasched::set_option;
 use metasched_sim::{Scenario, ms, options, policy};
 use metasched_stats::DurationHistogram;
@@ -94,8 +94,10 @@ fn simulate(
         root => policy(file.name.clone(), root),
     };
     let bounded = under.waits_at_most(WATCHDOG_NS).idle_at_most(WATCHDOG_NS);
-    let mut scenario = file
-        .with_lanes(spec.with_kernel_threads(file.apply(bounded)))
+    let mut scenario = bounded
+        .with_file(file)
+        .with_kernel_threads(spec)
+        .with_lanes(&file.lanes)
         .machine(machine.clone())
         .seed(seed)
         .run_for(file.duration_ns)

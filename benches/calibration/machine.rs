@@ -9,7 +9,7 @@ use metasched_benches::{order, put_in_force};
 use metasched_control::{CandidateEnv, Switcher, SwitcherOptions, candidates, find};
 use metasched_loader::WaitTracer;
 use metasched_play::{Plan, Stage, calibrate};
-use metasched_sim::file::ScenarioFile;
+use metasched_scenario::file::ScenarioFile;
 
 use crate::{Args, LANES, SCHEDULERS, file_of, files, responses};
 

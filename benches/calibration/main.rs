@@ -19,7 +19,7 @@ use metasched_base::{Error, Kind, Result};
 use metasched_benches::agreement::Figure;
 use metasched_benches::finish;
 use metasched_benches::played::Played;
-use metasched_sim::file::ScenarioFile;
+use metasched_scenario::file::ScenarioFile;
 use metasched_stats::DurationHistogram;
 
 /// Compares the simulator with the kernel.

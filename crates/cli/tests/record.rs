@@ -11,7 +11,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use metasched_host::process::run_first;
-use metasched_sim::file::ScenarioFile;
+use metasched_scenario::file::ScenarioFile;
 use metasched_sim::{Outcome, policy};
 
 /// What modern perf prints: `sched_waking` and no `sched_wakeup`.
@@ -284,7 +284,7 @@ fn a_recorded_load_takes_in_the_simulator_the_cpu_time_that_it_took_here() {
     let run = policy("recorded", "vtime").machine(machine.unwrap()).run_for(run_ns);
     // How busy this machine was is nobody's fault.
     let run = run.waits_at_most(run_ns).idle_at_most(run_ns);
-    let outcome = file.apply(run).pass();
+    let outcome = run.with_file(&file).pass();
     for group in ["duty", "asks", "answers"] {
         let (ran, slept) = simulated(&outcome, group);
         let (ran, slept) = (ran / LENGTHS as f64, slept / LENGTHS as f64);

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex};
 
 use metasched_base::{Error, Kind, Result, ResultExt};
-use metasched_sim::TaskSpec;
-use metasched_sim::file::nice_of_weight;
+use metasched_scenario::TaskSpec;
+use metasched_scenario::file::nice_of_weight;
 use nix::libc;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::Signal;

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use metasched_base::Result;
 use metasched_host::cgroup::Cgroup;
-use metasched_sim::abi::NO_QUOTA;
-use metasched_sim::file::{Change, Quota};
+use metasched_scenario::file::{Change, CpuMax};
 use nix::unistd::Pid;
 
 use crate::crew::{set_affinity, set_weight};
@@ -28,11 +27,8 @@ pub fn carry_out(
         Change::CgroupIdle(path, idle) => {
             cgroups[path].set("cpu.idle", if *idle { "1" } else { "0" })
         }
-        Change::CgroupQuota(path, Quota { quota_us, period_us }, burst_us) => {
-            let quota = match quota_us {
-                &NO_QUOTA => "max".to_owned(),
-                us => us.to_string(),
-            };
+        Change::CgroupQuota(path, CpuMax { quota_us, period_us }, burst_us) => {
+            let quota = quota_us.map_or("max".to_owned(), |us| us.to_string());
             cgroups[path].set("cpu.max", &format!("{quota} {period_us}"))?;
             cgroups[path].set("cpu.max.burst", &burst_us.to_string())
         }

@@ -3,7 +3,7 @@
 use metasched_base::{Error, Kind, Result};
 use metasched_control::LaneProgram;
 use metasched_loader::{LaneSpec, variant};
-use metasched_sim::file;
+use metasched_scenario::file;
 
 use crate::stage::Stage;
 

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use metasched_base::{Error, Kind, Result};
-use metasched_sim::TaskSpec;
-use metasched_sim::file::{Change, ScenarioFile, nice_of_weight};
-use metasched_sim::step::Step;
+use metasched_scenario::TaskSpec;
+use metasched_scenario::file::{Change, ScenarioFile, nice_of_weight};
+use metasched_scenario::step::Step;
 
 /// A scenario that can be played on this machine.
 pub struct Plan<'a> {
@@ -69,14 +69,14 @@ impl<'a> Plan<'a> {
                 }
             }
         }
-        for (name, holds) in file.world().pipes() {
+        for (name, holds) in &file.shared().pipes {
             if !holds.is_power_of_two() {
                 let cause =
                     format!("pipe '{name}' holds {holds} messages, a real one 1, 2, 4, ...");
                 return refused(cause, "let it hold a power of two");
             }
         }
-        for (name, arrivals) in file.world().queues() {
+        for (name, arrivals) in &file.shared().arrivals {
             if arrivals.times(0).is_none() {
                 let cause = format!("the clients of '{name}' would need CPU time here");
                 return refused(cause, "write how often requests arrive: rate, every or at");

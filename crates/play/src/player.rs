@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use metasched_base::{Error, Kind, Result};
-use metasched_sim::TaskSpec;
-use metasched_sim::random::Random;
-use metasched_sim::step::{Name, Step};
+use metasched_scenario::TaskSpec;
+use metasched_scenario::random::Random;
+use metasched_scenario::step::{Name, Step};
 use metasched_stats::DurationHistogram;
 
 use crate::clock::{Spinner, now_ns};

@@ -7,10 +7,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use metasched_base::{Kind, Result, ResultExt};
-use metasched_sim::Span;
-use metasched_sim::file::ScenarioFile;
-use metasched_sim::requests::Times;
-use metasched_sim::step::{Name, Step};
+use metasched_scenario::Span;
+use metasched_scenario::file::ScenarioFile;
+use metasched_scenario::requests::Times;
+use metasched_scenario::shared::DeviceSpec;
+use metasched_scenario::step::{Name, Step};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::{pipe2, read, write};
@@ -260,32 +261,36 @@ impl Props {
         steps: impl Iterator<Item = &'a Step>,
         seed: u64,
     ) -> Result<Props> {
-        let world = file.world();
+        let shared = file.shared();
         let mut props = Props {
             pipes: BTreeMap::new(),
-            locks: world.locks().map(|name| (name.clone(), Lock::default())).collect(),
-            barriers: world
-                .barriers()
-                .map(|(name, parties, spin_ns)| (name.clone(), Barrier::new(parties, spin_ns)))
+            locks: shared.locks.iter().map(|name| (name.clone(), Lock::default())).collect(),
+            barriers: shared
+                .barriers
+                .iter()
+                .map(|(name, spec)| (name.clone(), Barrier::new(spec.parties, spec.spin_ns)))
                 .collect(),
             semaphores: BTreeMap::new(),
             conditions: BTreeMap::new(),
-            devices: world
-                .devices()
-                .map(|(name, depth, service)| {
-                    (name.clone(), Device { service, done_ns: Mutex::new(vec![0; depth]) })
+            devices: shared
+                .devices
+                .iter()
+                .map(|(name, DeviceSpec { depth, service })| {
+                    let done_ns = Mutex::new(vec![0; *depth]);
+                    (name.clone(), Device { service: *service, done_ns })
                 })
                 .collect(),
-            arrivals: world
-                .queues()
+            arrivals: shared
+                .arrivals
+                .iter()
                 .zip(seed..)
                 .filter_map(|((name, arrivals), seed)| {
                     Some((name.clone(), Mutex::new(arrivals.times(seed)?)))
                 })
                 .collect(),
         };
-        for (name, holds) in world.pipes() {
-            props.pipes.insert(name.clone(), Pipe::new(holds)?);
+        for (name, holds) in &shared.pipes {
+            props.pipes.insert(name.clone(), Pipe::new(*holds)?);
         }
         for step in steps {
             match step {

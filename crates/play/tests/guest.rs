@@ -5,7 +5,7 @@ use std::path::Path;
 use metasched_base::Interrupt;
 use metasched_control::{KernelLoader, ProgramLoader};
 use metasched_play::{Plan, Stage};
-use metasched_sim::file::ScenarioFile;
+use metasched_scenario::file::ScenarioFile;
 
 /// Two lanes that always have work, of weights 3 to 1, the lighter with a cgroup below it.
 const SCENARIO: &str = r#"

@@ -6,6 +6,7 @@
 //! is modelled and what is refused.
 
 pub mod abi;
+mod apply;
 mod audience;
 pub mod callbacks;
 mod cgroup_moves;
@@ -18,8 +19,6 @@ mod dsq_iter;
 mod enqueue;
 mod fair;
 pub mod figures;
-pub mod file;
-mod fixed;
 pub mod fuzz;
 mod hotplug;
 mod idle;
@@ -28,22 +27,17 @@ pub mod kernel;
 mod kfuncs;
 pub mod kinds;
 mod load;
-pub mod machine;
 mod maps;
 mod memory;
 pub mod metasched;
 pub mod observer;
 mod operate;
-pub mod options;
 pub mod perfetto;
-pub mod random;
-pub mod record;
-pub mod requests;
+mod requests;
 mod ring;
 pub mod scenario;
 mod sched_info;
 mod schedule;
-pub mod span;
 pub mod step;
 mod sync;
 mod syscalls;
@@ -55,31 +49,13 @@ pub mod trace;
 mod trap;
 mod waking;
 mod watchdog;
-pub mod world;
+mod world;
 
+pub use apply::put_in_force;
 pub use load::{Program, ProgramExit};
-pub use machine::{Costs, Machine};
 pub use metasched::scenario as policy;
+// Runs are told in the words of scenarios.
+pub use metasched_scenario::{
+    Costs, Machine, Span, TaskSpec, between, exactly, machine, ms, options, random, span, us,
+};
 pub use scenario::{Failure, Outcome, Scenario, seeds};
-pub use span::Span;
-pub use task::TaskSpec;
-
-/// Milliseconds in ns.
-pub const fn ms(n: u64) -> u64 {
-    n * 1_000_000
-}
-
-/// Microseconds in ns.
-pub const fn us(n: u64) -> u64 {
-    n * 1_000
-}
-
-/// A span that is always the same.
-pub const fn exactly(ns: u64) -> Span {
-    Span::Exactly(ns)
-}
-
-/// A span that is drawn anew each time.
-pub const fn between(low_ns: u64, high_ns: u64) -> Span {
-    Span::Between(low_ns, high_ns)
-}

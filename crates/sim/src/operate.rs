@@ -189,7 +189,7 @@ impl Kernel {
         }
         let device = self.world.devices.get_mut(name);
         let device = device.ok_or_else(|| missing("waits for device", name))?;
-        let service_ns = device.service.draw(&mut self.random).max(1);
+        let service_ns = device.spec.service.draw(&mut self.random).max(1);
         if device.submit(id, service_ns) {
             self.io_begins(name, id, service_ns);
         }
@@ -259,7 +259,7 @@ impl Kernel {
         }
         let barrier = self.world.barriers.get_mut(name);
         let barrier = barrier.ok_or_else(|| missing("waits at barrier", name))?;
-        let spin_ns = barrier.spin_ns;
+        let spin_ns = barrier.spec.spin_ns;
         let Some(released) = barrier.arrive(id) else {
             return Ok(match spin_ns {
                 0 => Call::Blocks(Stage::Waits),

@@ -9,10 +9,11 @@ use crate::kernel::{Act, Kernel};
 use crate::load::{Program, ProgramExit};
 use crate::machine::Machine;
 use crate::observer::{Observer, Shared};
-use crate::requests::Arrivals;
 use crate::span::Span;
 use crate::task::{Task, TaskFigures, TaskSpec};
 use crate::world::World;
+use metasched_scenario::requests::Arrivals;
+use metasched_scenario::shared::{BarrierSpec, DeviceSpec, SharedSpec};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -42,7 +43,7 @@ pub struct Scenario {
     machine: Machine,
     seed: u64,
     tasks: Vec<Arc<TaskSpec>>,
-    world: World,
+    shared: SharedSpec,
     acts: Vec<(u64, Act)>,
     /// Acts by how many events were handled before.
     between: Vec<(u64, Act)>,
@@ -78,7 +79,7 @@ impl Scenario {
             machine: Machine::cpus(1),
             seed: seed_of_environment().unwrap_or(1),
             tasks: Vec::new(),
-            world: World::default(),
+            shared: SharedSpec::default(),
             acts: Vec::new(),
             between: Vec::new(),
             wait_bound_ns: WAIT_BOUND_NS,
@@ -135,34 +136,39 @@ impl Scenario {
     }
 
     /// Adds to what the tasks share.
-    pub fn with(mut self, add: impl FnOnce(&mut World)) -> Self {
-        add(&mut self.world);
+    pub fn sharing(mut self, spec: &SharedSpec) -> Self {
+        self.shared.merge(spec);
         self
     }
 
-    /// Adds a pipe that holds so many messages.
-    pub fn pipe(self, name: &str, capacity: usize) -> Self {
-        self.with(|world| world.pipe(name, capacity))
+    /// Adds a pipe that holds so many messages; at least one.
+    pub fn pipe(mut self, name: &str, capacity: usize) -> Self {
+        self.shared.pipes.insert(name.into(), capacity.max(1));
+        self
     }
 
     /// Adds a mutex.
-    pub fn lock(self, name: &str) -> Self {
-        self.with(|world| world.lock(name))
+    pub fn lock(mut self, name: &str) -> Self {
+        self.shared.locks.insert(name.into());
+        self
     }
 
-    /// Adds a barrier, see [`World::barrier`].
-    pub fn barrier(self, name: &str, parties: usize, spin_ns: u64) -> Self {
-        self.with(|world| world.barrier(name, parties, spin_ns))
+    /// Adds a barrier, see [`BarrierSpec`].
+    pub fn barrier(mut self, name: &str, parties: usize, spin_ns: u64) -> Self {
+        self.shared.barriers.insert(name.into(), BarrierSpec { parties, spin_ns });
+        self
     }
 
-    /// Adds a device that works on `depth` operations at a time.
-    pub fn device(self, name: &str, depth: usize, service: Span) -> Self {
-        self.with(|world| world.device(name, depth, service))
+    /// Adds a device that works on `depth` operations at a time, at least one.
+    pub fn device(mut self, name: &str, depth: usize, service: Span) -> Self {
+        self.shared.devices.insert(name.into(), DeviceSpec { depth: depth.max(1), service });
+        self
     }
 
     /// Adds requests that arrive.
-    pub fn arrivals(self, name: &str, arrivals: Arrivals) -> Self {
-        self.with(|world| world.arrivals(name, arrivals))
+    pub fn arrivals(mut self, name: &str, arrivals: Arrivals) -> Self {
+        self.shared.arrivals.insert(name.into(), arrivals);
+        self
     }
 
     /// What happens before that time, ns, counts in no figures, and in checks it does.
@@ -272,7 +278,7 @@ impl Scenario {
         if let Some(program) = program {
             (program.started)(&mut kernel);
         }
-        kernel.world = self.world.clone();
+        kernel.world = World::of(&self.shared);
         kernel.begin_arrivals();
         for (handled, act) in &self.between {
             kernel.act_after(*handled, act.clone());

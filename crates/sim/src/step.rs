@@ -1,90 +1,9 @@
-//! What a task can do, and how far it is in it.
+//! How far a task is in what it does.
 
 use crate::requests::Request;
-use crate::span::Span;
-use crate::task::{TaskId, TaskSpec};
+use crate::task::TaskId;
+pub use metasched_scenario::step::{Name, Step};
 use std::collections::VecDeque;
-use std::sync::Arc;
-
-/// The name of what tasks share: a pipe, a lock, a device. Each kind has names of its own.
-pub type Name = Arc<str>;
-
-/// One thing that a task does.
-#[derive(Clone, Debug)]
-pub enum Step {
-    /// Uses a CPU for so long.
-    Run(Span),
-    /// Blocks, and is woken by a timer.
-    Sleep(Span),
-    /// Blocks until the next time of its own timer, of which it has as many as it uses.
-    Timer {
-        /// Which one.
-        timer: usize,
-        /// From one time to the next, ns.
-        period_ns: u64,
-        /// What becomes of times that the task missed: they are made up for at once, or
-        /// counting starts anew.
-        keeps_schedule: bool,
-    },
-    /// `sched_yield()`.
-    Yield,
-    /// Bears a task that goes its own way.
-    Fork(Arc<TaskSpec>),
-    /// Blocks until all tasks that it bore have exited.
-    Join,
-    /// Blocks on one operation of a device.
-    Io(Name),
-    /// Writes so many messages to a pipe, and blocks while it is full.
-    Write(Name, u64),
-    /// Reads so many messages from a pipe, and blocks while it is empty.
-    Read(Name, u64),
-    /// Takes a mutex, and blocks while another task has it.
-    Lock(Name),
-    /// Gives it back.
-    Unlock(Name),
-    /// Enters a system call: the task is in the kernel until it returns.
-    Syscall,
-    /// Returns from it to user space.
-    Return,
-    /// A virtual CPU's thread enters its guest, within its system call.
-    Guest,
-    /// Waits until all parties have come.
-    Barrier(Name),
-    /// Posts a semaphore so often.
-    Wake(Name, u64),
-    /// Takes one off a semaphore, and blocks while there is none.
-    Wait(Name),
-    /// Wakes who waits for a condition now: one, or all. Nobody else hears of it.
-    Signal {
-        /// The condition.
-        condition: Name,
-        /// Whether all are woken.
-        all: bool,
-    },
-    /// Waits for a condition, without a mutex that it has, which it takes again after.
-    Await {
-        /// The condition.
-        condition: Name,
-        /// The mutex.
-        lock: Option<Name>,
-    },
-    /// Takes a request that arrived, and blocks while there is none.
-    Accept(Name),
-    /// A request of its own arrives: when the task last woke, unless it has run since.
-    Begin,
-    /// The requests that it has are answered.
-    End,
-    /// So many units of work are done.
-    Done(u64),
-    /// The steps before, as many as `back`, are gone through so often in all. See
-    /// [`TaskSpec::repeat`].
-    Again {
-        /// How many steps belong to it.
-        back: usize,
-        /// How often.
-        times: u64,
-    },
-}
 
 /// How far a task is in a step that may block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

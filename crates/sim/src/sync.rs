@@ -5,8 +5,8 @@
 //! for may be gone by then, and it waits anew, behind the others.
 
 use crate::requests::Request;
-use crate::span::Span;
 use crate::task::TaskId;
+use metasched_scenario::shared::{BarrierSpec, DeviceSpec};
 use std::collections::VecDeque;
 
 /// Those that wait, first come first.
@@ -15,7 +15,7 @@ type Waiters = VecDeque<TaskId>;
 /// A bounded pipe. A request travels with the message that it was written with.
 #[derive(Clone, Default)]
 pub(crate) struct Pipe {
-    pub capacity: usize,
+    capacity: usize,
     held: VecDeque<Option<Request>>,
     readers: Waiters,
     writers: Waiters,
@@ -109,20 +109,18 @@ impl Lock {
 /// A barrier.
 #[derive(Clone)]
 pub(crate) struct Barrier {
-    pub parties: usize,
-    /// For how long who comes burns CPU time before it blocks.
-    pub spin_ns: u64,
+    pub spec: BarrierSpec,
     arrived: Vec<TaskId>,
 }
 
 impl Barrier {
-    pub fn of(parties: usize, spin_ns: u64) -> Self {
-        Barrier { parties, spin_ns, arrived: Vec::new() }
+    pub fn of(spec: BarrierSpec) -> Self {
+        Barrier { spec, arrived: Vec::new() }
     }
 
     /// A task comes. The last one lets all others go, who are given; the others wait.
     pub fn arrive(&mut self, id: TaskId) -> Option<Vec<TaskId>> {
-        if self.arrived.len() + 1 >= self.parties {
+        if self.arrived.len() + 1 >= self.spec.parties {
             return Some(std::mem::take(&mut self.arrived));
         }
         self.arrived.push(id);
@@ -169,20 +167,19 @@ impl Signal {
 /// A device that works on so many operations at a time.
 #[derive(Clone)]
 pub(crate) struct Device {
-    pub depth: usize,
-    pub service: Span,
+    pub spec: DeviceSpec,
     busy: usize,
     queue: VecDeque<(TaskId, u64)>,
 }
 
 impl Device {
-    pub fn of(depth: usize, service: Span) -> Self {
-        Device { depth, service, busy: 0, queue: VecDeque::new() }
+    pub fn of(spec: DeviceSpec) -> Self {
+        Device { spec, busy: 0, queue: VecDeque::new() }
     }
 
     /// An operation comes, which takes so long; whether it begins at once.
     pub fn submit(&mut self, id: TaskId, service_ns: u64) -> bool {
-        let begins = self.busy < self.depth;
+        let begins = self.busy < self.spec.depth;
         if begins {
             self.busy += 1;
         } else {
@@ -204,6 +201,7 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::span::Span;
 
     const A: TaskId = TaskId(0);
     const B: TaskId = TaskId(1);
@@ -255,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_barrier_lets_nobody_go_before_all_have_come_and_then_all() {
-        let mut barrier = Barrier::of(3, 0);
+        let mut barrier = Barrier::of(BarrierSpec { parties: 3, spin_ns: 0 });
         for _ in 0..2 {
             assert_eq!(barrier.arrive(A), None);
             assert_eq!(barrier.arrive(B), None);
@@ -274,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_device_works_on_as_many_at_a_time_as_its_queue_is_deep() {
-        let mut device = Device::of(2, Span::Exactly(10));
+        let mut device = Device::of(DeviceSpec { depth: 2, service: Span::Exactly(10) });
         assert!(device.submit(A, 10) && device.submit(B, 10));
         assert!(!device.submit(C, 30));
         assert_eq!(device.complete(), Some((C, 30)));

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use metasched_base::{Error, Kind, Place, Result, ResultExt, brief_time, parse_duration};
 use metasched_host::cgroup::Cgroup;
-use metasched_sim::file::ScenarioFile;
-use metasched_sim::record::{self, Made, Recording};
+use metasched_scenario::file::ScenarioFile;
+use metasched_scenario::record::{self, Made, Recording};
 use metasched_testbed::parse_memory;
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use metasched_host::machine::Sharing;
-use metasched_sim::file::KernelThread;
+use metasched_scenario::file::KernelThread;
 
 use super::ticks::Lateness;
 use super::{Calibration, Measured};

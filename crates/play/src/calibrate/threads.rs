@@ -6,7 +6,7 @@ use std::path::Path;
 use metasched_base::{Interrupt, Result};
 use metasched_host::cgroup::thread_stat;
 use metasched_host::process::{Thread, threads};
-use metasched_sim::file::KernelThread;
+use metasched_scenario::file::KernelThread;
 use nix::libc;
 
 use super::costs::beside_load;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::plan::testing::file;
-use metasched_sim::ms;
+use metasched_scenario::ms;
 
 fn played(text: &str) -> Result<Played> {
     let text = format!("duration = \"150ms\"\nwarm_up = \"30ms\"\n{text}");

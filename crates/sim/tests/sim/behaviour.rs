@@ -1,8 +1,8 @@
 //! What tasks do together: nothing is lost, nobody has what another one has, and all are
 //! let go who waited. Under every policy, since each has its own order of wake-ups.
 
+use metasched_scenario::requests::{Arrivals, Process};
 use metasched_sim::metasched::POLICIES;
-use metasched_sim::requests::{Arrivals, Process};
 use metasched_sim::step::Step;
 use metasched_sim::{Outcome, Scenario, Span, TaskSpec, between, exactly, ms, policy, us};
 

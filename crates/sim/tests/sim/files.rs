@@ -2,7 +2,7 @@
 //! is told with its line.
 
 use metasched_base::Kind;
-use metasched_sim::file::{KernelThread, MachineSpec, ScenarioFile};
+use metasched_scenario::file::{KernelThread, MachineSpec, ScenarioFile};
 use metasched_sim::metasched::{POLICIES, lanes, scenario};
 use metasched_sim::{Costs, Outcome, Scenario, ms, us};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ fn json(text: &str) -> metasched_base::Result<ScenarioFile> {
 /// A run of the file as the metascheduler would do it, with its lanes.
 fn of(file: &ScenarioFile, policy: &str) -> Scenario {
     let run = scenario(file.name.clone(), policy).cpus(file.machine.cpus);
-    file.with_lanes(file.apply(run.run_for(file.duration_ns)))
+    run.run_for(file.duration_ns).with_file(file).with_lanes(&file.lanes)
 }
 
 fn run(text: &str) -> Outcome {
@@ -489,7 +489,7 @@ fn requests_to_a_busy_server_beside_hogs_wait_for_no_tick() {
     let file = ScenarioFile::load(&path).unwrap_or_else(|e| panic!("{e}"));
     let machine = file.machine.machine().unwrap_or_else(|e| panic!("{e}"));
     let run = scenario(file.name.clone(), "vtime").machine(machine).run_for(file.duration_ns);
-    let outcome = file.with_lanes(file.apply(run)).pass();
+    let outcome = run.with_file(&file).with_lanes(&file.lanes).pass();
     let mut responses = outcome.responses_ns("clients").to_vec();
     responses.sort_unstable();
     let p99 = responses[responses.len() * 99 / 100];

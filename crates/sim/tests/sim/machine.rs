@@ -1,6 +1,6 @@
 //! The machine under the policies: where a task goes that wakes, and what it costs.
 
-use metasched_sim::file::{KernelThread, MachineSpec};
+use metasched_scenario::file::{KernelThread, MachineSpec};
 use metasched_sim::step::Step;
 use metasched_sim::{
     Costs, Machine, Outcome, Scenario, TaskSpec, between, exactly, ms, policy, us,
@@ -238,7 +238,7 @@ fn kernel_threads_run_as_often_as_their_machine_says() {
     // There is no CPU 7.
     let kernel_threads = vec![thread(1), thread(7)];
     let spec = MachineSpec { cpus: 2, kernel_threads, ..MachineSpec::default() };
-    let run = spec.with_kernel_threads(policy("alone", "vtime")).machine(Machine::cpus(2));
+    let run = policy("alone", "vtime").with_kernel_threads(&spec).machine(Machine::cpus(2));
     let run = run.run_for(ms(4_000)).pass();
     let names: Vec<&str> = run.all().map(|(name, _)| name).collect();
     assert_eq!(names, ["kworker/1"]);

@@ -4,9 +4,9 @@
 //! L. Kleinrock, "Queueing Systems" I (M/M/1, Pollaczek-Khinchine) and II (processor sharing); A. K.
 //! Erlang (1917) for who has to wait; J. D. C. Little (1961) for how many there are.
 
+use metasched_scenario::requests::{Arrivals, Process};
 use metasched_sim::metasched::set_option;
 use metasched_sim::observer::Observer;
-use metasched_sim::requests::{Arrivals, Process};
 use metasched_sim::span::Span;
 use metasched_sim::step::Step;
 use metasched_sim::trace::{Observed, What};

@@ -2,9 +2,9 @@
 //! made a scenario of, and run again. It must behave as before.
 
 use metasched_base::Place;
-use metasched_sim::file::ScenarioFile;
-use metasched_sim::record::{self, CgroupFacts, Facts, Recording};
-use metasched_sim::requests::{Arrivals, Process};
+use metasched_scenario::file::ScenarioFile;
+use metasched_scenario::record::{self, CgroupFacts, Facts, Recording};
+use metasched_scenario::requests::{Arrivals, Process};
 use metasched_sim::step::Step;
 use metasched_sim::{Outcome, Scenario, Span, TaskSpec, between, exactly, ms, policy, us};
 use std::collections::BTreeMap;
@@ -126,7 +126,7 @@ fn replay(text: &str) -> Outcome {
     let file = ScenarioFile::parse(Path::new("recorded.toml"), text)
         .unwrap_or_else(|e| panic!("{e}\n{text}"));
     let run = policy(file.name.clone(), "vtime").cpus(file.machine.cpus);
-    file.apply(run.run_for(file.duration_ns)).pass()
+    run.run_for(file.duration_ns).with_file(&file).pass()
 }
 
 fn us_of(n: u64) -> Span {

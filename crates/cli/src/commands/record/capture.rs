@@ -9,7 +9,7 @@ use metasched_base::{Kind, Progress, Result, format_duration};
 use metasched_host::machine::machine;
 use metasched_host::process::{Child, Output, Spawn, StopPlan, own_threads, run_first};
 use metasched_host::tracefs::Tracefs;
-use metasched_sim::record::{Event, Formats, NAMES, Pages};
+use metasched_scenario::record::{Event, Formats, NAMES, Pages};
 
 use crate::context::Context;
 

@@ -8,7 +8,7 @@ use metasched_host::cgroup::Cgroup;
 use metasched_host::kernel::config;
 use metasched_host::machine::{Machine, cpus_by_place};
 use metasched_host::process::{Thread, threads};
-use metasched_sim::record::{CgroupFacts, Facts, MachineFacts};
+use metasched_scenario::record::{CgroupFacts, Facts, MachineFacts};
 
 /// The machine as the simulator has machines, and what of it that leaves out.
 ///
@@ -29,11 +29,11 @@ pub fn machine(root: &Path, machine: &Machine) -> Result<(MachineFacts, Vec<Stri
     }
     let shapes = [(llcs, nodes, smt), (llcs, 1, smt), (1, 1, smt), (1, 1, false)];
     let fits = |(llcs, nodes, smt): &(usize, usize, bool)| {
-        metasched_sim::Machine::new(cpus, *llcs, *nodes, *smt).is_ok()
+        metasched_scenario::Machine::new(cpus, *llcs, *nodes, *smt).is_ok()
     };
     let Some(at) = shapes.iter().position(fits) else {
         // Says what is wrong with it.
-        metasched_sim::Machine::new(cpus, 1, 1, false)?;
+        metasched_scenario::Machine::new(cpus, 1, 1, false)?;
         unreachable!("one of the shapes fits");
     };
     if at > 0 {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
 use metasched_experiment::Objective;
+use metasched_scenario::file::{MachineSpec, ScenarioFile};
 use metasched_sim::Machine;
-use metasched_sim::file::{MachineSpec, ScenarioFile};
 
 use crate::commands::lane::Setting;
 

@@ -9,9 +9,9 @@ use metasched_experiment::{self as experiment, Share, lane_weights, timeslices};
 use metasched_loader::{
     DEFAULT_WEIGHT, LaneTurn, check_turns, check_weight, option_index, variant,
 };
-use metasched_sim::Scenario;
-use metasched_sim::file::{LaneSpec, ScenarioFile};
+use metasched_scenario::file::{LaneSpec, ScenarioFile};
 use metasched_sim::metasched::{POLICIES, assign, scenario, set_app, set_option, start_turns};
+use metasched_sim::{Scenario, put_in_force};
 
 use super::bed::{Bed, ns};
 use crate::commands::lane::{Setting, pair, settings};
@@ -287,11 +287,11 @@ impl Contender {
         let (file_lanes, lanes) = (self.file_lanes.clone(), self.lanes.clone());
         let options = self.options.clone();
         let turns = self.turns.clone();
-        let bounded = bed.spec.with_kernel_threads(bed.file.apply(bounded));
+        let bounded = bounded.with_file(&bed.file).with_kernel_threads(&bed.spec);
         bounded.machine(bed.machine.clone()).seed(seed).run_for(bed.duration_ns).at(
             0,
             move |kernel| {
-                file_lanes.iter().for_each(|lane| lane.put_in_force(kernel));
+                file_lanes.iter().for_each(|lane| put_in_force(lane, kernel));
                 for (lane, app) in lanes.iter().zip(1..) {
                     set_app(kernel, app, &lane.policy, lane.weight);
                     lane.cgroups.iter().for_each(|cgroup| assign(kernel, cgroup, app));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
 use metasched_host::machine::{Machine, machine};
 use metasched_play::{Plan, Played, PlayedGroup, Stage};
-use metasched_sim::file::{LaneSpec, ScenarioFile};
+use metasched_scenario::file::{LaneSpec, ScenarioFile};
 use metasched_stats::WaitHistogram;
 use serde::Serialize;
 

@@ -2,8 +2,6 @@
 //! little. They are few, and decide much: where a task that wakes finds a CPU, and keeps finding
 //! one.
 
-use super::MachineSpec;
-use crate::scenario::Scenario;
 use crate::span::Span;
 use crate::task::TaskSpec;
 use serde::{Deserialize, Serialize};
@@ -23,7 +21,7 @@ pub struct KernelThread {
 
 impl KernelThread {
     /// The task that does so, the `number`-th of `all`: their first runs are not at one time.
-    fn task(&self, number: u64, all: u64) -> TaskSpec {
+    pub fn task(&self, number: u64, all: u64) -> TaskSpec {
         let task = TaskSpec::named(self.name.clone())
             .run(Span::Exactly(self.run_ns))
             .sleep(Span::Exponential(self.every_ns.saturating_sub(self.run_ns).max(1)))
@@ -34,19 +32,5 @@ impl KernelThread {
             Some(cpu) => task.only_on([cpu]),
             None => task,
         }
-    }
-}
-
-impl MachineSpec {
-    /// Adds the machine's kernel threads to a scenario, as tasks of the root cgroup. Those of
-    /// CPUs that it has not are left out.
-    pub fn with_kernel_threads(&self, mut scenario: Scenario) -> Scenario {
-        let all = self.kernel_threads.len() as u64;
-        for (number, thread) in (1..).zip(&self.kernel_threads) {
-            if thread.cpu.is_none_or(|cpu| cpu < self.cpus) {
-                scenario = scenario.task(thread.task(number, all));
-            }
-        }
-        scenario
     }
 }

@@ -13,18 +13,15 @@ mod shared;
 mod steps;
 mod values;
 
-use crate::kernel::Kernel;
 use crate::machine::{Costs, HZ, Machine};
-use crate::metasched;
-use crate::scenario::Scenario;
+use crate::shared::SharedSpec;
 use crate::task::TaskSpec;
-use crate::world::World;
 pub use changes::Change;
 pub use kernel_threads::KernelThread;
 use metasched_base::{Kind, Place, Result, ResultExt};
 use std::collections::BTreeMap;
 use std::path::Path;
-pub use values::{Quota, nice_of_weight};
+pub use values::{CpuMax, nice_of_weight};
 
 const ATTEMPT: &str = "read the scenario";
 
@@ -113,13 +110,6 @@ impl LaneSpec {
     pub fn weight_in_force(&self) -> u32 {
         self.weight.unwrap_or(self.cgroup_weight)
     }
-
-    /// Makes the lane, or replaces the one that its application has, and assigns the cgroup.
-    pub fn put_in_force(&self, kernel: &mut Kernel) {
-        let weight = (self.weight_in_force(), self.weight.is_some());
-        metasched::set_app_with(kernel, self.app, &self.policy, weight, &self.settings);
-        metasched::assign(kernel, &self.cgroup, self.app);
-    }
 }
 
 /// A scenario as its file tells it.
@@ -138,7 +128,7 @@ pub struct ScenarioFile {
     pub machine: MachineSpec,
     /// Lanes of cgroups, beside the root lane.
     pub lanes: Vec<LaneSpec>,
-    world: World,
+    shared: SharedSpec,
     tasks: Vec<TaskSpec>,
     cgroups: Vec<Change>,
     events: Vec<(u64, Vec<Change>)>,
@@ -169,39 +159,14 @@ impl ScenarioFile {
         }
     }
 
-    /// Adds tasks and what they share, cgroups with their limits, and events to a scenario
-    /// that was made for a policy and a machine; and the warm-up. Not the lanes of
-    /// [`ScenarioFile::lanes`], which belong to how it is scheduled: see
-    /// [`ScenarioFile::with_lanes`].
-    pub fn apply(&self, scenario: Scenario) -> Scenario {
-        let mut scenario = scenario.with(|world| world.merge(&self.world));
-        for task in &self.tasks {
-            scenario = scenario.task(task.clone());
-        }
-        let cgroups = (0, self.cgroups.clone());
-        for (at, changes) in [cgroups].iter().chain(&self.events).cloned() {
-            scenario = scenario.at(at, move |kernel| {
-                changes.iter().for_each(|change| change.apply(kernel));
-            });
-        }
-        if self.limits() {
-            // Who is throttled waits beside idle CPUs, and is meant to.
-            scenario = scenario.idle_at_most(self.duration_ns).waits_at_most(self.duration_ns);
-        }
-        match self.warm_up_ns {
-            0 => scenario,
-            ns => scenario.warm_up(ns),
-        }
-    }
-
     /// The tasks that are there at the beginning; those that others fork are in their steps.
     pub fn tasks(&self) -> &[TaskSpec] {
         &self.tasks
     }
 
     /// What they share.
-    pub fn world(&self) -> &World {
-        &self.world
+    pub fn shared(&self) -> &SharedSpec {
+        &self.shared
     }
 
     /// What is written to cgroups at the beginning.
@@ -221,7 +186,7 @@ impl ScenarioFile {
     }
 
     /// Whether a cgroup has a quota at some time.
-    fn limits(&self) -> bool {
+    pub fn limits(&self) -> bool {
         self.changes().any(|change| matches!(change, Change::CgroupQuota(..)))
     }
 
@@ -229,12 +194,6 @@ impl ScenarioFile {
     /// under that.
     pub fn needs_program(&self) -> bool {
         self.changes().any(Change::needs_program)
-    }
-
-    /// Puts the file's lanes in force at the beginning of a run of the metascheduler.
-    pub fn with_lanes(&self, scenario: Scenario) -> Scenario {
-        let lanes = self.lanes.clone();
-        scenario.at(0, move |kernel| lanes.iter().for_each(|lane| lane.put_in_force(kernel)))
     }
 }
 

@@ -13,12 +13,14 @@ impl Random {
     }
 
     /// Any 64 bits.
+    #[inline]
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
     /// A number from `low` to `high`, both included. The bias of the remainder is
     /// below 2^-32 for the ranges used here, and the same everywhere.
+    #[inline]
     pub fn within(&mut self, low: u64, high: u64) -> u64 {
         match (high - low).checked_add(1) {
             Some(span) => low + self.bits() % span,
@@ -27,6 +29,7 @@ impl Random {
     }
 
     /// True once in `n` times.
+    #[inline]
     pub fn once_in(&mut self, n: u64) -> bool {
         self.within(1, n) == 1
     }

@@ -2,7 +2,7 @@
 
 use super::steps::{Kind, Side, Written};
 use super::values::{Wrong, wrong};
-use crate::abi::CpuMask;
+use crate::cpu_mask::CpuMask;
 use crate::step::{Name, Step};
 use crate::task::TaskSpec;
 use metasched_base::nearest;

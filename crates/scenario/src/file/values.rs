@@ -1,7 +1,7 @@
 //! Values as scenario files write them: durations, spans and their distributions, sets of
 //! CPUs, quotas, nice values.
 
-use crate::abi::{CpuMask, MAX_CPUS};
+use crate::cpu_mask::{CpuMask, MAX_CPUS};
 use crate::span::Span;
 use metasched_base::{nearest, parse_duration};
 
@@ -119,20 +119,20 @@ pub(super) fn cpus(text: &str) -> Result<CpuMask> {
     Ok(mask)
 }
 
-/// `cpu.max`: quota and period, in us. No quota is "max".
+/// What is written to `cpu.max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quota {
-    /// Run time in each period, us; `u64::MAX` is no limit.
-    pub quota_us: u64,
+pub struct CpuMax {
+    /// Run time in each period, us; none is "max".
+    pub quota_us: Option<u64>,
     /// The period, us.
     pub period_us: u64,
 }
 
 /// `40ms/100ms` or `max`; the period is 100 ms if left out.
-pub(super) fn quota(text: &str) -> Result<Quota> {
+pub(super) fn quota(text: &str) -> Result<CpuMax> {
     const PERIOD_US: u64 = 100_000;
     if text.trim() == "max" {
-        return Ok(Quota { quota_us: crate::abi::NO_QUOTA, period_us: PERIOD_US });
+        return Ok(CpuMax { quota_us: None, period_us: PERIOD_US });
     }
     let (quota, period) = text.split_once('/').unwrap_or((text, "100ms"));
     let [quota_us, period_us] = [duration_ns(quota)? / 1_000, duration_ns(period)? / 1_000];
@@ -143,7 +143,7 @@ pub(super) fn quota(text: &str) -> Result<Quota> {
             "write at least 1ms in a period of 1ms to 1s, as 40ms/100ms, or max",
         ));
     }
-    Ok(Quota { quota_us, period_us })
+    Ok(CpuMax { quota_us: Some(quota_us), period_us })
 }
 
 /// The kernel's weights of nice values, from -20 to 19 (sched_prio_to_weight).
@@ -223,9 +223,9 @@ mod tests {
     #[test]
     fn quotas_are_read_and_checked() {
         let read = |text: &str| quota(text).map(|q| (q.quota_us, q.period_us));
-        assert_eq!(read("40ms/100ms").unwrap(), (40_000, 100_000));
-        assert_eq!(read("10ms").unwrap(), (10_000, 100_000));
-        assert_eq!(read("max").unwrap().0, crate::abi::NO_QUOTA);
+        assert_eq!(read("40ms/100ms").unwrap(), (Some(40_000), 100_000));
+        assert_eq!(read("10ms").unwrap(), (Some(10_000), 100_000));
+        assert_eq!(read("max").unwrap().0, None);
         for text in ["10us/100ms", "10ms/2s", "10ms/", "half"] {
             assert!(read(text).is_err(), "{text}");
         }

@@ -6,8 +6,8 @@ use super::steps::Kind;
 use super::values::{self, Wrong, duration_ns, wrong};
 use super::{ATTEMPT, raw};
 use crate::requests::{Arrivals, Process};
+use crate::shared::{BarrierSpec, DeviceSpec, SharedSpec};
 use crate::span::Span;
-use crate::world::World;
 use metasched_base::{Place, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,13 +19,13 @@ const DEVICE_DEPTH: u64 = 1;
 
 impl Reader<'_> {
     /// All of it; `declared` gets the names of each kind.
-    pub fn world(
+    pub fn shared(
         &self,
         file: &raw::File,
         groups: &Groups,
         declared: &mut BTreeMap<Kind, Vec<(usize, String)>>,
-    ) -> Result<World> {
-        let mut world = World::default();
+    ) -> Result<SharedSpec> {
+        let mut shared = SharedSpec::default();
         for kind in [Kind::Device, Kind::Pipe, Kind::Lock, Kind::Barrier, Kind::Arrivals] {
             declared.insert(kind, Vec::new());
         }
@@ -37,14 +37,17 @@ impl Reader<'_> {
         for device in &file.device {
             let name = named(Kind::Device, &device.name)?;
             let depth = self.number(&device.depth, DEVICE_DEPTH, MANY)?;
-            world.device(&name, depth as usize, self.text(&device.time, values::span)?);
+            let service = self.text(&device.time, values::span)?;
+            let device = DeviceSpec { depth: depth as usize, service };
+            shared.devices.insert(name.into(), device);
         }
         for pipe in &file.pipe {
             let name = named(Kind::Pipe, &pipe.name)?;
-            world.pipe(&name, self.number(&pipe.holds, PIPE_HOLDS, MANY)? as usize);
+            let holds = self.number(&pipe.holds, PIPE_HOLDS, MANY)? as usize;
+            shared.pipes.insert(name.into(), holds);
         }
         for lock in &file.lock {
-            world.lock(&named(Kind::Lock, &lock.name)?);
+            shared.locks.insert(named(Kind::Lock, &lock.name)?.into());
         }
         for barrier in &file.barrier {
             let name = named(Kind::Barrier, &barrier.name)?;
@@ -66,13 +69,14 @@ impl Reader<'_> {
                     }
                 },
             };
-            world.barrier(&name, parties as usize, spin_ns);
+            let barrier = BarrierSpec { parties: parties as usize, spin_ns };
+            shared.barriers.insert(name.into(), barrier);
         }
         for arrivals in &file.arrivals {
             let name = named(Kind::Arrivals, &arrivals.get_ref().name)?;
-            world.arrivals(&name, self.arrivals(arrivals.get_ref())?);
+            shared.arrivals.insert(name.into(), self.arrivals(arrivals.get_ref())?);
         }
-        Ok(world)
+        Ok(shared)
     }
 
     fn arrivals(&self, raw: &raw::Arrivals) -> Result<Arrivals> {

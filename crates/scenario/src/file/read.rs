@@ -4,7 +4,7 @@ use super::groups::{Group, Groups, Rounds};
 use super::steps::{Kind, Written};
 use super::values::{self, Wrong, duration_ns, wrong};
 use super::{ATTEMPT, KernelThread, MachineSpec, ScenarioFile, raw};
-use crate::abi::MAX_CPUS;
+use crate::cpu_mask::MAX_CPUS;
 use crate::machine::{Costs, HZ, HZ_RANGE};
 use crate::span::Span;
 use metasched_base::{Error, Place, Result, did_you_mean, nearest};
@@ -144,7 +144,7 @@ impl Reader<'_> {
 
         let groups = Groups::of(self.groups(&file.task)?).map_err(|(at, e)| self.wrong(at, e))?;
         let mut declared: BTreeMap<Kind, Vec<(usize, String)>> = BTreeMap::new();
-        let world = self.world(&file, &groups, &mut declared)?;
+        let shared = self.shared(&file, &groups, &mut declared)?;
         groups.check(&declared).map_err(|(at, e)| self.wrong(at, e))?;
         let tasks = groups.tasks().map_err(|(at, e)| self.wrong(at, e))?;
         if tasks.is_empty() {
@@ -168,7 +168,7 @@ impl Reader<'_> {
             seed,
             machine,
             lanes,
-            world,
+            shared,
             tasks,
             cgroups,
             events,

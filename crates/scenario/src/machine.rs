@@ -1,13 +1,13 @@
 //! The machine: which CPUs there are, what they share, and what things cost on it.
 
-use crate::abi::{CpuMask, MAX_CPUS};
+use crate::cpu_mask::{CpuMask, MAX_CPUS};
 use metasched_base::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 
 /// Ticks per second of Debian's kernels.
-pub(crate) const HZ: u32 = 250;
+pub const HZ: u32 = 250;
 /// What kernels are built with.
-pub(crate) const HZ_RANGE: std::ops::RangeInclusive<u32> = 100..=1000;
+pub const HZ_RANGE: std::ops::RangeInclusive<u32> = 100..=1000;
 
 /// What the kernel takes for itself, in ns of a CPU's time. It is lost to the CPU, and no
 /// part of what a task is said to have run; the kernel's own books charge it to the task
@@ -223,6 +223,7 @@ impl Machine {
     }
 
     /// How many CPUs there are, on line or not.
+    #[inline]
     pub fn nr_cpus(&self) -> usize {
         self.cpus
     }
@@ -243,26 +244,31 @@ impl Machine {
     }
 
     /// What things cost.
+    #[inline]
     pub fn what_it_costs(&self) -> Costs {
         self.costs
     }
 
     /// Whether a CPU may go without ticks.
-    pub(crate) fn may_stop_ticks(&self, cpu: usize) -> bool {
+    #[inline]
+    pub fn may_stop_ticks(&self, cpu: usize) -> bool {
         self.nohz_full && cpu > 0
     }
 
     /// Time between ticks, ns.
+    #[inline]
     pub fn tick_ns(&self) -> u64 {
         1_000_000_000 / u64::from(self.hz)
     }
 
     /// Which last-level cache a CPU is under.
+    #[inline]
     pub fn llc_of(&self, cpu: usize) -> usize {
         cpu / self.of_llc
     }
 
     /// Which NUMA node a CPU is on.
+    #[inline]
     pub fn node_of(&self, cpu: usize) -> usize {
         cpu / self.of_node
     }
@@ -274,6 +280,7 @@ impl Machine {
     }
 
     /// The numbers of the CPUs of its core.
+    #[inline]
     pub fn core_of(&self, cpu: usize) -> std::ops::Range<usize> {
         let size = if self.smt { 2 } else { 1 };
         let first = cpu / size * size;
@@ -303,6 +310,7 @@ impl Machine {
     }
 
     /// All of them.
+    #[inline]
     pub fn all(&self) -> CpuMask {
         CpuMask::first(self.cpus)
     }
@@ -313,6 +321,7 @@ impl Machine {
     }
 
     /// What two CPUs share.
+    #[inline]
     pub fn nearness(&self, a: usize, b: usize) -> Nearness {
         if a == b {
             Nearness::Same
@@ -328,6 +337,7 @@ impl Machine {
     }
 
     /// What a task's first run on CPU `to` costs that ran on `from` before, ns.
+    #[inline]
     pub fn migration_ns(&self, from: usize, to: usize) -> u64 {
         match self.nearness(from, to) {
             Nearness::Same => 0,

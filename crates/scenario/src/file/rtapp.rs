@@ -6,9 +6,9 @@ use super::read::{CPUS, DURATION_NS};
 use super::steps::Written;
 use super::values::{self, Wrong, wrong};
 use super::{ATTEMPT, MachineSpec, ScenarioFile};
+use crate::shared::{BarrierSpec, SharedSpec};
 use crate::span::Span;
 use crate::step::{Name, Step};
-use crate::world::World;
 use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
 use metasched_base::{Error, Place, Result, nearest};
@@ -50,7 +50,7 @@ const NICE_DEFAULT: i64 = 0;
 
 struct Reader<'a> {
     place: Place<'a>,
-    world: World,
+    shared: SharedSpec,
     barriers: Vec<Name>,
     /// Timers that have names, by the task that uses them.
     timers: Vec<(String, String)>,
@@ -71,7 +71,7 @@ pub(super) fn read(place: Place, stem: String) -> Result<ScenarioFile> {
     let parsed = jsonc_parser::parse_to_ast(place.text, &Default::default(), &options)
         .map_err(|e| place.error(ATTEMPT, e.range().start, e.kind()).remedy("correct that line"))?;
     let reader =
-        Reader { place, world: World::default(), barriers: Vec::new(), timers: Vec::new() };
+        Reader { place, shared: SharedSpec::default(), barriers: Vec::new(), timers: Vec::new() };
     let top = reader.object(parsed.value.as_ref(), 0, "a file of rt-app's")?;
     reader.file(top, stem)
 }
@@ -167,7 +167,8 @@ impl Reader<'_> {
                 let remedy = "use it in tasks that are not forked";
                 return Err(self.wrong(0, wrong(cause, remedy)));
             }
-            self.world.barrier(barrier, parties as usize, 0);
+            let spec = BarrierSpec { parties: parties as usize, spin_ns: 0 };
+            self.shared.barriers.insert(barrier.clone(), spec);
         }
         let tasks = groups.tasks().map_err(|(at, e)| self.wrong(at, e))?;
         if tasks.is_empty() {
@@ -181,7 +182,7 @@ impl Reader<'_> {
             seed: None,
             machine: MachineSpec { cpus: CPUS, ..MachineSpec::default() },
             lanes: Vec::new(),
-            world: self.world,
+            shared: self.shared,
             tasks,
             cgroups: Vec::new(),
             events: Vec::new(),
@@ -280,7 +281,7 @@ impl Reader<'_> {
         })
     }
 
-    fn cpus(&self, property: &ObjectProp) -> Result<crate::abi::CpuMask> {
+    fn cpus(&self, property: &ObjectProp) -> Result<crate::cpu_mask::CpuMask> {
         let list = property.value.as_array();
         let cpu = |value: &Value| value.as_number_lit().map(|number| number.value.to_string());
         let cpus: Option<Vec<String>> =
@@ -370,9 +371,9 @@ impl Reader<'_> {
     }
 
     fn lock(&mut self, property: &ObjectProp) -> Result<Name> {
-        let name = self.name(property)?;
-        self.world.lock(&name);
-        Ok(name.into())
+        let name = Name::from(self.name(property)?);
+        self.shared.locks.insert(name.clone());
+        Ok(name)
     }
 
     /// A condition, and the mutex that goes with it, if one is told.

@@ -64,6 +64,26 @@ impl Span {
     }
 }
 
+/// Milliseconds in ns.
+pub const fn ms(n: u64) -> u64 {
+    n * 1_000_000
+}
+
+/// Microseconds in ns.
+pub const fn us(n: u64) -> u64 {
+    n * 1_000
+}
+
+/// A span that is always the same.
+pub const fn exactly(ns: u64) -> Span {
+    Span::Exactly(ns)
+}
+
+/// A span that is drawn anew each time.
+pub const fn between(low_ns: u64, high_ns: u64) -> Span {
+    Span::Between(low_ns, high_ns)
+}
+
 /// -log2 of a number that is uniform in (0, 1), in units of 2^-32.
 fn surprise(random: &mut Random) -> u64 {
     bits_below_one(random.bits().max(1))
