@@ -6,7 +6,7 @@
 
 pub mod agreement;
 pub mod beside;
-pub mod played;
+pub mod machine_side;
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use metasched_base::{Error, Kind, Result};
 use metasched_benches::agreement::{Cell, Figure, Figures, Verdict, cells};
-use metasched_benches::played::{Pair, Played};
-use metasched_play::Calibration;
+use metasched_benches::machine_side::{MachineSide, Pair};
+use metasched_replay::Calibration;
 use metasched_scenario::file::{MachineSpec, ScenarioFile};
 use metasched_sim::figures::Figures as Simulated;
 use metasched_sim::metasched::set_option;
@@ -135,11 +135,11 @@ fn of_cgroup(runs: &[BTreeMap<String, Figures>], cgroup: &str) -> Vec<Figures> {
 }
 
 /// The simulator's side, beside the machine's.
-pub fn compare(files: &[(&str, ScenarioFile)], played: &Played) -> Result<Outcome> {
-    let Played { rounds, seed, .. } = *played;
+pub fn compare(files: &[(&str, ScenarioFile)], side: &MachineSide) -> Result<Outcome> {
+    let MachineSide { rounds, seed, .. } = *side;
     let known = |pair: &&Pair| files.iter().any(|(name, _)| *name == pair.scenario);
     let simulated = |pair: &Pair, root: &str, slice: Option<&str>| {
-        let measured = played.machines.get(&pair.scheduler).ok_or_else(|| {
+        let measured = side.machines.get(&pair.scheduler).ok_or_else(|| {
             let attempt = format!("model the machine under '{}'", pair.scheduler);
             Error::new(Kind::BadInput, attempt, "it was not measured")
         })?;
@@ -149,7 +149,7 @@ pub fn compare(files: &[(&str, ScenarioFile)], played: &Played) -> Result<Outcom
         runs
     };
     let mut rows = Vec::new();
-    for pair in played.pairs.iter().filter(known) {
+    for pair in side.pairs.iter().filter(known) {
         let policy = SCHEDULERS.iter().find(|(name, _)| *name == pair.scheduler);
         let runs = simulated(pair, policy.map_or("", |(_, policy)| policy), None)?;
         let cgroups = pair.runs.first().into_iter().flat_map(BTreeMap::keys);
@@ -161,7 +161,7 @@ pub fn compare(files: &[(&str, ScenarioFile)], played: &Played) -> Result<Outcom
         }));
     }
     let under_fifo = |scenario: &str| {
-        let mut pairs = played.pairs.iter().filter(known);
+        let mut pairs = side.pairs.iter().filter(known);
         pairs.find(|pair| pair.scheduler == "fifo" && pair.scenario == scenario)
     };
     let mut controls = Vec::new();
@@ -206,7 +206,7 @@ pub fn compare(files: &[(&str, ScenarioFile)], played: &Played) -> Result<Outcom
         all,
         by_figure,
         controls,
-        machines: played.machines.clone(),
+        machines: side.machines.clone(),
         rows,
         rounds,
         seed,
@@ -217,7 +217,7 @@ pub fn compare(files: &[(&str, ScenarioFile)], played: &Played) -> Result<Outcom
 mod tests {
     use super::*;
     use crate::SCENARIOS;
-    use metasched_play::Plan;
+    use metasched_replay::Replayable;
     use std::path::Path;
 
     fn file(name: &str) -> ScenarioFile {
@@ -230,10 +230,10 @@ mod tests {
     }
 
     #[test]
-    fn every_scenario_can_be_played_on_one_cpu_and_simulated() {
+    fn every_scenario_can_be_replayed_on_one_cpu_and_simulated() {
         for (name, _) in SCENARIOS {
             let mut file = file(name);
-            Plan::of(&file, None, 1).unwrap_or_else(|e| panic!("{name}: {e}"));
+            Replayable::of(&file, None, 1).unwrap_or_else(|e| panic!("{name}: {e}"));
             file.duration_ns = ms(500);
             let runs = simulate(&file, "fifo", &two_cpus(), 1, None).unwrap();
             assert!(!runs.is_empty(), "{name}");

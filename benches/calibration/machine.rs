@@ -1,20 +1,20 @@
-//! The machine's side: scenarios played with real threads.
+//! The machine's side: scenarios replayed with real threads.
 
 use std::collections::BTreeMap;
 
 use metasched_base::{Interrupt, Progress, Result};
 use metasched_benches::agreement::{Figure, Figures};
-use metasched_benches::played::{Pair, Played};
+use metasched_benches::machine_side::{MachineSide, Pair};
 use metasched_benches::{order, put_in_force};
 use metasched_control::{CandidateEnv, Switcher, SwitcherOptions, candidates, find};
 use metasched_loader::WaitTracer;
-use metasched_play::{Plan, Stage, calibrate};
+use metasched_replay::{Replay, Replayable, calibrate};
 use metasched_scenario::file::ScenarioFile;
 
 use crate::{Args, LANES, SCHEDULERS, file_of, files, responses};
 
 /// The machine's side.
-pub fn play_all(args: &Args) -> Result<Played> {
+pub fn replay_all(args: &Args) -> Result<MachineSide> {
     let interrupt = Interrupt::listen()?;
     let files = files(&args.scenarios, args.duration)?;
     let candidates = candidates(&CandidateEnv::system())?;
@@ -32,7 +32,7 @@ pub fn play_all(args: &Args) -> Result<Played> {
     let mut machines = BTreeMap::new();
     for (name, policy) in SCHEDULERS {
         put_in_force(&mut switcher, find(&candidates, policy)?)?;
-        // As it is while scenarios are played.
+        // As it is while scenarios are replayed.
         let tracer = WaitTracer::attach(&[])?;
         let machine = calibrate(name, &interrupt)?;
         drop(tracer);
@@ -47,8 +47,8 @@ pub fn play_all(args: &Args) -> Result<Played> {
             for pair in pairs.iter_mut().filter(|pair| pair.scheduler == name) {
                 progress.message(format!("{} under {name}", pair.scenario));
                 let file = file_of(&files, &pair.scenario)?;
-                let played = play(file, &mut switcher, args.seed + round, &interrupt)?;
-                pair.runs.push(figures_of_machine(&played));
+                let replayed = replay(file, &mut switcher, args.seed + round, &interrupt)?;
+                pair.runs.push(figures_of_machine(&replayed));
                 switcher.check_alive()?;
                 progress.step();
             }
@@ -56,33 +56,33 @@ pub fn play_all(args: &Args) -> Result<Played> {
     }
     switcher.restore()?;
     let Args { rounds, seed, duration, .. } = *args;
-    Ok(Played { rounds, seed, duration, machines, pairs })
+    Ok(MachineSide { rounds, seed, duration, machines, pairs })
 }
 
-/// Plays a scenario once under what is in force, with its lanes if it has any.
-fn play(
+/// Replays a scenario once under what is in force, with its lanes if it has any.
+fn replay(
     file: &ScenarioFile,
     switcher: &mut Switcher,
     seed: u64,
     interrupt: &Interrupt,
-) -> Result<metasched_play::Played> {
+) -> Result<metasched_replay::Replayed> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let plan = Plan::of(file, None, cpus)?;
-    let stage = Stage::build(&plan)?;
+    let replayable = Replayable::of(file, None, cpus)?;
+    let replay = Replay::prepare(&replayable)?;
     if let Some(program) = switcher.program() {
-        stage.give_lanes(&file.lanes, program)?;
+        replay.give_lanes(&file.lanes, program)?;
     }
-    let played = stage.play(seed, interrupt);
+    let replayed = replay.run(seed, interrupt);
     if let Some(program) = switcher.program() {
-        stage.take_lanes(&file.lanes, program)?;
+        replay.take_lanes(&file.lanes, program)?;
     }
-    stage.strike()?;
-    played
+    replay.remove()?;
+    replayed
 }
 
-fn figures_of_machine(played: &metasched_play::Played) -> BTreeMap<String, Figures> {
-    let seconds = played.window_ns as f64 / 1e9;
-    let of_group = |group: &metasched_play::PlayedGroup| {
+fn figures_of_machine(replayed: &metasched_replay::Replayed) -> BTreeMap<String, Figures> {
+    let seconds = replayed.window_ns as f64 / 1e9;
+    let of_group = |group: &metasched_replay::ReplayedGroup| {
         let wait = |q| Some(group.waits.as_ref()?.percentile_ns(q)? as f64 / 1e3);
         let mut figures = Figures::from([
             (Figure::Cpus, Some(group.cpu_ns as f64 / 1e9 / seconds)),
@@ -94,5 +94,5 @@ fn figures_of_machine(played: &metasched_play::Played) -> BTreeMap<String, Figur
         figures.extend(responses(&group.responses));
         figures
     };
-    played.groups.iter().map(|(path, group)| (path.clone(), of_group(group))).collect()
+    replayed.groups.iter().map(|(path, group)| (path.clone(), of_group(group))).collect()
 }

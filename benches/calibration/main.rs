@@ -1,6 +1,6 @@
 //! `bench-calibration`: the simulator beside the kernel that it models.
 //!
-//! Scenarios are played with real threads, and simulated on the model of the same machine, as
+//! Scenarios are replayed with real threads, and simulated on the model of the same machine, as
 //! `metasched sim calibrate` measures it under the same scheduler. Each figure of each cgroup
 //! is compared, within a tolerance that was fixed before. Two negative controls compare what is
 //! not the same, and must disagree: otherwise the comparison could not tell anything.
@@ -18,7 +18,7 @@ use compare::{Outcome, compare};
 use metasched_base::{Error, Kind, Result};
 use metasched_benches::agreement::Figure;
 use metasched_benches::finish;
-use metasched_benches::played::Played;
+use metasched_benches::machine_side::MachineSide;
 use metasched_scenario::file::ScenarioFile;
 use metasched_stats::DurationHistogram;
 
@@ -26,7 +26,7 @@ use metasched_stats::DurationHistogram;
 #[derive(Debug, Parser)]
 #[command(name = "bench-calibration")]
 struct Args {
-    /// How many rounds; each plays every scenario under every scheduler
+    /// How many rounds; each replays every scenario under every scheduler
     #[arg(long, default_value_t = 10)]
     rounds: u64,
     /// Which scenarios; all if none is named
@@ -74,18 +74,18 @@ fn main() -> ExitCode {
 }
 
 fn bench(args: &Args) -> Result<Outcome> {
-    let played = match &args.machine {
-        Some(path) => Played::load(path)?,
+    let side = match &args.machine {
+        Some(path) => MachineSide::load(path)?,
         None => {
-            let played = machine::play_all(args)?;
+            let side = machine::replay_all(args)?;
             if let Some(folder) = std::env::var_os("METASCHED_OUT") {
-                played.keep(&Path::new(&folder).join(KEPT))?;
+                side.keep(&Path::new(&folder).join(KEPT))?;
             }
-            played
+            side
         }
     };
-    let files = files(&args.scenarios, played.duration)?;
-    compare(&files, &played)
+    let files = files(&args.scenarios, side.duration)?;
+    compare(&files, &side)
 }
 
 /// The scenarios that are asked for.
@@ -97,7 +97,7 @@ fn files(
         names.iter().find(|name| !SCENARIOS.iter().any(|(known, _)| known == name))
     {
         let known = SCENARIOS.map(|(name, _)| name).join(", ");
-        let attempt = format!("play '{unknown}'");
+        let attempt = format!("replay '{unknown}'");
         return Err(Error::new(Kind::BadInput, attempt, "there is no such scenario")
             .remedy(format!("there are {known}")));
     }

@@ -372,28 +372,28 @@ fn a_run_that_fails_ends_with_status_10_and_the_command_that_fails_again() {
 }
 
 #[test]
-fn a_scenario_is_played_with_real_threads_and_told_in_the_same_figures() {
+fn a_scenario_is_replayed_with_real_threads_and_told_in_the_same_figures() {
     let place = Place::new();
-    let args = ["play", "small.toml", "--duration", "200ms", "--warm-up", "20ms"];
+    let args = ["replay", "small.toml", "--duration", "200ms", "--warm-up", "20ms"];
     let report = place.json(&args);
-    let groups = report["played"]["groups"].as_array().unwrap();
+    let groups = report["replayed"]["groups"].as_array().unwrap();
     let names: Vec<&str> = groups.iter().map(|group| group["cgroup"].as_str().unwrap()).collect();
     assert_eq!(names, ["batch", "web", "all"]);
     assert!(groups.iter().all(|group| group["cpus"].as_f64().unwrap() > 0.0), "{groups:?}");
     // Either waits were traced, or it is said why not.
     let traced = !groups[0]["wait"].is_null();
     assert_ne!(traced, report["no_waits"].is_string(), "{report}");
-    assert!(report["played"]["idle_beside_work"].is_null(), "{report}");
+    assert!(report["replayed"]["idle_beside_work"].is_null(), "{report}");
     let text = place.text(&args);
-    assert!(text.contains("played on this machine") && text.contains("not measured"), "{text}");
+    assert!(text.contains("replayed on this machine") && text.contains("not measured"), "{text}");
 }
 
 #[test]
-fn what_cannot_be_played_is_refused_by_its_name() {
+fn what_cannot_be_replayed_is_refused_by_its_name() {
     let place = Place::new();
     let kthread = SCENARIO.replace("name = \"web\"", "name = \"web\"\nkthread = true");
     std::fs::write(place.path("kthread.toml"), kthread).unwrap();
-    let (status, said) = place.refused(&["play", "kthread.toml"]);
+    let (status, said) = place.refused(&["replay", "kthread.toml"]);
     assert_eq!(status, 4, "{said}");
     assert!(said.contains("'web' is a kernel thread; leave kthread out"), "{said}");
 }

@@ -1,5 +1,6 @@
 //! `metasched sim`: policies tried on a modelled machine.
 
+mod again;
 mod bed;
 mod calibrate;
 mod compare;
@@ -8,7 +9,6 @@ mod experiment;
 mod in_force;
 mod pictures;
 mod plan;
-mod play;
 mod replay;
 mod report;
 mod runs;
@@ -108,7 +108,7 @@ pub struct Args {
 enum Command {
     Plan(plan::Args),
     Tune(tune::Args),
-    Play(play::Args),
+    Replay(replay::Args),
     Calibrate(calibrate::Args),
 }
 
@@ -189,7 +189,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     match &args.command {
         Some(Command::Plan(args)) => return plan::run(args, context),
         Some(Command::Tune(args)) => return tune::run(args, context),
-        Some(Command::Play(args)) => return play::run(args, context),
+        Some(Command::Replay(args)) => return replay::run(args, context),
         Some(Command::Calibrate(args)) => return calibrate::run(args, context),
         None => {}
     }
@@ -201,7 +201,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
             .remedy("add --compare or --strategy; or give a number of --runs"));
     }
     let first = args.bed.first_seed(&bed);
-    let replay = |contender: Option<&Contender>, seed| replay::command(args, contender, seed);
+    let replay = |contender: Option<&Contender>, seed| again::command(args, contender, seed);
     let runner = Runner {
         bed: &bed,
         contenders: &contenders,

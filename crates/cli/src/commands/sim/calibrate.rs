@@ -25,7 +25,7 @@ pub struct Args {
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let in_force = InForce::put(args.policy.as_deref(), "metasched sim calibrate")?;
-    let calibration = metasched_play::calibrate(&in_force.name, &context.interrupt)?;
+    let calibration = metasched_replay::calibrate(&in_force.name, &context.interrupt)?;
     in_force.give_back()?;
     let text = calibration.to_toml();
     if let Some(path) = &args.out {

@@ -13,7 +13,7 @@ use metasched_sim::figures::GroupFigures;
 use super::bed::{Bed, BedArgs};
 use super::compare::Work;
 use super::contender::{Contender, EEVDF};
-use super::replay;
+use super::again;
 use super::runs::{Group, Run, Runner, Steps};
 use crate::commands::run::DEFAULT_POLICY;
 use crate::context::Context;
@@ -79,7 +79,7 @@ impl<'a> ScenarioBed<'a> {
     /// When it cannot be simulated.
     pub fn command(&self, contender: &experiment::Contender) -> Result<String> {
         let arguments = Contender::of(contender, &self.args.settings)?.arguments;
-        Ok(replay::words(&[], self.args, self.first_seed(), &arguments))
+        Ok(again::words(&[], self.args, self.first_seed(), &arguments))
     }
 
     /// Simulates what a subject still needs under contenders; the first is the default.
@@ -102,7 +102,7 @@ impl<'a> ScenarioBed<'a> {
             if let Some(cgroup) = only {
                 more.extend(["--only".to_owned(), cgroup.to_owned()]);
             }
-            replay::words(&[], args, seed, &more)
+            again::words(&[], args, seed, &more)
         };
         let runner =
             Runner { bed, contenders: &made, only, replay: &replay, context: self.context };

@@ -9,7 +9,7 @@ use metasched_sim::metasched::POLICIES;
 
 use super::bed::{Bed, BedArgs};
 use super::experiment::{ScenarioBed, WHOLE};
-use super::replay;
+use super::again;
 use crate::commands::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, text};
 use crate::context::Context;
 
@@ -68,7 +68,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     measure(&mut scenario, &args.preference, true)?;
     let mut plan = planned(&scenario.measured()?, &args.preference, &scenario)?;
     let words = args.preference.words();
-    plan.again = Some(replay::words(&["plan"], &args.bed, scenario.first_seed(), &words));
+    plan.again = Some(again::words(&["plan"], &args.bed, scenario.first_seed(), &words));
     context.print(&plan, text)?;
     Ok(0)
 }

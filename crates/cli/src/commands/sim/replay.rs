@@ -1,148 +1,211 @@
-//! The command that gives the same again.
+//! `metasched sim replay`: a scenario with real threads, on this machine.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use metasched_base::format_duration;
+use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
+use metasched_host::machine::{Machine, machine};
+use metasched_replay::{Replay, Replayable, Replayed, ReplayedGroup};
+use metasched_scenario::file::{LaneSpec, ScenarioFile};
+use metasched_stats::WaitHistogram;
+use serde::Serialize;
 
-use super::Args;
-use super::bed::BedArgs;
-use super::contender::Contender;
-use crate::commands::run::{DEFAULT_POLICY, Mode};
+use super::bed::ns;
+use super::compare::{Work, name, per_second, rounded, version};
+use super::in_force::InForce;
+use super::report::{Entry, GroupEntry, Spread};
+use super::show;
+use crate::commands::run::DEFAULT_POLICY;
+use crate::context::Context;
 
-/// The command line of the same runs from the seed `seed` on; of one contender's run with
-/// that seed alone where there is one.
-pub fn command(args: &Args, contender: Option<&Contender>, seed: u64) -> String {
-    let mut more = match contender {
-        Some(contender) => contender.arguments.clone(),
-        None => several(args),
+/// Replays a scenario with real threads on this machine, under the scheduler that runs here.
+///
+/// A thread computes until its CPU time has advanced by what a step says; pipes, locks,
+/// barriers, forks, affinities, nice values and cgroups are the real things. The figures are
+/// those of 'metasched sim', by the kernel's books. What cannot be replayed is refused.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The scenario
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: PathBuf,
+    /// Put this scheduler in force for it, as 'metasched list' names it
+    #[arg(long, value_name = "POLICY", conflicts_with = "lanes")]
+    policy: Option<String>,
+    /// Give the scenario's cgroups the lanes that it says
+    #[arg(long)]
+    lanes: bool,
+    /// With --lanes: the policy of everything that has none of its own
+    #[arg(long, value_name = "POLICY", default_value = DEFAULT_POLICY)]
+    default: String,
+    /// Only the tasks of this cgroup
+    #[arg(long, value_name = "CGROUP")]
+    only: Option<String>,
+    /// How long it lasts, instead of what the scenario says
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// How much of that is not counted
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    warm_up: Option<Duration>,
+    /// The seed of what is left to chance: how long spans are. The machine has chances of its own
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+/// Everything that is printed.
+#[derive(Debug, Serialize)]
+struct Report {
+    version: String,
+    scenario: String,
+    about: String,
+    machine: Machine,
+    duration_ns: u64,
+    warm_up_ns: u64,
+    seed: u64,
+    window_ns: u64,
+    replayed: Entry,
+    /// Why waits were not measured, if they were not.
+    no_waits: Option<String>,
+}
+
+/// Carries the command out; the value is the process's exit status.
+pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let mut file = ScenarioFile::load(&args.scenario)?;
+    file.duration_ns = args.duration.map_or(file.duration_ns, ns);
+    file.warm_up_ns = args.warm_up.map_or(file.warm_up_ns, ns);
+    if file.warm_up_ns >= file.duration_ns {
+        let attempt = format!("replay '{}'", file.name);
+        return Err(Error::new(Kind::BadInput, attempt, "nothing is left after its warm-up")
+            .remedy("give a longer --duration"));
+    }
+    if args.lanes && file.lanes.is_empty() {
+        let attempt = format!("give the cgroups of '{}' lanes", file.name);
+        return Err(Error::new(Kind::BadInput, attempt, "it says none")
+            .remedy("leave --lanes out, or write lane = \"POLICY\" to [cgroups.NAME]"));
+    }
+    let root = Path::new("/");
+    let machine = machine(root)?;
+    let replayable = Replayable::of(&file, args.only.as_deref(), machine.cpus as usize)?;
+    let replay = Replay::prepare(&replayable)?;
+    let wanted = args.policy.as_deref().or(args.lanes.then_some(args.default.as_str()));
+    let seed = args.seed.or(file.seed).unwrap_or(1);
+    let replayed = under(wanted, args.lanes.then_some(&file.lanes), &replay, seed, context);
+    let removed = replay.remove();
+    let (replayed, scheduler) = replayed?;
+    removed?;
+    let report = Report {
+        version: version(),
+        scenario: file.name.clone(),
+        about: file.about.clone(),
+        duration_ns: file.duration_ns,
+        warm_up_ns: file.warm_up_ns,
+        seed,
+        window_ns: replayed.window_ns,
+        replayed: entry(
+            if args.lanes { "lanes".to_owned() } else { scheduler },
+            &replayed,
+            &machine,
+        ),
+        no_waits: replayed.no_waits,
+        machine,
     };
-    if let Some(cgroup) = &args.only {
-        more.extend(["--only".to_owned(), cgroup.clone()]);
-    }
-    words(&[], &args.bed, seed, &more)
+    context.print(&report, text)?;
+    Ok(0)
 }
 
-/// `metasched sim`, then `before`, then what is common to all commands about simulations,
-/// then `more`.
-pub fn words(before: &[&str], bed: &BedArgs, seed: u64, more: &[String]) -> String {
-    let mut words: Vec<String> =
-        ["metasched", "sim"].iter().chain(before).map(|word| (*word).to_owned()).collect();
-    words.push(bed.path().display().to_string());
-    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
-    let machine = &bed.machine;
-    machine.machine.iter().for_each(|path| add("--machine", path.display().to_string()));
-    let numbers = [("--cpus", machine.cpus), ("--llcs", machine.llcs), ("--nodes", machine.nodes)];
-    for (option, number) in numbers {
-        number.into_iter().for_each(|n| add(option, n.to_string()));
+/// Replays it under a scheduler, and with lanes; gives what it came to, and the scheduler's name.
+fn under(
+    wanted: Option<&str>,
+    lanes: Option<&Vec<LaneSpec>>,
+    replay: &Replay,
+    seed: u64,
+    context: &Context,
+) -> Result<(Replayed, String)> {
+    let mut in_force = InForce::put(wanted, "metasched sim replay")?;
+    if let (Some(lanes), Some(program)) = (lanes, in_force.program()) {
+        replay.give_lanes(lanes, program)?;
     }
-    machine.smt.into_iter().for_each(|smt| add("--smt", smt.to_string()));
-    for (option, time) in [("--duration", bed.duration), ("--warm-up", bed.warm_up)] {
-        time.into_iter().for_each(|t| add(option, brief(t)));
-    }
-    bed.settings.iter().for_each(|setting| add("--set", setting.to_string()));
-    add("--seed", seed.to_string());
-    words.extend(more.iter().cloned());
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    let name = in_force.name.clone();
+    let replayed = replay.run(seed, &context.interrupt);
+    // A scheduler that was thrown out meanwhile explains what else went wrong.
+    in_force.give_back()?;
+    Ok((replayed?, name))
 }
 
-/// Durations as an option has them, with commas between them.
-pub fn times(durations: &[Duration]) -> String {
-    durations.iter().map(|duration| brief(*duration)).collect::<Vec<_>>().join(",")
+fn text(report: &Report) -> String {
+    let brief = |ns| format_duration(Duration::from_nanos(ns));
+    let about = if report.about.is_empty() { String::new() } else { format!(": {}", report.about) };
+    let Machine { cpus, kernel_release, .. } = &report.machine;
+    let mut out = format!(
+        "metasched {}, replayed on this machine\n{}{about}\n{cpus} CPUs, {kernel_release}; {}, of which {} of warm-up do not count; seed {}\n\n",
+        report.version,
+        report.scenario,
+        brief(report.duration_ns),
+        brief(report.warm_up_ns),
+        report.seed,
+    );
+    out += &show::alone(&report.replayed);
+    if let Some(why) = &report.no_waits {
+        out += &format!("waits were not measured: {why}\n");
+    }
+    out
 }
 
-/// A duration as an option has it.
-fn brief(duration: Duration) -> String {
-    format_duration(duration).replace(' ', "")
+fn entry(scheduler: String, replayed: &Replayed, machine: &Machine) -> Entry {
+    let used: u64 = replayed.groups.values().map(|group| group.cpu_ns).sum();
+    let mut groups: Vec<GroupEntry> = replayed
+        .groups
+        .iter()
+        .map(|(path, group)| group_entry(name(path), group, replayed.window_ns, used))
+        .collect();
+    let all = ReplayedGroup::all(replayed.groups.values());
+    groups.push(group_entry("all", &all, replayed.window_ns, used));
+    let capacity = (replayed.window_ns * u64::from(machine.cpus)).max(1);
+    Entry {
+        name: scheduler,
+        groups,
+        utilisation: rounded(used as f64 / capacity as f64),
+        idle_beside_work: None,
+        events: None,
+    }
 }
 
-/// What asks for all contenders and all runs.
-fn several(args: &Args) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
-    args.policy.iter().for_each(|policy| add("--policy", policy.clone()));
-    if !args.lanes.is_empty() {
-        add("--lanes", list(&args.lanes));
+fn group_entry(name: &str, group: &ReplayedGroup, window_ns: u64, used_ns: u64) -> GroupEntry {
+    let rate = |amount: f64| rounded(per_second(amount, window_ns));
+    let (work, amount) = match group {
+        group if group.done > 0 && group.responses.count() == 0 => (Work::Units, group.done as f64),
+        group if group.done > 0 => (Work::Requests, group.done as f64),
+        group if group.voluntary > 0 => (Work::Bursts, group.voluntary as f64),
+        group => (Work::CpuSeconds, group.cpu_ns as f64 / 1e9),
+    };
+    GroupEntry {
+        cgroup: name.to_owned(),
+        shown: true,
+        tasks: group.tasks,
+        work,
+        throughput_per_s: rate(amount),
+        cpus: rate(group.cpu_ns as f64 / 1e9),
+        share: rounded(group.cpu_ns as f64 / used_ns.max(1) as f64),
+        wait: group.waits.as_ref().map(waits),
+        throttled_ns: None,
+        response: Some(Spread::of(&group.responses)).filter(|spread| spread.count > 0),
+        voluntary_per_s: rate(group.voluntary as f64),
+        involuntary_per_s: rate(group.involuntary as f64),
+        migrations_per_s: group.migrations.map(|n| rate(n as f64)),
+        across_llcs_per_s: None,
+        across_nodes_per_s: None,
+        ratios: BTreeMap::new(),
     }
-    if args.default != DEFAULT_POLICY {
-        add("--default", args.default.clone());
-    }
-    if !args.turns.is_empty() {
-        add("--turns", list(&args.turns));
-    }
-    if !args.strategies.strategy.is_empty() {
-        add("--strategy", list(&args.strategies.strategy));
-        let modes = args.strategies.mode.iter().map(|mode| match mode {
-            Mode::Turns => "turns",
-            Mode::Lanes => "lanes",
-        });
-        add("--mode", modes.collect::<Vec<_>>().join(","));
-        add("--base-slice", brief(args.strategies.base_slice));
-        words.extend(args.strategies.preference.words());
-    }
-    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
-    if args.runs > 1 {
-        add("--runs", args.runs.to_string());
-    }
-    if args.until_narrow {
-        add("--precision", args.precision.to_string());
-        add("--most-runs", args.most_runs.to_string());
-        words.push("--until-narrow".to_owned());
-    }
-    if let Some(compare) = &args.compare {
-        words.push("--compare".to_owned());
-        words.extend(compare.clone());
-    }
-    words
 }
 
-fn list<T: ToString>(values: &[T]) -> String {
-    values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// As a shell reads it back.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn again(line: &str) -> String {
-        let args = Line::try_parse_from(line.split(' ').skip(1)).unwrap().args;
-        command(&args, None, 7)
-    }
-
-    #[test]
-    fn what_is_said_again_is_said_the_same_way() {
-        for line in [
-            "metasched sim a.toml --seed 7 --policy fifo",
-            "metasched sim a.toml --cpus 64 --llcs 8 --smt true --duration 1m30s --set slice=5ms --seed 7 --runs 3 --compare fifo,vtime",
-            "metasched sim a.toml --machine here.toml --cpus 2 --seed 7 --policy fifo",
-            "metasched sim a.toml --seed 7 --lanes web=fifo:300,db=vtime:100 --default fifo",
-            "metasched sim a.toml --seed 7 --turns vtime=3ms,fifo=1ms --only web",
-            "metasched sim a.toml --seed 7 --strategy delta,benefit --mode lanes --base-slice 20ms --plan-runs 4",
-            "metasched sim a.toml --seed 7 --precision 0.05 --most-runs 64 --until-narrow --compare",
-        ] {
-            assert_eq!(again(line), line);
-            assert_eq!(again(&again(line)), line);
-        }
-    }
-
-    #[test]
-    fn a_path_with_spaces_survives_a_shell() {
-        assert_eq!(quoted("it's here.toml"), r"'it'\''s here.toml'");
-        assert_eq!(quoted("examples/webserver.toml"), "examples/webserver.toml");
+/// Percentiles of traced waits: within an eighth.
+fn waits(waits: &WaitHistogram) -> Spread {
+    let at = |q| waits.percentile_ns(q).unwrap_or(0);
+    Spread {
+        count: waits.count(),
+        p50_ns: at(0.5),
+        p90_ns: at(0.9),
+        p99_ns: at(0.99),
+        max_ns: waits.max_ns,
     }
 }

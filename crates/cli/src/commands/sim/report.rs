@@ -35,7 +35,7 @@ pub struct Entry {
     /// Of the CPU time that there was, how much was idle while somebody waited.
     /// None where it is not measured.
     pub idle_beside_work: Option<f64>,
-    /// Events that the engine handled; none where it was played on a machine.
+    /// Events that the engine handled; none where it was replayed on a machine.
     pub events: Option<u64>,
 }
 

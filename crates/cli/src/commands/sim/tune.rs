@@ -11,7 +11,7 @@ use super::bed::{Bed, BedArgs};
 use super::contender::EEVDF;
 use super::experiment::{ScenarioBed, WHOLE};
 use super::plan::{PreferenceArgs, measure, planned};
-use super::replay;
+use super::again;
 use crate::commands::run::DEFAULT_POLICY;
 use crate::commands::strategies::SearchedArgs;
 use crate::commands::tune::text;
@@ -70,9 +70,9 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     words.extend(args.searched.words());
     words.extend(["--runs".to_owned(), args.runs.to_string()]);
     if !args.base_slices.is_empty() {
-        words.extend(["--base-slices".to_owned(), replay::times(&args.base_slices)]);
+        words.extend(["--base-slices".to_owned(), again::times(&args.base_slices)]);
     }
-    plan.again = Some(replay::words(&["tune"], &args.bed, scenario.first_seed(), &words));
+    plan.again = Some(again::words(&["tune"], &args.bed, scenario.first_seed(), &words));
     context.print(&searches.result(&measured, plan, None), text)?;
     Ok(0)
 }

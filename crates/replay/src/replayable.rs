@@ -1,4 +1,4 @@
-//! What of a scenario can be played. The rest is refused by name, before anything begins.
+//! What of a scenario can be replayed. The rest is refused by name, before anything begins.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,8 +8,10 @@ use metasched_scenario::TaskSpec;
 use metasched_scenario::file::{Change, ScenarioFile, nice_of_weight};
 use metasched_scenario::step::Step;
 
-/// A scenario that can be played on this machine.
-pub struct Plan<'a> {
+use crate::events::cgroup_of;
+
+/// A scenario that can be replayed on this machine.
+pub struct Replayable<'a> {
     pub(crate) file: &'a ScenarioFile,
     /// The tasks that are there at the beginning.
     pub(crate) tasks: Vec<Arc<TaskSpec>>,
@@ -20,15 +22,15 @@ pub struct Plan<'a> {
     pub(crate) warm_up_ns: u64,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> Replayable<'a> {
     /// Looks at a scenario, or at what of it is in one cgroup; `cpus` is how many CPUs this
     /// machine has.
     ///
     /// # Errors
-    /// `Unsupported`, with what cannot be played.
-    pub fn of(file: &'a ScenarioFile, only: Option<&str>, cpus: usize) -> Result<Plan<'a>> {
+    /// `Unsupported`, with what cannot be replayed.
+    pub fn of(file: &'a ScenarioFile, only: Option<&str>, cpus: usize) -> Result<Replayable<'a>> {
         let refused = |cause: String, remedy: &str| {
-            let attempt = format!("play '{}' on this machine", file.name);
+            let attempt = format!("replay '{}' on this machine", file.name);
             Err(Error::new(Kind::Unsupported, attempt, cause).remedy(remedy))
         };
         let tasks: Vec<Arc<TaskSpec>> = file
@@ -83,19 +85,19 @@ impl<'a> Plan<'a> {
             }
         }
         for change in file.events().iter().flat_map(|(_, changes)| changes) {
-            if let Some(what) = unplayable(change) {
+            if let Some(what) = not_replayable(change) {
                 return refused(format!("an event {what}"), "leave that event out");
             }
         }
         let cgroups = specs.iter().map(|task| task.cgroup.clone()).collect();
         let (duration_ns, warm_up_ns) = (file.duration_ns, file.warm_up_ns);
-        Ok(Plan { file, tasks, cgroups, duration_ns, warm_up_ns })
+        Ok(Replayable { file, tasks, cgroups, duration_ns, warm_up_ns })
     }
 
     /// Whether anything is said of its cgroups but who is in them.
     pub(crate) fn needs_cgroups(&self) -> bool {
         let events = self.file.events().iter().flat_map(|(_, changes)| changes);
-        self.file.cgroups().iter().chain(events).any(Change::needs_program)
+        self.file.cgroups().iter().chain(events).any(|change| cgroup_of(change).is_some())
             || !self.file.lanes.is_empty()
     }
 
@@ -109,7 +111,7 @@ impl<'a> Plan<'a> {
 
 /// What an event does that no test should do to the machine that it runs on, or that would
 /// leave nobody to say which cgroup's a figure is.
-fn unplayable(change: &Change) -> Option<&'static str> {
+fn not_replayable(change: &Change) -> Option<&'static str> {
     match change {
         Change::Online(..) => Some("takes a CPU off line or brings it back"),
         Change::TaskMove(..) => Some("moves tasks to another cgroup"),
@@ -154,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_played_is_refused_by_its_name() {
+    fn what_cannot_be_replayed_is_refused_by_its_name() {
         for (text, cause) in [
             (
                 "[[task]]\nname = \"k\"\nkthread = true\nsteps = [\"run 1ms\"]",
@@ -187,7 +189,8 @@ mod tests {
             ),
         ] {
             let file = file(text);
-            let error = Plan::of(&file, None, 2).err().unwrap_or_else(|| panic!("{text}: played"));
+            let error =
+                Replayable::of(&file, None, 2).err().unwrap_or_else(|| panic!("{text}: replayed"));
             assert_eq!(error.kind, Kind::Unsupported);
             let said = error.to_string();
             assert!(said.contains(cause) && !error.remedy.is_empty(), "{said}");
@@ -195,15 +198,28 @@ mod tests {
     }
 
     #[test]
-    fn one_cgroups_part_of_a_scenario_can_be_played_alone() {
+    fn one_cgroups_part_of_a_scenario_can_be_replayed_alone() {
         let file = file(
             "[[task]]\nname = \"a\"\ncount = 2\ncgroup = \"x\"\nsteps = [\"run 1ms\"]\n\
              [[task]]\nname = \"b\"\ncgroup = \"y\"\nsteps = [\"run 1ms\"]",
         );
-        assert_eq!(Plan::of(&file, None, 1).unwrap().tasks.len(), 3);
-        let plan = Plan::of(&file, Some("x"), 1).unwrap();
-        assert_eq!((plan.tasks.len(), plan.cgroups.len()), (2, 1));
-        assert!(!plan.needs_cgroups());
-        assert!(Plan::of(&file, Some("z"), 1).is_err());
+        assert_eq!(Replayable::of(&file, None, 1).unwrap().tasks.len(), 3);
+        let replayable = Replayable::of(&file, Some("x"), 1).unwrap();
+        assert_eq!((replayable.tasks.len(), replayable.cgroups.len()), (2, 1));
+        assert!(!replayable.needs_cgroups());
+        assert!(Replayable::of(&file, Some("z"), 1).is_err());
+    }
+
+    #[test]
+    fn what_is_said_of_a_cgroup_needs_it() {
+        let task = "[[task]]\nname = \"t\"\ncgroup = \"x\"\nsteps = [\"run 1ms\"]\n";
+        for said in [
+            "[cgroups.x]\nweight = 300",
+            "[cgroups.x]\nlane = \"vtime\"",
+            "[[event]]\nat = \"1s\"\ncgroup = \"x\"\nquota = \"10ms/100ms\"",
+        ] {
+            let file = file(&format!("{task}{said}"));
+            assert!(Replayable::of(&file, None, 1).unwrap().needs_cgroups(), "{said}");
+        }
     }
 }

@@ -1,10 +1,10 @@
-//! A play on a kernel with sched_ext: its cgroups, its lanes and its traced waits.
+//! A replay on a kernel with sched_ext: its cgroups, its lanes and its traced waits.
 
 use std::path::Path;
 
 use metasched_base::Interrupt;
 use metasched_control::{KernelLoader, ProgramLoader};
-use metasched_play::{Plan, Stage};
+use metasched_replay::{Replay, Replayable};
 use metasched_scenario::file::ScenarioFile;
 
 /// Two lanes that always have work, of weights 3 to 1, the lighter with a cgroup below it.
@@ -32,7 +32,7 @@ cgroup = "light/below"
 steps = ["run 1ms", "sleep 1ms"]
 "#;
 
-/// A play is short, and the guest has other things to do.
+/// A replay is short, and the guest has other things to do.
 const SHARES: std::ops::Range<f64> = 2.4..3.6;
 
 #[test]
@@ -40,18 +40,18 @@ const SHARES: std::ops::Range<f64> = 2.4..3.6;
 fn lanes_have_their_shares_and_waits_are_told_by_cgroup() {
     let file = ScenarioFile::parse(Path::new("lanes.toml"), SCENARIO).unwrap();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let plan = Plan::of(&file, None, cpus).unwrap();
+    let replayable = Replayable::of(&file, None, cpus).unwrap();
     let mut program = KernelLoader::default().load("vtime").unwrap();
-    let stage = Stage::build(&plan).unwrap();
-    let path = stage.cgroup("light/below").expect("it was made").path().to_owned();
-    stage.give_lanes(&file.lanes, program.as_mut()).unwrap();
-    let played = stage.play(1, &Interrupt::default()).unwrap();
-    stage.take_lanes(&file.lanes, program.as_mut()).unwrap();
-    stage.strike().unwrap();
+    let replay = Replay::prepare(&replayable).unwrap();
+    let path = replay.cgroup("light/below").expect("it was made").path().to_owned();
+    replay.give_lanes(&file.lanes, program.as_mut()).unwrap();
+    let replayed = replay.run(1, &Interrupt::default()).unwrap();
+    replay.take_lanes(&file.lanes, program.as_mut()).unwrap();
+    replay.remove().unwrap();
     assert!(!path.exists(), "the cgroups are gone");
     drop(program);
 
-    let of = |name: &str| &played.groups[name];
+    let of = |name: &str| &replayed.groups[name];
     let light = (of("light").cpu_ns + of("light/below").cpu_ns) as f64;
     let ratio = of("heavy").cpu_ns as f64 / light;
     assert!(SHARES.contains(&ratio), "heavy had {ratio} times the CPU time of light");

@@ -1,6 +1,6 @@
-//! The threads of a play, and what becomes of them.
+//! The threads of a replay, and what becomes of them.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use metasched_base::{Error, Kind, Result, ResultExt};
@@ -11,30 +11,35 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpid, gettid};
 
+use crate::clock::{now_ns, sleep_until};
 use crate::counters::Counters;
 use crate::futex;
-use crate::player::{Actor, Work};
-use crate::shared::{Curtain, Props};
+use crate::shared::{Shared, Stop};
+use crate::worker::{Work, Worker};
+
+/// How long threads may take to come to the start, or to end, ns.
+const PATIENCE_NS: u64 = 60_000_000_000;
+/// Between looks at that, ns.
+const LOOK_NS: u64 = 1_000_000;
 
 /// One thread.
-pub struct Member {
+pub struct Thread {
     pub spec: Arc<TaskSpec>,
     pub tid: Pid,
     /// What it had done when figures began to count; nothing if it was not born yet.
     pub before: Counters,
-    /// What it had done when it ended, or when the play did.
+    /// What it had done when it ended, or when the replay did.
     pub after: Option<Counters>,
     pub work: Work,
 }
 
 /// Everything that the threads have in common.
-pub struct Crew {
-    pub props: Props,
-    pub curtain: Curtain,
-    pub members: Mutex<Vec<Member>>,
+pub struct Threads {
+    pub shared: Shared,
+    pub stop: Stop,
+    all: Mutex<Vec<Thread>>,
     /// What went wrong first.
     fault: Mutex<Option<Error>>,
-    failed: AtomicBool,
     alive: AtomicUsize,
     ready: AtomicU32,
     /// When it begins, ns; 0 as long as that is not known.
@@ -45,17 +50,16 @@ pub struct Crew {
     seed: u64,
     born: AtomicU64,
     /// Who looks at the clock.
-    director: Pid,
+    watcher: Pid,
 }
 
-impl Crew {
-    pub fn new(props: Props, seed: u64, director: Pid) -> Crew {
-        Crew {
-            props,
-            curtain: Curtain::default(),
-            members: Mutex::default(),
+impl Threads {
+    pub fn new(shared: Shared, seed: u64, watcher: Pid) -> Threads {
+        Threads {
+            shared,
+            stop: Stop::default(),
+            all: Mutex::default(),
             fault: Mutex::default(),
-            failed: AtomicBool::new(false),
             alive: AtomicUsize::new(0),
             ready: AtomicU32::new(0),
             starts_ns: AtomicU64::new(0),
@@ -63,16 +67,15 @@ impl Crew {
             gate: AtomicU32::new(0),
             seed,
             born: AtomicU64::new(0),
-            director,
+            watcher,
         }
     }
 
-    /// Something went wrong: the play ends. The first fault counts.
+    /// Something went wrong: the replay ends. The first fault counts.
     pub fn fail(&self, error: Error) {
         self.fault.lock().expect("nobody panics with it").get_or_insert(error);
-        self.failed.store(true, Ordering::SeqCst);
-        self.curtain.fall();
-        rouse(self.director);
+        self.stop.set();
+        signal(self.watcher);
     }
 
     /// What went wrong, if something did.
@@ -81,74 +84,84 @@ impl Crew {
         fault.map_or(Ok(()), Err)
     }
 
-    pub fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::SeqCst)
-    }
-
     /// Starts a thread, which waits for the start if there was none yet.
     ///
     /// # Errors
     /// When the system has no room for it.
-    pub fn hire(
+    pub fn spawn(
         self: &Arc<Self>,
         spec: Arc<TaskSpec>,
         parent: Option<Arc<Children>>,
     ) -> Result<()> {
-        let crew = Arc::clone(self);
+        let threads = Arc::clone(self);
         let name: String = spec.name.chars().take(15).collect();
         self.alive.fetch_add(1, Ordering::SeqCst);
         // Not to be joined: who is gone is told by `alive`, and forks would pile up handles.
         let started = std::thread::Builder::new().name(name).stack_size(STACK).spawn(move || {
-            if let Err(error) = crew.play(&spec) {
-                crew.fail(error);
+            if let Err(error) = threads.live(&spec) {
+                threads.fail(error);
             }
             if let Some(parent) = parent {
                 parent.one_less();
             }
-            crew.alive.fetch_sub(1, Ordering::SeqCst);
+            threads.alive.fetch_sub(1, Ordering::SeqCst);
         });
         if started.is_err() {
             self.alive.fetch_sub(1, Ordering::SeqCst);
         }
         let count = self.alive.load(Ordering::SeqCst) + 1;
-        started.map(drop).attempt(Kind::Failed, || format!("start thread {count} of the play"))
+        started.map(drop).attempt(Kind::Failed, || format!("start thread {count} of the replay"))
     }
 
     /// The whole life of a thread.
-    fn play(self: &Arc<Self>, spec: &Arc<TaskSpec>) -> Result<()> {
+    fn live(self: &Arc<Self>, spec: &Arc<TaskSpec>) -> Result<()> {
         let tid = gettid();
         settle(spec)?;
         let number = self.born.fetch_add(1, Ordering::SeqCst);
         let at = {
-            let mut members = self.members.lock().expect("nobody panics with it");
+            let mut all = self.all.lock().expect("nobody panics with it");
             let (before, after, work) = Default::default();
-            members.push(Member { spec: spec.clone(), tid, before, after, work });
-            members.len() - 1
+            all.push(Thread { spec: spec.clone(), tid, before, after, work });
+            all.len() - 1
         };
         let forked = self.gate.load(Ordering::Acquire) == 1;
         self.ready.fetch_add(1, Ordering::SeqCst);
-        while self.gate.load(Ordering::Acquire) == 0 && !self.curtain.has_fallen() {
+        while self.gate.load(Ordering::Acquire) == 0 && !self.stop.is_set() {
             futex::wait(&self.gate, 0);
         }
         let starts_ns = self.starts_ns.load(Ordering::Acquire);
         let seed = self.seed.wrapping_mul(1_000_003).wrapping_add(number);
-        let mut actor = Actor::new(spec, self, seed);
-        let arrived = forked || self.curtain.sleep_until(starts_ns + spec.arrives_ns).is_ok();
+        let mut worker = Worker::new(spec, self, seed);
+        let arrived = forked || self.stop.sleep_until(starts_ns + spec.arrives_ns).is_ok();
         if arrived {
-            actor.play()?;
+            worker.run()?;
         }
         let counters = Counters::of(tid);
-        let mut members = self.members.lock().expect("nobody panics with it");
-        members[at].work = actor.into_work();
-        if members[at].after.is_none() {
-            members[at].after = counters;
+        let mut all = self.all.lock().expect("nobody panics with it");
+        all[at].work = worker.into_work();
+        if all[at].after.is_none() {
+            all[at].after = counters;
         }
         Ok(())
     }
 
-    /// How many threads have come to the start.
-    pub fn ready(&self) -> usize {
-        self.ready.load(Ordering::SeqCst) as usize
+    /// Waits until so many threads have come to the start.
+    ///
+    /// # Errors
+    /// When one cannot, or they take too long.
+    pub fn wait_until_ready(&self, threads: usize) -> Result<()> {
+        let end = now_ns() + PATIENCE_NS;
+        while (self.ready.load(Ordering::SeqCst) as usize) < threads {
+            self.fault()?;
+            if now_ns() >= end {
+                let cause = "it did not come to that in a minute";
+                let attempt = "wait until the threads of the replay are ready";
+                return Err(Error::new(Kind::Timeout, attempt, cause)
+                    .remedy("replay fewer tasks, or on a machine that does less besides"));
+            }
+            sleep_until(now_ns() + LOOK_NS);
+        }
+        self.fault()
     }
 
     /// Lets all begin at that time, ns; what is done counts so much later.
@@ -159,9 +172,40 @@ impl Crew {
         futex::wake(&self.gate, u32::MAX);
     }
 
-    /// How many threads live.
-    pub fn alive(&self) -> usize {
-        self.alive.load(Ordering::SeqCst)
+    /// Something of each thread.
+    pub fn each<T>(&self, of: impl Fn(&Thread) -> T) -> Vec<T> {
+        self.all.lock().expect("nobody panics with it").iter().map(of).collect()
+    }
+
+    /// Reads the counters of those that live. Each is kept without the lock for as long as that
+    /// takes, since who ends wants it.
+    fn look(&self, keep: impl Fn(&mut Thread, Option<Counters>)) {
+        for (at, tid) in self.each(|thread| thread.tid).into_iter().enumerate() {
+            let counters = Counters::of(tid);
+            keep(&mut self.all.lock().expect("nobody panics with it")[at], counters);
+        }
+    }
+
+    /// What is done from now on counts.
+    pub fn look_before(&self) {
+        // One that has ended did all of it in the warm-up.
+        self.look(|thread, now| thread.before = now.or(thread.after).unwrap_or_default());
+    }
+
+    /// What was done until now counts.
+    pub fn look_after(&self) {
+        self.look(|thread, now| thread.after = thread.after.or(now));
+    }
+
+    /// Ends them all, those too that wait for the start, and waits until they have.
+    pub fn end(&self) {
+        self.stop.set();
+        self.start(now_ns(), 0);
+        let end = now_ns() + PATIENCE_NS;
+        while self.alive.load(Ordering::SeqCst) > 0 && now_ns() < end {
+            self.each(|thread| thread.tid).into_iter().for_each(signal);
+            sleep_until(now_ns() + LOOK_NS);
+        }
     }
 
     /// When it began, ns.
@@ -176,9 +220,9 @@ impl Crew {
 
     /// The threads of a group that live.
     pub fn living(&self, group: &str) -> Vec<Pid> {
-        let members = self.members.lock().expect("nobody panics with it");
-        let of = |member: &&Member| member.after.is_none() && member.spec.group == group;
-        members.iter().filter(of).map(|member| member.tid).collect()
+        let all = self.all.lock().expect("nobody panics with it");
+        let of = |thread: &&Thread| thread.after.is_none() && thread.spec.group == group;
+        all.iter().filter(of).map(|thread| thread.tid).collect()
     }
 }
 
@@ -186,7 +230,7 @@ impl Crew {
 pub const SIGNAL: Signal = Signal::SIGUSR1;
 
 /// Has a thread of this process look up, if it is still there.
-pub fn rouse(thread: Pid) {
+pub fn signal(thread: Pid) {
     let process = getpid().as_raw();
     // SAFETY: the call takes numbers; who is gone is not found.
     unsafe { libc::syscall(libc::SYS_tgkill, process, thread.as_raw(), SIGNAL as i32) };
@@ -211,11 +255,11 @@ impl Children {
     }
 
     /// Waits until none is left.
-    pub fn wait(&self, curtain: &Curtain) -> Result<(), crate::shared::Over> {
+    pub fn wait(&self, stop: &Stop) -> Result<(), crate::shared::Stopped> {
         loop {
             match self.0.load(Ordering::SeqCst) {
                 0 => return Ok(()),
-                _ if curtain.has_fallen() => return Err(crate::shared::Over),
+                _ if stop.is_set() => return Err(crate::shared::Stopped),
                 left => futex::wait(&self.0, left),
             }
         }

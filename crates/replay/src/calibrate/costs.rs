@@ -12,8 +12,8 @@ use metasched_stats::WaitHistogram;
 use nix::unistd::gettid;
 
 use crate::clock::{cpu_ns, now_ns, sleep_until};
-use crate::crew::set_affinity;
-use crate::shared::{Curtain, Message, Pipe};
+use crate::shared::{Message, Pipe, Stop};
+use crate::threads::set_affinity;
 
 /// Repeats that warm up, and count for nothing.
 const WARM_UP: usize = 5;
@@ -67,14 +67,14 @@ pub struct Chains {
 /// model counts a call and a wake-up by the writer, a switch, and the call that reads.
 pub fn chains(cpus: &[usize], interrupt: &Interrupt) -> Result<Chains> {
     apart(|| {
-        let curtain = Curtain::default();
+        let stop = Stop::default();
         set_affinity(gettid(), once(cpus[0]))?;
         let alone = Pipe::new(1)?;
         let call_ns = repeated(interrupt, || {
             let began = cpu_ns();
             for _ in 0..CALLS {
-                let passed = alone.write(Message::default(), &curtain);
-                passed.and_then(|()| alone.read(&curtain)).expect("nobody ends it");
+                let passed = alone.write(Message::default(), &stop);
+                passed.and_then(|()| alone.read(&stop)).expect("nobody ends it");
             }
             Ok((cpu_ns() - began) as f64 / (2 * CALLS) as f64)
         })?;
@@ -137,7 +137,7 @@ pub fn beside_load<T>(
 struct Chain {
     pipes: Arc<Vec<Pipe>>,
     done: Arc<Pipe>,
-    curtain: Curtain,
+    stop: Stop,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -155,17 +155,17 @@ impl Chain {
         let pipes: Result<Vec<Pipe>> = (0..LINKS).map(|_| Pipe::new(1)).collect();
         let (pipes, done) = (Arc::new(pipes?), Arc::new(Pipe::new(1)?));
         let told = Arc::new(AtomicUsize::new(0));
-        let mut chain = Chain { pipes, done, curtain: Curtain::default(), threads: Vec::new() };
+        let mut chain = Chain { pipes, done, stop: Stop::default(), threads: Vec::new() };
         for link in 0..LINKS {
             let (pipes, done, told) = (chain.pipes.clone(), chain.done.clone(), told.clone());
             let cpus = cpus.to_vec();
             chain.threads.push(std::thread::spawn(move || {
-                let curtain = Curtain::default();
+                let stop = Stop::default();
                 set_affinity(gettid(), cpus.into_iter()).expect("CPUs that we may use");
-                // A word of the play's end is one about a request.
-                while pipes[link].read(&curtain).is_ok_and(|word| word == Message::default()) {
+                // A word of the end is one about a request.
+                while pipes[link].read(&stop).is_ok_and(|word| word == Message::default()) {
                     if told.fetch_add(1, Ordering::SeqCst) % LINKS == LINKS - 1 {
-                        done.write(Message::default(), &curtain).expect("nobody ends it");
+                        done.write(Message::default(), &stop).expect("nobody ends it");
                     }
                 }
             }));
@@ -176,17 +176,17 @@ impl Chain {
     fn pass(&self) -> Passed {
         let (began, cpu) = (now_ns(), cpu_ns());
         for pipe in self.pipes.iter() {
-            pipe.write(Message::default(), &self.curtain).expect("nobody ends it");
+            pipe.write(Message::default(), &self.stop).expect("nobody ends it");
         }
         let writing_ns = cpu_ns() - cpu;
-        self.done.read(&self.curtain).expect("nobody ends it");
+        self.done.read(&self.stop).expect("nobody ends it");
         Passed { writing_ns, whole_ns: now_ns() - began }
     }
 
     fn end(self) {
         let word = Message { request_ns: 1, written_ns: 0 };
         for pipe in self.pipes.iter() {
-            pipe.write(word, &self.curtain).expect("nobody ended it before");
+            pipe.write(word, &self.stop).expect("nobody ended it before");
         }
         self.threads.into_iter().for_each(|thread| drop(thread.join()));
     }
@@ -239,7 +239,7 @@ pub fn naps(cpus: &[usize], interrupt: &Interrupt) -> Result<Naps> {
             let sleeper = scope.spawn(|| -> Result<()> {
                 set_affinity(gettid(), once(*there))?;
                 for _ in 0..NAPS {
-                    pipe.read(&Curtain::default()).expect("nobody ends it");
+                    pipe.read(&Stop::default()).expect("nobody ends it");
                 }
                 Ok(())
             });
@@ -249,7 +249,7 @@ pub fn naps(cpus: &[usize], interrupt: &Interrupt) -> Result<Naps> {
                 let until = now_ns() + NAP_NS;
                 while now_ns() < until {}
                 let cpu = cpu_ns();
-                pipe.write(Message::default(), &Curtain::default()).expect("nobody ends it");
+                pipe.write(Message::default(), &Stop::default()).expect("nobody ends it");
                 telling_ns.push((cpu_ns() - cpu) as f64);
             }
             set_affinity(gettid(), cpus.iter().copied())?;

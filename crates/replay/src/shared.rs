@@ -10,7 +10,7 @@ use metasched_base::{Kind, Result, ResultExt};
 use metasched_scenario::Span;
 use metasched_scenario::file::ScenarioFile;
 use metasched_scenario::requests::Times;
-use metasched_scenario::shared::DeviceSpec;
+use metasched_scenario::shared::{BarrierSpec, DeviceSpec};
 use metasched_scenario::step::{Name, Step};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -22,30 +22,30 @@ use crate::futex;
 /// A pipe's slot is a page.
 const PAGE: usize = 4096;
 
-/// The play is over: whoever waits goes home.
+/// The replay is over: whoever waits ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Over;
+pub struct Stopped;
 
 /// Whether it is.
 #[derive(Debug, Default)]
-pub struct Curtain(AtomicBool);
+pub struct Stop(AtomicBool);
 
-impl Curtain {
-    /// Ends the play. Who sleeps needs a signal besides.
-    pub fn fall(&self) {
+impl Stop {
+    /// Ends the replay. Who sleeps needs a signal besides.
+    pub fn set(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    pub fn has_fallen(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn check(&self) -> Result<(), Over> {
-        if self.has_fallen() { Err(Over) } else { Ok(()) }
+    fn check(&self) -> Result<(), Stopped> {
+        if self.is_set() { Err(Stopped) } else { Ok(()) }
     }
 
     /// Sleeps until that time, ns.
-    pub fn sleep_until(&self, at_ns: u64) -> Result<(), Over> {
+    pub fn sleep_until(&self, at_ns: u64) -> Result<(), Stopped> {
         while now_ns() < at_ns {
             self.check()?;
             sleep_until(at_ns);
@@ -78,26 +78,26 @@ impl Pipe {
         Ok(Pipe { reader, writer })
     }
 
-    pub fn write(&self, message: Message, curtain: &Curtain) -> Result<(), Over> {
+    pub fn write(&self, message: Message, stop: &Stop) -> Result<(), Stopped> {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&message.request_ns.to_ne_bytes());
         bytes[8..].copy_from_slice(&message.written_ns.to_ne_bytes());
         loop {
-            curtain.check()?;
+            stop.check()?;
             match write(&self.writer, &bytes) {
                 Err(Errno::EINTR) => {}
-                other => return other.map(drop).map_err(|_| Over),
+                other => return other.map(drop).map_err(|_| Stopped),
             }
         }
     }
 
-    pub fn read(&self, curtain: &Curtain) -> Result<Message, Over> {
+    pub fn read(&self, stop: &Stop) -> Result<Message, Stopped> {
         let mut bytes = [0; 16];
         loop {
-            curtain.check()?;
+            stop.check()?;
             match read(&self.reader, &mut bytes) {
                 Err(Errno::EINTR) => {}
-                Err(_) => return Err(Over),
+                Err(_) => return Err(Stopped),
                 Ok(_) => break,
             }
         }
@@ -111,13 +111,13 @@ impl Pipe {
 pub struct Lock(AtomicU32);
 
 impl Lock {
-    pub fn take(&self, curtain: &Curtain) -> Result<(), Over> {
+    pub fn take(&self, stop: &Stop) -> Result<(), Stopped> {
         let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
         if self.0.compare_exchange(0, 1, acquire, relaxed).is_ok() {
             return Ok(());
         }
         while self.0.swap(2, acquire) != 0 {
-            curtain.check()?;
+            stop.check()?;
             futex::wait(&self.0, 2);
         }
         Ok(())
@@ -133,25 +133,24 @@ impl Lock {
 /// A barrier.
 pub struct Barrier {
     parties: u32,
-    /// For how long who comes burns CPU time, ns.
-    pub spin_ns: u64,
+    spin_ns: u64,
     arrived: AtomicU32,
     round: AtomicU32,
 }
 
 impl Barrier {
-    pub fn new(parties: usize, spin_ns: u64) -> Barrier {
+    pub fn new(spec: &BarrierSpec) -> Barrier {
         let (arrived, round) = Default::default();
-        Barrier { parties: parties as u32, spin_ns, arrived, round }
+        Barrier { parties: spec.parties as u32, spin_ns: spec.spin_ns, arrived, round }
     }
 
     /// Comes to it; `spin` burns CPU time for so long at most, or until it is told that it is
     /// enough.
     pub fn arrive(
         &self,
-        curtain: &Curtain,
+        stop: &Stop,
         spin: impl FnOnce(u64, &dyn Fn() -> bool),
-    ) -> Result<(), Over> {
+    ) -> Result<(), Stopped> {
         let round = self.round.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 >= self.parties {
             self.arrived.store(0, Ordering::Relaxed);
@@ -161,10 +160,10 @@ impl Barrier {
         }
         let waits = || self.round.load(Ordering::Acquire) == round;
         if self.spin_ns > 0 {
-            spin(self.spin_ns, &|| !waits() || curtain.has_fallen());
+            spin(self.spin_ns, &|| !waits() || stop.is_set());
         }
         while waits() {
-            curtain.check()?;
+            stop.check()?;
             futex::wait(&self.round, round);
         }
         Ok(())
@@ -186,10 +185,10 @@ impl Semaphore {
         futex::wake(&self.posted, n);
     }
 
-    pub fn take(&self, curtain: &Curtain) -> Result<(), Over> {
+    pub fn take(&self, stop: &Stop) -> Result<(), Stopped> {
         let one_less = |n: u32| n.checked_sub(1);
         while self.posted.fetch_update(Ordering::Acquire, Ordering::Relaxed, one_less).is_err() {
-            curtain.check()?;
+            stop.check()?;
             futex::wait(&self.posted, 0);
         }
         Ok(())
@@ -212,14 +211,14 @@ impl Condition {
     }
 
     /// Waits for the next signal, without the lock.
-    pub fn wait(&self, lock: Option<&Lock>, curtain: &Curtain) -> Result<(), Over> {
+    pub fn wait(&self, lock: Option<&Lock>, stop: &Stop) -> Result<(), Stopped> {
         let seen = self.signals.load(Ordering::Acquire);
         if let Some(lock) = lock {
             lock.give_back();
         }
         futex::wait(&self.signals, seen);
-        curtain.check()?;
-        lock.map_or(Ok(()), |lock| lock.take(curtain))
+        stop.check()?;
+        lock.map_or(Ok(()), |lock| lock.take(stop))
     }
 }
 
@@ -231,20 +230,20 @@ pub struct Device {
 
 impl Device {
     /// Waits for one operation that takes so long; when it is done, ns.
-    pub fn operate(&self, service_ns: u64, curtain: &Curtain) -> Result<u64, Over> {
+    pub fn operate(&self, service_ns: u64, stop: &Stop) -> Result<u64, Stopped> {
         let done = {
             let mut all = self.done_ns.lock().expect("nobody panics with it");
             let first = all.iter_mut().min().expect("it works on one at least");
             *first = (*first).max(now_ns()) + service_ns;
             *first
         };
-        curtain.sleep_until(done)?;
+        stop.sleep_until(done)?;
         Ok(done)
     }
 }
 
 /// Everything by name.
-pub struct Props {
+pub struct Shared {
     pub pipes: BTreeMap<Name, Pipe>,
     pub locks: BTreeMap<Name, Lock>,
     pub barriers: BTreeMap<Name, Barrier>,
@@ -254,25 +253,25 @@ pub struct Props {
     pub arrivals: BTreeMap<Name, Mutex<Times>>,
 }
 
-impl Props {
+impl Shared {
     /// What a scenario's tasks need; `steps` are all of theirs.
     pub fn of<'a>(
         file: &ScenarioFile,
         steps: impl Iterator<Item = &'a Step>,
         seed: u64,
-    ) -> Result<Props> {
-        let shared = file.shared();
-        let mut props = Props {
+    ) -> Result<Shared> {
+        let spec = file.shared();
+        let mut shared = Shared {
             pipes: BTreeMap::new(),
-            locks: shared.locks.iter().map(|name| (name.clone(), Lock::default())).collect(),
-            barriers: shared
+            locks: spec.locks.iter().map(|name| (name.clone(), Lock::default())).collect(),
+            barriers: spec
                 .barriers
                 .iter()
-                .map(|(name, spec)| (name.clone(), Barrier::new(spec.parties, spec.spin_ns)))
+                .map(|(name, spec)| (name.clone(), Barrier::new(spec)))
                 .collect(),
             semaphores: BTreeMap::new(),
             conditions: BTreeMap::new(),
-            devices: shared
+            devices: spec
                 .devices
                 .iter()
                 .map(|(name, DeviceSpec { depth, service })| {
@@ -280,7 +279,7 @@ impl Props {
                     (name.clone(), Device { service: *service, done_ns })
                 })
                 .collect(),
-            arrivals: shared
+            arrivals: spec
                 .arrivals
                 .iter()
                 .zip(seed..)
@@ -289,21 +288,21 @@ impl Props {
                 })
                 .collect(),
         };
-        for (name, holds) in &shared.pipes {
-            props.pipes.insert(name.clone(), Pipe::new(*holds)?);
+        for (name, holds) in &spec.pipes {
+            shared.pipes.insert(name.clone(), Pipe::new(*holds)?);
         }
         for step in steps {
             match step {
                 Step::Wake(name, _) | Step::Wait(name) => {
-                    props.semaphores.entry(name.clone()).or_default();
+                    shared.semaphores.entry(name.clone()).or_default();
                 }
                 Step::Signal { condition, .. } | Step::Await { condition, .. } => {
-                    props.conditions.entry(condition.clone()).or_default();
+                    shared.conditions.entry(condition.clone()).or_default();
                 }
                 _ => {}
             }
         }
-        Ok(props)
+        Ok(shared)
     }
 }
 
@@ -315,43 +314,43 @@ mod tests {
 
     #[test]
     fn a_message_takes_its_request_along() {
-        let (pipe, curtain) = (Pipe::new(2).unwrap(), Curtain::default());
+        let (pipe, stop) = (Pipe::new(2).unwrap(), Stop::default());
         let message = Message { request_ns: 77, written_ns: 99 };
-        pipe.write(message, &curtain).unwrap();
-        pipe.write(Message::default(), &curtain).unwrap();
-        assert_eq!(pipe.read(&curtain), Ok(message));
-        assert_eq!(pipe.read(&curtain), Ok(Message::default()));
+        pipe.write(message, &stop).unwrap();
+        pipe.write(Message::default(), &stop).unwrap();
+        assert_eq!(pipe.read(&stop), Ok(message));
+        assert_eq!(pipe.read(&stop), Ok(Message::default()));
     }
 
     #[test]
     fn a_pipe_holds_as_many_messages_as_it_is_said_to() {
         for holds in [1, 2, 16] {
-            let (pipe, curtain, written) =
-                (Pipe::new(holds).unwrap(), Curtain::default(), AtomicU32::new(0));
+            let (pipe, stop, written) =
+                (Pipe::new(holds).unwrap(), Stop::default(), AtomicU32::new(0));
             scope(|scope| {
                 scope.spawn(|| {
                     for _ in 0..holds + 1 {
-                        pipe.write(Message::default(), &curtain).unwrap();
+                        pipe.write(Message::default(), &stop).unwrap();
                         written.fetch_add(1, Ordering::SeqCst);
                     }
                 });
                 std::thread::sleep(Duration::from_millis(20));
                 assert_eq!(written.load(Ordering::SeqCst), holds as u32);
-                pipe.read(&curtain).unwrap();
+                pipe.read(&stop).unwrap();
             });
         }
     }
 
     #[test]
     fn a_lock_excludes_and_a_semaphore_remembers() {
-        let (lock, posted, curtain) = (Lock::default(), Semaphore::default(), Curtain::default());
+        let (lock, posted, stop) = (Lock::default(), Semaphore::default(), Stop::default());
         // Not atomic: two who are in at once lose some.
         let count = AtomicU64::new(0);
         scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..2_000 {
-                        lock.take(&curtain).unwrap();
+                        lock.take(&stop).unwrap();
                         let seen = count.load(Ordering::Relaxed);
                         count.store(seen + 1, Ordering::Relaxed);
                         lock.give_back();
@@ -360,7 +359,7 @@ mod tests {
                 });
             }
             for _ in 0..4 {
-                posted.take(&curtain).unwrap();
+                posted.take(&stop).unwrap();
             }
         });
         assert_eq!(count.load(Ordering::Relaxed), 8_000);
@@ -369,7 +368,8 @@ mod tests {
     #[test]
     fn a_barrier_lets_nobody_go_before_all_have_come() {
         for spin_ns in [0, u64::MAX] {
-            let (barrier, curtain) = (Barrier::new(3, spin_ns), Curtain::default());
+            let (barrier, stop) =
+                (Barrier::new(&BarrierSpec { parties: 3, spin_ns }), Stop::default());
             let come = AtomicU32::new(0);
             scope(|scope| {
                 for _ in 0..3 {
@@ -381,7 +381,7 @@ mod tests {
                                     std::thread::yield_now();
                                 }
                             };
-                            barrier.arrive(&curtain, spin).unwrap();
+                            barrier.arrive(&stop, spin).unwrap();
                             assert!(come.load(Ordering::SeqCst) >= round * 3);
                         }
                     });
@@ -392,12 +392,11 @@ mod tests {
 
     #[test]
     fn a_signal_lets_one_go_and_gives_it_the_lock_again() {
-        let (condition, lock, curtain) =
-            (Condition::default(), Lock::default(), Curtain::default());
+        let (condition, lock, stop) = (Condition::default(), Lock::default(), Stop::default());
         scope(|scope| {
             let waiter = scope.spawn(|| {
-                lock.take(&curtain).unwrap();
-                condition.wait(Some(&lock), &curtain).unwrap();
+                lock.take(&stop).unwrap();
+                condition.wait(Some(&lock), &stop).unwrap();
                 lock.give_back();
             });
             while !waiter.is_finished() {
@@ -405,27 +404,27 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
-        lock.take(&curtain).unwrap();
+        lock.take(&stop).unwrap();
     }
 
     #[test]
     fn operations_of_a_device_come_one_after_the_other() {
         let device = Device { service: Span::Exactly(0), done_ns: Mutex::new(vec![0]) };
-        let (curtain, began) = (Curtain::default(), now_ns());
+        let (stop, began) = (Stop::default(), now_ns());
         scope(|scope| {
             for _ in 0..3 {
-                scope.spawn(|| device.operate(2_000_000, &curtain).unwrap());
+                scope.spawn(|| device.operate(2_000_000, &stop).unwrap());
             }
         });
         assert!(now_ns() - began >= 6_000_000);
     }
 
     #[test]
-    fn nothing_waits_once_the_play_is_over() {
-        let curtain = Curtain::default();
-        curtain.fall();
-        assert_eq!(Pipe::new(1).unwrap().read(&curtain), Err(Over));
-        assert_eq!(Semaphore::default().take(&curtain), Err(Over));
-        assert_eq!(curtain.sleep_until(u64::MAX), Err(Over));
+    fn nothing_waits_once_the_replay_is_over() {
+        let stop = Stop::default();
+        stop.set();
+        assert_eq!(Pipe::new(1).unwrap().read(&stop), Err(Stopped));
+        assert_eq!(Semaphore::default().take(&stop), Err(Stopped));
+        assert_eq!(stop.sleep_until(u64::MAX), Err(Stopped));
     }
 }

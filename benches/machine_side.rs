@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use metasched_base::{Kind, Result, ResultExt};
-use metasched_play::Calibration;
+use metasched_replay::Calibration;
 use serde::{Deserialize, Serialize};
 
 use crate::agreement::Figures;
@@ -25,7 +25,7 @@ pub struct Pair {
 
 /// All of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Played {
+pub struct MachineSide {
     /// How many rounds there were.
     pub rounds: u64,
     /// The seed of the first.
@@ -38,12 +38,12 @@ pub struct Played {
     pub pairs: Vec<Pair>,
 }
 
-impl Played {
+impl MachineSide {
     /// Reads what an earlier run kept.
     ///
     /// # Errors
     /// When there is no such file, or it is none of ours.
-    pub fn load(path: &Path) -> Result<Played> {
+    pub fn load(path: &Path) -> Result<MachineSide> {
         let attempt = || format!("read the machine's side from {}", path.display());
         let text = std::fs::read_to_string(path).attempt(Kind::BadInput, attempt)?;
         serde_json::from_str(&text).attempt(Kind::BadInput, attempt)
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_read_again() {
         let figures = Figures::from([(Figure::Cpus, Some(1.5)), (Figure::WaitP99, None)]);
-        let played = Played {
+        let side = MachineSide {
             rounds: 1,
             seed: 7,
             duration: Some(Duration::from_millis(900)),
@@ -81,11 +81,11 @@ mod tests {
         };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("machine.json");
-        played.keep(&path).unwrap();
-        let read = Played::load(&path).unwrap();
-        assert_eq!((read.rounds, read.seed, read.duration), (1, 7, played.duration));
+        side.keep(&path).unwrap();
+        let read = MachineSide::load(&path).unwrap();
+        assert_eq!((read.rounds, read.seed, read.duration), (1, 7, side.duration));
         assert_eq!(read.pairs[0].runs[0]["hogs"], figures);
-        let error = Played::load(&folder.path().join("none.json")).unwrap_err();
+        let error = MachineSide::load(&folder.path().join("none.json")).unwrap_err();
         assert_eq!(error.kind, Kind::BadInput);
     }
 }

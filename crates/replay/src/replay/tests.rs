@@ -1,37 +1,37 @@
 use super::*;
-use crate::plan::testing::file;
+use crate::replayable::testing::file;
 use metasched_scenario::ms;
 
-fn played(text: &str) -> Result<Played> {
+fn replayed(text: &str) -> Result<Replayed> {
     let text = format!("duration = \"150ms\"\nwarm_up = \"30ms\"\n{text}");
     let file = file(&text);
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let plan = Plan::of(&file, None, cpus)?;
-    let stage = Stage::bare(&plan);
-    let played = stage.play(1, &Interrupt::default())?;
-    assert!(played.window_ns >= ms(100), "{played:?}");
-    stage.strike()?;
-    Ok(played)
+    let replayable = Replayable::of(&file, None, cpus)?;
+    let replay = Replay::without_cgroups(&replayable);
+    let replayed = replay.run(1, &Interrupt::default())?;
+    assert!(replayed.window_ns >= ms(100), "{replayed:?}");
+    replay.remove()?;
+    Ok(replayed)
 }
 
 #[test]
 fn a_hog_runs_and_a_sleeper_sleeps() {
-    let played = played(
+    let replayed = replayed(
         "[[task]]\nname = \"hog\"\ncgroup = \"hogs\"\nsteps = [\"run 10ms\"]\n\
          [[task]]\nname = \"sleeper\"\ncgroup = \"sleepers\"\nsteps = [\"run 100us\", \"sleep 5ms\"]",
     )
     .unwrap();
-    let (hogs, sleepers) = (&played.groups["hogs"], &played.groups["sleepers"]);
+    let (hogs, sleepers) = (&replayed.groups["hogs"], &replayed.groups["sleepers"]);
     assert_eq!((hogs.tasks, hogs.voluntary), (1, 0));
     // Half of what there was, however much else this machine does.
-    assert!(hogs.cpu_ns > played.window_ns / 4, "{hogs:?}");
+    assert!(hogs.cpu_ns > replayed.window_ns / 4, "{hogs:?}");
     assert!(sleepers.cpu_ns < hogs.cpu_ns / 2 && sleepers.voluntary >= 5, "{sleepers:?}");
-    assert!(hogs.waits.is_none() && played.no_waits.is_some(), "waits were not traced");
+    assert!(hogs.waits.is_none() && replayed.no_waits.is_some(), "waits were not traced");
 }
 
 #[test]
 fn messages_locks_barriers_and_forks_are_the_real_things() {
-    let played = played(
+    let replayed = replayed(
         r#"
         [[pipe]]
         name = "p"
@@ -63,19 +63,19 @@ fn messages_locks_barriers_and_forks_are_the_real_things() {
         "#,
     )
     .unwrap();
-    let chain = &played.groups["chain"];
+    let chain = &replayed.groups["chain"];
     assert!(chain.done >= 5 && chain.responses.count() == chain.done, "{chain:?}");
     let response_ns = chain.responses.percentile_ns(0.5).unwrap();
     assert!((50_000..ms(100)).contains(&response_ns), "{response_ns}");
-    let parties = &played.groups["parties"];
+    let parties = &replayed.groups["parties"];
     assert!(parties.done >= 9 && parties.voluntary >= 9, "{parties:?}");
-    let family = &played.groups["family"];
+    let family = &replayed.groups["family"];
     assert!(family.done >= 2 && family.tasks >= 2 * family.done, "{family:?}");
 }
 
 #[test]
 fn requests_arrive_when_they_are_said_to_and_are_answered() {
-    let played = played(
+    let replayed = replayed(
         r#"
         [[arrivals]]
         name = "http"
@@ -87,34 +87,16 @@ fn requests_arrive_when_they_are_said_to_and_are_answered() {
         "#,
     )
     .unwrap();
-    let all = &played.groups[""];
+    let all = &replayed.groups[""];
     assert!((10..=31).contains(&all.done), "{all:?}");
     assert!(all.responses.percentile_ns(0.5).unwrap() >= 100_000, "{all:?}");
 }
 
 #[test]
-fn a_task_that_does_what_it_must_not_ends_the_play() {
-    let error = played(
+fn a_task_that_does_what_it_must_not_ends_the_replay() {
+    let error = replayed(
         "[[lock]]\nname = \"l\"\n[[task]]\nname = \"twice\"\nsteps = [\"lock l\", \"lock l\", \"unlock l\"]",
     )
     .unwrap_err();
     assert!(error.to_string().contains("takes lock 'l' and has it already"), "{error}");
-}
-
-#[test]
-fn the_waits_of_a_cgroup_are_without_those_below_it() {
-    let histogram = |bucket: usize, n: u64| {
-        let mut waits = WaitHistogram::default();
-        waits.buckets[bucket] = n;
-        waits
-    };
-    let (mut a, mut ab) = (histogram(20, 5), histogram(30, 4));
-    let abc = histogram(40, 3);
-    ab.merge(&abc);
-    a.merge(&ab);
-    let all = [("a", a), ("a/b", ab), ("a/b/c", abc), ("ab", histogram(8, 9))];
-    let all = all.into_iter().map(|(path, waits)| (path.to_owned(), waits)).collect();
-    for (path, count) in [("a", 5), ("a/b", 4), ("a/b/c", 3), ("ab", 9)] {
-        assert_eq!(own_waits(path, &all).count(), count, "{path}");
-    }
 }

@@ -5,9 +5,9 @@ use metasched_control::LaneProgram;
 use metasched_loader::{LaneSpec, variant};
 use metasched_scenario::file;
 
-use crate::stage::Stage;
+use crate::replay::Replay;
 
-impl Stage<'_> {
+impl Replay<'_> {
     /// Gives the scenario's cgroups the lanes that it says, of a program of ours that is in
     /// force.
     ///
@@ -21,7 +21,7 @@ impl Stage<'_> {
         for lane in lanes {
             let cgroup = self.cgroup(&lane.cgroup).ok_or_else(|| {
                 let attempt = format!("give '{}' a lane", lane.cgroup);
-                Error::new(Kind::Failed, attempt, "the stage has no such cgroup")
+                Error::new(Kind::Failed, attempt, "the replay has no such cgroup")
             })?;
             program.set_app(lane.app, &spec(lane), lane.weight_in_force())?;
             program.assign(cgroup.id()?, lane.app)?;
@@ -32,7 +32,7 @@ impl Stage<'_> {
     /// Takes them away again, so that the cgroups can go.
     ///
     /// # Errors
-    /// As [`Stage::give_lanes`].
+    /// As [`Replay::give_lanes`].
     pub fn take_lanes(
         &self,
         lanes: &[file::LaneSpec],
@@ -63,7 +63,7 @@ fn spec(lane: &file::LaneSpec) -> LaneSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::testing;
+    use crate::replayable::testing;
 
     #[test]
     fn a_lane_has_the_policy_the_weight_and_the_options_that_the_file_says() {

@@ -11,8 +11,8 @@ use metasched_scenario::step::{Name, Step};
 use metasched_stats::DurationHistogram;
 
 use crate::clock::{Spinner, now_ns};
-use crate::crew::{Children, Crew};
-use crate::shared::{Message, Over};
+use crate::shared::{Message, Stopped};
+use crate::threads::{Children, Threads};
 
 /// What a thread got done, in all the time that counts.
 #[derive(Default)]
@@ -25,15 +25,15 @@ pub struct Work {
 
 /// Why a thread goes no further.
 enum End {
-    /// The play is over.
-    Over,
+    /// The replay is over.
+    Stopped,
     /// The task does what it must not.
     Fault(Error),
 }
 
-impl From<Over> for End {
-    fn from(_: Over) -> Self {
-        End::Over
+impl From<Stopped> for End {
+    fn from(_: Stopped) -> Self {
+        End::Stopped
     }
 }
 
@@ -44,9 +44,9 @@ impl From<Error> for End {
 }
 
 /// A thread at work.
-pub struct Actor<'a> {
+pub struct Worker<'a> {
     spec: &'a Arc<TaskSpec>,
-    crew: &'a Arc<Crew>,
+    threads: &'a Arc<Threads>,
     random: Random,
     spinner: Spinner,
     /// When the requests arrived that it works on, ns, the oldest first.
@@ -61,11 +61,11 @@ pub struct Actor<'a> {
     work: Work,
 }
 
-impl<'a> Actor<'a> {
-    pub fn new(spec: &'a Arc<TaskSpec>, crew: &'a Arc<Crew>, seed: u64) -> Self {
-        Actor {
+impl<'a> Worker<'a> {
+    pub fn new(spec: &'a Arc<TaskSpec>, threads: &'a Arc<Threads>, seed: u64) -> Self {
+        Worker {
             spec,
-            crew,
+            threads,
             random: Random::new(seed),
             spinner: Spinner::default(),
             requests: VecDeque::new(),
@@ -82,17 +82,17 @@ impl<'a> Actor<'a> {
         self.work
     }
 
-    /// Goes through the steps until they or the play are over.
+    /// Goes through the steps until they or the replay are over.
     ///
     /// # Errors
     /// When the task does what it must not.
-    pub fn play(&mut self) -> Result<()> {
+    pub fn run(&mut self) -> Result<()> {
         self.woke = Some(now_ns());
         let mut round = 0;
         while self.spec.rounds.is_none_or(|rounds| round < rounds) && !self.spec.steps.is_empty() {
             match self.round() {
                 Ok(()) => round += 1,
-                Err(End::Over) => return Ok(()),
+                Err(End::Stopped) => return Ok(()),
                 Err(End::Fault(error)) => return Err(error),
             }
         }
@@ -103,8 +103,8 @@ impl<'a> Actor<'a> {
         let spec = self.spec;
         let mut at = 0;
         while at < spec.steps.len() {
-            if self.crew.curtain.has_fallen() {
-                return Err(End::Over);
+            if self.threads.stop.is_set() {
+                return Err(End::Stopped);
             }
             if let Step::Again { back, times } = &spec.steps[at] {
                 self.passes[at] += 1;
@@ -122,18 +122,18 @@ impl<'a> Actor<'a> {
     }
 
     fn step(&mut self, step: &Step) -> Result<(), End> {
-        let crew = self.crew;
-        let (props, curtain) = (&crew.props, &crew.curtain);
+        let threads = self.threads;
+        let (shared, stop) = (&threads.shared, &threads.stop);
         let began = now_ns();
         match step {
             Step::Run(span) => {
                 let ns = span.draw(&mut self.random);
-                self.spinner.spin(ns, || curtain.has_fallen());
+                self.spinner.spin(ns, || stop.is_set());
                 self.woke = None;
             }
             Step::Sleep(span) => {
                 let due = began + span.draw(&mut self.random);
-                curtain.sleep_until(due)?;
+                stop.sleep_until(due)?;
                 self.woke = Some(due);
             }
             Step::Timer { timer, period_ns, keeps_schedule } => {
@@ -145,24 +145,24 @@ impl<'a> Actor<'a> {
             }
             Step::Fork(child) => {
                 self.children.one_more();
-                crew.hire(child.clone(), Some(self.children.clone()))?;
+                threads.spawn(child.clone(), Some(self.children.clone()))?;
             }
-            Step::Join => self.children.wait(curtain)?,
+            Step::Join => self.children.wait(stop)?,
             Step::Io(name) => {
-                let device = &props.devices[name];
+                let device = &shared.devices[name];
                 let service_ns = device.service.draw(&mut self.random);
-                self.woke = Some(device.operate(service_ns, curtain)?);
+                self.woke = Some(device.operate(service_ns, stop)?);
             }
             Step::Write(name, n) => {
                 for _ in 0..*n {
                     let request_ns = self.requests.pop_front().unwrap_or(0);
                     let message = Message { request_ns, written_ns: now_ns() };
-                    props.pipes[name].write(message, curtain)?;
+                    shared.pipes[name].write(message, stop)?;
                 }
             }
             Step::Read(name, n) => {
                 for _ in 0..*n {
-                    let message = props.pipes[name].read(curtain)?;
+                    let message = shared.pipes[name].read(stop)?;
                     self.woken_at(message.written_ns, began);
                     if message.request_ns != 0 {
                         self.requests.push_back(message.request_ns);
@@ -173,36 +173,36 @@ impl<'a> Actor<'a> {
                 if !self.locks.insert(name.clone()) {
                     return Err(self.fault(format!("takes lock '{name}' and has it already")));
                 }
-                props.locks[name].take(curtain)?;
+                shared.locks[name].take(stop)?;
             }
             Step::Unlock(name) => {
                 if !self.locks.remove(name) {
                     return Err(self.fault(format!("gives back lock '{name}' and has it not")));
                 }
-                props.locks[name].give_back();
+                shared.locks[name].give_back();
             }
             Step::Barrier(name) => {
                 let spinner = &mut self.spinner;
-                props.barriers[name].arrive(curtain, |ns, enough| spinner.spin(ns, enough))?;
+                shared.barriers[name].arrive(stop, |ns, enough| spinner.spin(ns, enough))?;
             }
-            Step::Wake(name, n) => props.semaphores[name].post(*n as u32),
+            Step::Wake(name, n) => shared.semaphores[name].post(*n as u32),
             Step::Wait(name) => {
-                let semaphore = &props.semaphores[name];
-                semaphore.take(curtain)?;
+                let semaphore = &shared.semaphores[name];
+                semaphore.take(stop)?;
                 self.woken_at(semaphore.posted_ns.load(Ordering::Relaxed), began);
             }
-            Step::Signal { condition, all } => props.conditions[condition].signal(*all),
+            Step::Signal { condition, all } => shared.conditions[condition].signal(*all),
             Step::Await { condition, lock } => {
-                let condition = &props.conditions[condition];
-                let lock = lock.as_ref().map(|name| &props.locks[name]);
-                condition.wait(lock, curtain)?;
+                let condition = &shared.conditions[condition];
+                let lock = lock.as_ref().map(|name| &shared.locks[name]);
+                condition.wait(lock, stop)?;
                 self.woken_at(condition.signalled_ns.load(Ordering::Relaxed), began);
             }
             Step::Accept(name) => {
-                let next = props.arrivals[name].lock().expect("nobody panics with it").next();
+                let next = shared.arrivals[name].lock().expect("nobody panics with it").next();
                 // Where none arrives any more it waits for the end.
-                let at = next.map_or(u64::MAX, |at| crew.starts_ns().saturating_add(at));
-                curtain.sleep_until(at)?;
+                let at = next.map_or(u64::MAX, |at| threads.starts_ns().saturating_add(at));
+                stop.sleep_until(at)?;
                 self.woken_at(at, began);
                 self.requests.push_back(at);
             }
@@ -214,13 +214,13 @@ impl<'a> Actor<'a> {
                     return Err(self.fault("ends a request and has none".to_owned()));
                 }
                 for at in std::mem::take(&mut self.requests) {
-                    if crew.counts(began) {
+                    if threads.counts(began) {
                         self.work.responses.record(began.saturating_sub(at));
                         self.work.done += 1;
                     }
                 }
             }
-            Step::Done(n) if crew.counts(began) => self.work.done += n,
+            Step::Done(n) if threads.counts(began) => self.work.done += n,
             Step::Done(_) => {}
             Step::Again { .. } => unreachable!("a round goes through loops itself"),
         }
@@ -234,14 +234,14 @@ impl<'a> Actor<'a> {
         }
     }
 
-    fn every(&mut self, timer: usize, period_ns: u64, keeps: bool) -> Result<(), Over> {
+    fn every(&mut self, timer: usize, period_ns: u64, keeps: bool) -> Result<(), Stopped> {
         if self.timers.len() <= timer {
             self.timers.resize(timer + 1, None);
         }
         let now = now_ns();
         let due = self.timers[timer].unwrap_or(now) + period_ns.max(1);
         self.timers[timer] = Some(if due > now || keeps { due } else { now });
-        self.crew.curtain.sleep_until(due)?;
+        self.threads.stop.sleep_until(due)?;
         self.woke = Some(due);
         Ok(())
     }
@@ -249,7 +249,7 @@ impl<'a> Actor<'a> {
     fn fault(&self, what: String) -> End {
         let cause = format!("task '{}' {what}", self.spec.name);
         End::Fault(
-            Error::new(Kind::BadInput, "play the scenario", cause).remedy("correct its steps"),
+            Error::new(Kind::BadInput, "replay the scenario", cause).remedy("correct its steps"),
         )
     }
 }

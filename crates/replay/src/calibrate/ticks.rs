@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::costs::{apart, beside_work};
 use crate::clock::now_ns;
-use crate::crew::set_affinity;
+use crate::threads::set_affinity;
 
 /// How many ticks are watched: enough for one in a hundred to be seen several times.
 const TICKS: u64 = 1_000;
