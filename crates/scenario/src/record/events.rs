@@ -77,8 +77,12 @@ pub fn read(place: Place) -> Result<Vec<Event>> {
     for line in place.text.split_inclusive('\n') {
         if let Some((head, name, rest)) = split(line) {
             let event = event(head, name, rest).ok_or_else(|| {
+                let cause = match prev_state(rest).filter(|state| wants_to_run(state).is_none()) {
+                    Some(state) => format!("whether a thread in state '{state}' runs is not known"),
+                    None => format!("this {name} cannot be read"),
+                };
                 place
-                    .error(ATTEMPT, offset, format!("this {name} cannot be read"))
+                    .error(ATTEMPT, offset, cause)
                     .remedy("record with 'perf sched record', print with 'perf script'")
             })?;
             events.push(event);
@@ -175,16 +179,38 @@ fn thread(text: &str) -> Option<(Thread, u32, &str)> {
     Some((thread, priority.trim().parse().ok()?, rest))
 }
 
+/// In which state a switch leaves the thread that ran.
+fn prev_state(rest: &str) -> Option<&str> {
+    let (from, _) = rest.split_once("==>")?;
+    match from.contains("prev_comm=") {
+        true => field(from, "prev_state="),
+        false => Some(thread(from)?.2.trim()),
+    }
+}
+
+/// The states of threads that do not want to run, in include/trace/events/sched.h of kernels since
+/// 4.14, and of those before.
+const NOT_RUNNABLE: &str = "SDTtXZPIxKWN";
+
+/// Whether a thread in that state, such as `R+` or `D|K`, wants to run; none where nobody knows it.
+fn wants_to_run(state: &str) -> Option<bool> {
+    let sleeps = |part: &str| part.len() == 1 && NOT_RUNNABLE.contains(part);
+    match state {
+        "R" | "R+" => Some(true),
+        state => state.split('|').all(sleeps).then_some(false),
+    }
+}
+
 fn switch(rest: &str) -> Option<What> {
     let (from, to) = rest.split_once("==>")?;
-    let runnable = |state: &str| state.starts_with('R');
+    let runnable = wants_to_run(prev_state(rest)?)?;
     if from.contains("prev_comm=") {
         return Some(What::Switch {
             from: Thread {
                 pid: field(from, "prev_pid=")?.parse().ok()?,
                 comm: between(from, "prev_comm=", " prev_pid=")?,
             },
-            runnable: runnable(field(from, "prev_state=")?),
+            runnable,
             to: Thread {
                 pid: field(to, "next_pid=")?.parse().ok()?,
                 comm: between(to, "next_comm=", " next_pid=")?,
@@ -192,9 +218,8 @@ fn switch(rest: &str) -> Option<What> {
             priority: field(to, "next_prio=").and_then(|priority| priority.parse().ok()),
         });
     }
-    let (from, _, state) = thread(from)?;
     let (to, priority, _) = thread(to)?;
-    Some(What::Switch { from, runnable: runnable(state.trim()), to, priority: Some(priority) })
+    Some(What::Switch { from: thread(from)?.0, runnable, to, priority: Some(priority) })
 }
 
 #[cfg(test)]
@@ -254,6 +279,23 @@ mod tests {
             let line =
                 format!("a 1 [000] 1.5: sched:sched_switch: a:1 [120] {state} ==> b:2 [120]");
             assert!(matches!(one(&line).what, What::Switch { runnable: true, .. }));
+        }
+    }
+
+    #[test]
+    fn a_state_that_nobody_knows_is_no_sleep() {
+        for state in ["S", "D", "I", "D|K"] {
+            let line =
+                format!("a 1 [000] 1.5: sched:sched_switch: a:1 [120] {state} ==> b:2 [120]");
+            assert!(matches!(one(&line).what, What::Switch { runnable: false, .. }), "{state}");
+        }
+        for line in [
+            "a 1 [000] 1.5: sched:sched_switch: a:1 [120] Q ==> b:2 [120]",
+            "a-1 [000] d..2. 1.5: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=Q \
+             ==> next_comm=b next_pid=2 next_prio=120",
+        ] {
+            let e = read(Place { path: "trace", text: line }).unwrap_err();
+            assert!(e.to_string().contains("trace:1: whether a thread in state 'Q' runs"), "{e}");
         }
     }
 

@@ -21,8 +21,10 @@ const ABSOLUTE_BITS: u64 = (1 << 59) - 1;
 /// Of an event's flags: it happened in an interrupt or an NMI; in a softirq.
 const IN_INTERRUPT: u8 = 0x08 | 0x40;
 const IN_SOFT_INTERRUPT: u8 = 0x10;
-/// The states in which a task does not want to run (TASK_REPORT).
+/// The states in which a task does not want to run (TASK_REPORT and TASK_REPORT_IDLE), and that of
+/// one that was preempted (TASK_REPORT_MAX).
 const NOT_RUNNABLE: u64 = 0xff;
+const PREEMPTED: u64 = 0x100;
 
 /// Where something is in an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,21 +137,31 @@ fn word(bytes: &[u8], offset: usize) -> Option<u32> {
 pub struct Pages {
     formats: Formats,
     names: BTreeMap<Vec<u8>, Rc<str>>,
+    /// A state of a thread that is none of those above.
+    unknown_state: Option<u64>,
 }
 
 impl Pages {
     /// Reads pages of these formats.
     pub fn new(formats: Formats) -> Self {
-        Pages { formats, names: BTreeMap::new() }
+        Pages { formats, names: BTreeMap::new(), unknown_state: None }
     }
 
     /// Adds what is in a page of a CPU's buffer. Other events are passed over.
     ///
     /// # Errors
-    /// `Failed`, when the page is not as the kernel writes one.
+    /// `Failed`, when the page is not as the kernel writes one; `Unsupported`, when a thread is in
+    /// a state that is not known.
     pub fn read(&mut self, cpu: usize, page: &[u8], events: &mut Vec<Event>) -> Result<()> {
         self.entries(cpu, page, events).ok_or_else(|| {
-            Error::new(Kind::Failed, ATTEMPT, format!("a page of CPU {cpu}'s buffer is damaged"))
+            let (kind, cause) = match self.unknown_state.take() {
+                Some(state) => {
+                    let cause = format!("whether a thread in state {state:#x} runs is not known");
+                    (Kind::Unsupported, cause)
+                }
+                None => (Kind::Failed, format!("a page of CPU {cpu}'s buffer is damaged")),
+            };
+            Error::new(kind, ATTEMPT, cause)
                 .remedy("record again; if it stays, use 'perf sched record' and --from")
         })
     }
@@ -204,7 +216,7 @@ impl Pages {
         let what = match layout {
             Layout::Switch { from, state, to, priority } => What::Switch {
                 from: self.thread(record, from)?,
-                runnable: number(record, state)? & NOT_RUNNABLE == 0,
+                runnable: self.runnable(number(record, state)?)?,
                 to: self.thread(record, to)?,
                 priority: Some(number(record, priority)? as u32),
             },
@@ -215,6 +227,17 @@ impl Pages {
         };
         events.push(Event { at_ns, cpu, current: word(record, 4)?, context, what });
         Some(())
+    }
+
+    fn runnable(&mut self, state: u64) -> Option<bool> {
+        match state {
+            0 | PREEMPTED => Some(true),
+            state if state & !NOT_RUNNABLE == 0 => Some(false),
+            state => {
+                self.unknown_state = Some(state);
+                None
+            }
+        }
     }
 
     fn thread(&mut self, record: &[u8], [comm, pid]: [Field; 2]) -> Option<Thread> {
@@ -252,8 +275,20 @@ mod tests {
                           \tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
                           \tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;\n";
 
+    const SWITCH: &str = "name: sched_switch\nID: 377\nformat:\n\
+                          \tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
+                          \tfield:pid_t prev_pid;\toffset:24;\tsize:4;\tsigned:1;\n\
+                          \tfield:long prev_state;\toffset:32;\tsize:8;\tsigned:1;\n\
+                          \tfield:char next_comm[16];\toffset:40;\tsize:16;\tsigned:0;\n\
+                          \tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;\n\
+                          \tfield:int next_prio;\toffset:60;\tsize:4;\tsigned:1;\n";
+
     fn pages() -> Pages {
-        let formats = [("sched_process_fork", FORK.to_owned()), ("sched_waking", WAKING.into())];
+        let formats = [
+            ("sched_process_fork", FORK.to_owned()),
+            ("sched_waking", WAKING.to_owned()),
+            ("sched_switch", SWITCH.to_owned()),
+        ];
         Pages::new(Formats::parse(HEADER, &formats).unwrap())
     }
 
@@ -278,6 +313,15 @@ mod tests {
         entry.extend(7u32.to_ne_bytes());
         entry.extend(b"a worker\0\0\0\0\0\0\0\0");
         entry.extend(pid.to_ne_bytes());
+        entry
+    }
+
+    fn switch(state: u64) -> Vec<u8> {
+        let mut entry = head(64 / 4, 1);
+        entry.extend(377u16.to_ne_bytes());
+        entry.resize(4 + 32, 0);
+        entry.extend(state.to_ne_bytes());
+        entry.resize(4 + 64, 0);
         entry
     }
 
@@ -339,6 +383,17 @@ mod tests {
         let events = read(&[entry, waking(1, 0, 9)]);
         assert_eq!(events[0].what, What::Fork(Thread { pid: 42, comm: "make".into() }));
         assert_eq!(events.len(), 2);
+    }
+
+    #[test]
+    fn a_state_that_nobody_knows_is_no_sleep() {
+        for (state, wants) in [(0, true), (PREEMPTED, true), (1, false), (0x80, false)] {
+            let What::Switch { runnable, .. } = read(&[switch(state)])[0].what else { panic!() };
+            assert_eq!(runnable, wants, "{state:#x}");
+        }
+        let e = pages().read(3, &page(&[switch(0x200)]), &mut Vec::new()).unwrap_err();
+        assert_eq!(e.kind, Kind::Unsupported);
+        assert!(e.to_string().contains("a thread in state 0x200"), "{e}");
     }
 
     #[test]
