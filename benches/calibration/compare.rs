@@ -9,7 +9,7 @@ use metasched_benches::agreement::{Cell, Figure, Figures, Verdict, cells};
 use metasched_benches::machine_side::{MachineSide, Pair};
 use metasched_replay::Calibration;
 use metasched_scenario::file::{MachineSpec, ScenarioFile};
-use metasched_sim::figures::Figures as Simulated;
+use metasched_sim::figures::RunFigures;
 use metasched_sim::metasched::set_option;
 use metasched_sim::{Scenario, ms, options, policy};
 use metasched_stats::DurationHistogram;
@@ -87,7 +87,7 @@ fn simulate(
 ) -> Result<BTreeMap<String, Figures>> {
     let machine = spec.machine()?;
     // What still waits at the end the machine's tracer has not seen either.
-    let figures = Simulated::new(machine.clone(), file.warm_up_ns).waits_that_ended();
+    let figures = RunFigures::new(machine.clone(), file.warm_up_ns).waits_that_ended();
     let figures = Rc::new(RefCell::new(figures));
     let under = match root {
         EEVDF => Scenario::eevdf(file.name.clone()),

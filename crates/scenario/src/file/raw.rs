@@ -16,7 +16,7 @@ pub(super) struct File {
     pub warm_up: Option<Text>,
     pub seed: Option<Spanned<i64>>,
     #[serde(default)]
-    pub machine: Machine,
+    pub machine: MachineTable,
     #[serde(default)]
     pub cgroups: BTreeMap<Text, Cgroup>,
     #[serde(default)]
@@ -37,7 +37,7 @@ pub(super) struct File {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Machine {
+pub(super) struct MachineTable {
     pub cpus: Option<Spanned<i64>>,
     pub llcs: Option<Spanned<i64>>,
     pub nodes: Option<Spanned<i64>>,
@@ -89,7 +89,7 @@ pub(super) struct Costs {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MachineFile {
-    pub machine: Machine,
+    pub machine: MachineTable,
 }
 
 #[derive(Deserialize)]

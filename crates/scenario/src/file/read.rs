@@ -175,7 +175,7 @@ impl Reader<'_> {
         })
     }
 
-    fn machine(&self, machine: &raw::Machine) -> Result<MachineSpec> {
+    fn machine(&self, machine: &raw::MachineTable) -> Result<MachineSpec> {
         let cpus = self.number(&machine.cpus, CPUS as u64, 1..=MAX_CPUS as u64)?;
         let llcs = self.number(&machine.llcs, 1, 1..=cpus)?;
         let nodes = self.number(&machine.nodes, 1, 1..=llcs)?;

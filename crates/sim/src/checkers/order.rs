@@ -5,7 +5,7 @@ use crate::task::TaskId;
 use crate::trace::{Observed, What};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
+enum RunState {
     Asleep,
     Waiting,
     Running,
@@ -30,7 +30,7 @@ struct Told {
 /// include/linux/sched/ext.h have it.
 #[derive(Default)]
 pub struct CallbacksInOrder {
-    places: Dense<Option<Place>>,
+    places: Dense<Option<RunState>>,
     told: Dense<Told>,
 }
 
@@ -112,21 +112,21 @@ impl Checker for CallbacksInOrder {
         let Some(task) = event.task else { return Ok(()) };
         let place = self.places.at(task.0);
         let next = match (&event.what, *place) {
-            (What::Arrive { .. }, None) => Place::Asleep,
-            (What::Wake, Some(Place::Asleep | Place::Stopped)) => Place::Waiting,
-            (What::Enqueue | What::Insert(_) | What::Migrate, Some(Place::Waiting)) => {
-                Place::Waiting
+            (What::Arrive { .. }, None) => RunState::Asleep,
+            (What::Wake, Some(RunState::Asleep | RunState::Stopped)) => RunState::Waiting,
+            (What::Enqueue | What::Insert(_) | What::Migrate, Some(RunState::Waiting)) => {
+                RunState::Waiting
             }
-            (What::Start, Some(Place::Waiting)) => Place::Running,
-            (What::Syscall(_) | What::Guest, Some(Place::Running)) => Place::Running,
-            (What::Stop { runnable: true }, Some(Place::Running)) => Place::Waiting,
-            (What::Sleep, Some(Place::Running)) => Place::Stopped,
-            (What::Stop { runnable: false }, Some(Place::Stopped)) => Place::Asleep,
-            (What::Exit, Some(Place::Asleep)) => Place::Gone,
+            (What::Start, Some(RunState::Waiting)) => RunState::Running,
+            (What::Syscall(_) | What::Guest, Some(RunState::Running)) => RunState::Running,
+            (What::Stop { runnable: true }, Some(RunState::Running)) => RunState::Waiting,
+            (What::Sleep, Some(RunState::Running)) => RunState::Stopped,
+            (What::Stop { runnable: false }, Some(RunState::Stopped)) => RunState::Asleep,
+            (What::Exit, Some(RunState::Asleep)) => RunState::Gone,
             // These come at any time while the task lives.
-            (What::Dequeue | What::Remove(_), Some(place)) if place != Place::Gone => place,
+            (What::Dequeue | What::Remove(_), Some(place)) if place != RunState::Gone => place,
             (What::Allowed(_) | What::Weight(_) | What::Member(_), Some(place))
-                if place != Place::Gone =>
+                if place != RunState::Gone =>
             {
                 place
             }

@@ -16,14 +16,14 @@ use std::rc::Rc;
 pub struct IdleBesideWork {
     idle: CpuMask,
     offline: CpuMask,
-    tasks: Vec<Place>,
+    tasks: Vec<Demand>,
     /// How many wait, by the CPUs that they may use; the smallest sets come first.
     waiting: BTreeMap<(usize, CpuMask), usize>,
     usable: CpuMask,
 }
 
 #[derive(Clone, Default)]
-struct Place {
+struct Demand {
     allowed: Rc<CpuMask>,
     waits: bool,
 }
@@ -77,9 +77,9 @@ impl IdleBesideWork {
         true
     }
 
-    fn place(&mut self, task: TaskId) -> &mut Place {
+    fn place(&mut self, task: TaskId) -> &mut Demand {
         if self.tasks.len() <= task.0 {
-            self.tasks.resize(task.0 + 1, Place::default());
+            self.tasks.resize(task.0 + 1, Demand::default());
         }
         &mut self.tasks[task.0]
     }

@@ -64,7 +64,7 @@ impl GroupFigures {
 }
 
 /// Reads a run and keeps its figures.
-pub struct Figures {
+pub struct RunFigures {
     warm_up_ns: u64,
     machine: Machine,
     groups: Vec<GroupFigures>,
@@ -106,10 +106,10 @@ enum State {
     Running,
 }
 
-impl Figures {
+impl RunFigures {
     /// Figures of what happens after the warm-up, on a machine.
     pub fn new(machine: Machine, warm_up_ns: u64) -> Self {
-        Figures {
+        RunFigures {
             warm_up_ns,
             machine,
             groups: Vec::new(),
@@ -128,7 +128,7 @@ impl Figures {
 
     /// Without the waits that are not over at the end of the run: as who traces waits has it.
     pub fn waits_that_ended(self) -> Self {
-        Figures { cut_waits: false, ..self }
+        RunFigures { cut_waits: false, ..self }
     }
 
     /// Each cgroup that had a task, by its path; the root's is empty.
@@ -221,7 +221,7 @@ impl Figures {
     }
 }
 
-impl Observer for Figures {
+impl Observer for RunFigures {
     fn born(&mut self, task: TaskId, _name: &str, cgroup: &str) {
         let group = self.group_at(cgroup);
         self.groups[group].tasks += 1;

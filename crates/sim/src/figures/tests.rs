@@ -9,8 +9,8 @@ fn figures(
     warm_up_ns: u64,
     events: impl IntoIterator<Item = (u64, usize, usize, What)>,
     end: u64,
-) -> Figures {
-    let mut figures = Figures::new(Machine::new(2, 1, 1, false).unwrap(), warm_up_ns);
+) -> RunFigures {
+    let mut figures = RunFigures::new(Machine::new(2, 1, 1, false).unwrap(), warm_up_ns);
     figures.born(TaskId(0), "web 1", "web");
     figures.born(TaskId(1), "web 2", "web");
     figures.born(TaskId(2), "batch", "");
@@ -22,7 +22,7 @@ fn figures(
     figures
 }
 
-fn of<'a>(figures: &'a Figures, path: &str) -> &'a GroupFigures {
+fn of<'a>(figures: &'a RunFigures, path: &str) -> &'a GroupFigures {
     figures.groups().find(|(p, _)| *p == path).unwrap().1
 }
 
@@ -91,7 +91,7 @@ fn time_in_which_cpu_max_keeps_a_task_off_is_no_wait() {
 #[test]
 fn time_of_cpus_that_are_off_line_is_not_there() {
     let cpu = |at, what| Observed { at, cpu: 1, task: None, what };
-    let mut figures = Figures::new(Machine::new(2, 1, 1, false).unwrap(), 100);
+    let mut figures = RunFigures::new(Machine::new(2, 1, 1, false).unwrap(), 100);
     figures.observe(&cpu(50, What::Offline));
     figures.observe(&cpu(150, What::Online));
     figures.observe(&cpu(180, What::Offline));

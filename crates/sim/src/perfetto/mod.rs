@@ -47,11 +47,11 @@ struct State {
 struct Task {
     name: String,
     group: usize,
-    place: Place,
+    place: TaskState,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum TaskState {
     Asleep,
     Waiting,
     On(usize),
@@ -152,9 +152,9 @@ impl<W: Write> Perfetto<W> {
     fn begin(&mut self, at: u64, task: usize) {
         let (track, name) = (self.state.track(task), self.state.tasks[task].name.as_str());
         match self.state.tasks[task].place {
-            Place::Asleep => {}
-            Place::Waiting => self.tracks.begin(at, track, "waits", &self.state),
-            Place::On(cpu) => {
+            TaskState::Asleep => {}
+            TaskState::Waiting => self.tracks.begin(at, track, "waits", &self.state),
+            TaskState::On(cpu) => {
                 self.tracks.begin(at, Track::Cpu(cpu), name, &self.state);
                 self.tracks.begin(at, track, &format!("on CPU {cpu}"), &self.state);
             }
@@ -165,16 +165,16 @@ impl<W: Write> Perfetto<W> {
     fn end(&mut self, at: u64, task: usize) {
         let track = self.state.track(task);
         match self.state.tasks[task].place {
-            Place::Asleep => {}
-            Place::Waiting => self.tracks.end_slice(at, track, &self.state),
-            Place::On(cpu) => {
+            TaskState::Asleep => {}
+            TaskState::Waiting => self.tracks.end_slice(at, track, &self.state),
+            TaskState::On(cpu) => {
                 self.tracks.end_slice(at, Track::Cpu(cpu), &self.state);
                 self.tracks.end_slice(at, track, &self.state);
             }
         }
     }
 
-    fn put(&mut self, at: u64, task: usize, place: Place) {
+    fn put(&mut self, at: u64, task: usize, place: TaskState) {
         let shown = self.window == Window::Open;
         if shown {
             self.end(at, task);
@@ -183,7 +183,7 @@ impl<W: Write> Perfetto<W> {
         if shown {
             self.begin(at, task);
         }
-        let waits = |place| usize::from(place == Place::Waiting);
+        let waits = |place| usize::from(place == TaskState::Waiting);
         if waits(before) != waits(place) {
             self.state.waiting = self.state.waiting + waits(place) - waits(before);
             if shown {
@@ -219,7 +219,7 @@ impl<W: Write> Observer for Perfetto<W> {
         if group == next {
             self.state.groups.push(cgroup.to_owned());
         }
-        self.state.tasks.push(Task { name: name.to_owned(), group, place: Place::Asleep });
+        self.state.tasks.push(Task { name: name.to_owned(), group, place: TaskState::Asleep });
     }
 
     fn moved(&mut self, at: u64, task: TaskId, cgroup: &str) {
@@ -243,11 +243,11 @@ impl<W: Write> Observer for Perfetto<W> {
             (What::Wake, Some(task)) => {
                 let track = self.state.track(task.0);
                 self.instant(at, track, "wakes");
-                self.put(at, task.0, Place::Waiting);
+                self.put(at, task.0, TaskState::Waiting);
             }
-            (What::Start, Some(task)) => self.put(at, task.0, Place::On(event.cpu)),
-            (What::Stop { runnable: true }, Some(task)) => self.put(at, task.0, Place::Waiting),
-            (What::Stop { runnable: false }, Some(task)) => self.put(at, task.0, Place::Asleep),
+            (What::Start, Some(task)) => self.put(at, task.0, TaskState::On(event.cpu)),
+            (What::Stop { runnable: true }, Some(task)) => self.put(at, task.0, TaskState::Waiting),
+            (What::Stop { runnable: false }, Some(task)) => self.put(at, task.0, TaskState::Asleep),
             (What::Insert(dsq), _) => self.queued(at, *dsq, 1),
             (What::Remove(dsq), _) => self.queued(at, *dsq, -1),
             (What::Kick { preempt }, _) => {

@@ -1,6 +1,6 @@
 use super::messages::EventType;
 use super::*;
-use crate::figures::Figures;
+use crate::figures::RunFigures;
 use crate::machine::Machine;
 use crate::metasched::replace_root;
 use crate::{TaskSpec, between, ms, policy, us};
@@ -111,10 +111,10 @@ fn read(bytes: &[u8]) -> Read {
 }
 
 /// A machine with more work than CPUs, whose policy changes; its trace and its figures.
-fn traced(from: u64, to: u64) -> (Vec<u8>, Figures) {
+fn traced(from: u64, to: u64) -> (Vec<u8>, RunFigures) {
     let bytes = Rc::new(RefCell::new(Perfetto::new(Vec::new(), from, to)));
     let machine = Machine::new(2, 1, 1, false).unwrap();
-    let figures = Rc::new(RefCell::new(Figures::new(machine, from)));
+    let figures = Rc::new(RefCell::new(RunFigures::new(machine, from)));
     policy("traced", "vtime")
         .cpus(2)
         .seed(7)

@@ -8,7 +8,7 @@
 
 use crate::lanes::hogs;
 use metasched_sim::abi::NO_QUOTA;
-use metasched_sim::figures::Figures;
+use metasched_sim::figures::RunFigures;
 use metasched_sim::fuzz;
 use metasched_sim::metasched::{
     assign, drop_app, program, reap, replace_root, scenario, set_app, set_weight, start_turns,
@@ -40,7 +40,7 @@ const PINNED: &[(&str, &str)] = &[
 
 /// Everything that a run says.
 fn digest(run: Scenario, machine: Machine) -> String {
-    let figures = Rc::new(RefCell::new(Figures::new(machine, ms(20))));
+    let figures = Rc::new(RefCell::new(RunFigures::new(machine, ms(20))));
     let mut text = String::new();
     match run.traced().read_by(&figures).run() {
         Ok(outcome) => {

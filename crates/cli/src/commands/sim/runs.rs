@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Progress, Result, brief_time};
-use metasched_sim::figures::{Figures, GroupFigures};
+use metasched_sim::figures::{GroupFigures, RunFigures};
 use metasched_sim::{Failure, Outcome, Scenario};
 use metasched_stats::DurationHistogram;
 
@@ -215,12 +215,12 @@ pub fn one(
         Some(cgroup) => scenario.only_in(cgroup),
         None => scenario,
     };
-    let figures = Rc::new(RefCell::new(Figures::new(bed.machine.clone(), bed.warm_up_ns)));
+    let figures = Rc::new(RefCell::new(RunFigures::new(bed.machine.clone(), bed.warm_up_ns)));
     let outcome = scenario.read_by(&figures).run().map_err(Box::new)?;
     Ok(kept(&figures.borrow(), &outcome, seed))
 }
 
-fn kept(figures: &Figures, outcome: &Outcome, seed: u64) -> Run {
+fn kept(figures: &RunFigures, outcome: &Outcome, seed: u64) -> Run {
     let groups: Vec<Group> = figures
         .groups()
         .map(|(path, figures)| with_responses(path, figures.clone(), outcome))
