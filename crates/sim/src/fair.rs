@@ -58,7 +58,7 @@ impl FairQueue {
 
 /// Where a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Standing {
     /// It competes for no CPU.
     Out,
     /// It competes, and does not run.
@@ -72,7 +72,7 @@ enum Place {
 pub(crate) struct FairTask {
     /// As it is, unless it runs.
     entity: Entity,
-    place: Place,
+    place: Standing,
     /// It has never competed.
     newcomer: bool,
     /// While it competes: its cgroup, whether that gives way, and its own weight.
@@ -85,7 +85,7 @@ impl FairTask {
     pub fn new(id: TaskId) -> FairTask {
         FairTask {
             entity: Entity::new(id),
-            place: Place::Out,
+            place: Standing::Out,
             newcomer: true,
             group: 0,
             idle: false,
@@ -99,7 +99,7 @@ impl FairTask {
 
     /// Whether it sleeps, and competes until it owes nothing.
     fn is_delayed(&self) -> bool {
-        self.place == Place::Waiting && self.entity.delayed
+        self.place == Standing::Waiting && self.entity.delayed
     }
 }
 
@@ -148,7 +148,7 @@ impl Kernel {
             self.fair_leave(id, false);
             return self.fair_park(id);
         }
-        if place == Place::Running {
+        if place == Standing::Running {
             let entity = self.cpus[cpu].fair.timeline.current.take();
             return self.fair_wait(id, entity.expect("it is the one that runs"));
         }
@@ -181,7 +181,7 @@ impl Kernel {
         let cpu = self.tasks[id.0].cpu;
         self.cpus[cpu].fair.timeline.insert(entity);
         let task = &mut self.tasks[id.0];
-        (task.fair.entity, task.fair.place) = (entity, Place::Waiting);
+        (task.fair.entity, task.fair.place) = (entity, Standing::Waiting);
         task.dsq = Some(DsqRef::Fair(cpu));
         self.fair_class.waiting += 1;
         self.observe(cpu, Some(id), What::Insert(DsqRef::Fair(cpu)));
@@ -190,11 +190,11 @@ impl Kernel {
     /// Takes a task out of the queue, to run or to leave.
     pub(crate) fn fair_dequeue(&mut self, id: TaskId, cpu: usize) -> bool {
         let fair = &mut self.tasks[id.0].fair;
-        if fair.place != Place::Waiting {
+        if fair.place != Standing::Waiting {
             return false;
         }
         fair.entity = self.cpus[cpu].fair.timeline.remove(id, fair.entity.deadline);
-        fair.place = Place::Chosen;
+        fair.place = Standing::Chosen;
         self.fair_class.waiting -= 1;
         true
     }
@@ -208,7 +208,7 @@ impl Kernel {
         }
         let cpu = self.tasks[id.0].cpu;
         let (slice_ns, tick_ns) = (self.fair_slice_ns(), self.machine.tick_ns());
-        if self.tasks[id.0].fair.place == Place::Waiting {
+        if self.tasks[id.0].fair.place == Standing::Waiting {
             self.update_curr(cpu);
         }
         let exits = self.tasks[id.0].c().flags & scx::PF_EXITING != 0;
@@ -216,21 +216,21 @@ impl Kernel {
         let fair = &mut self.tasks[id.0].fair;
         let timeline = &mut self.cpus[cpu].fair.timeline;
         let mut entity = match fair.place {
-            Place::Running => timeline.current.expect("it is the one that runs"),
-            Place::Waiting => *timeline.get(id, fair.entity.deadline),
-            Place::Chosen | Place::Out => return self.dispatch_dequeue(id),
+            Standing::Running => timeline.current.expect("it is the one that runs"),
+            Standing::Waiting => *timeline.get(id, fair.entity.deadline),
+            Standing::Chosen | Standing::Out => return self.dispatch_dequeue(id),
         };
         timeline.update_lag(&mut entity, slice_ns, tick_ns);
         if stays && !timeline.eligible(entity.vruntime) {
             timeline.current = None;
             entity.delayed = true;
             timeline.insert(entity);
-            (fair.entity, fair.place) = (entity, Place::Waiting);
+            (fair.entity, fair.place) = (entity, Standing::Waiting);
             let group = fair.group;
             return self.fair_change(group, cpu, Change { runnable: -1, ..Change::default() });
         }
         match fair.place {
-            Place::Running => timeline.current = None,
+            Standing::Running => timeline.current = None,
             _ => self.dispatch_dequeue(id),
         }
         self.fair_part(id, -1);
@@ -239,7 +239,7 @@ impl Kernel {
             entity.relative = true;
         }
         let fair = &mut self.tasks[id.0].fair;
-        (fair.entity, fair.place) = (entity, Place::Out);
+        (fair.entity, fair.place) = (entity, Standing::Out);
     }
 
     /// A task that sleeps competes no more.
@@ -256,7 +256,7 @@ impl Kernel {
         timeline.remove(id, entity.deadline);
         entity.delayed = false;
         let fair = &mut self.tasks[id.0].fair;
-        (fair.entity, fair.place) = (entity, Place::Out);
+        (fair.entity, fair.place) = (entity, Standing::Out);
         self.fair_part(id, 0);
     }
 
@@ -276,7 +276,7 @@ impl Kernel {
         let fair = &mut self.tasks[id.0].fair;
         let timeline = &mut self.cpus[cpu].fair.timeline;
         timeline.place(&mut fair.entity, slice_ns, std::mem::take(&mut fair.newcomer));
-        fair.place = Place::Running;
+        fair.place = Standing::Running;
         timeline.begin(fair.entity);
         self.fair_set_timer(cpu);
     }
@@ -286,7 +286,7 @@ impl Kernel {
         let (slice_ns, tick_ns) = (self.fair_slice_ns(), self.machine.tick_ns());
         let fair = &mut self.tasks[id.0].fair;
         let (group, own) = (fair.group, fair.own);
-        fair.place = Place::Running;
+        fair.place = Standing::Running;
         let flat = self.fair_class.groups.flat(group, cpu, own);
         let timeline = &mut self.cpus[cpu].fair.timeline;
         timeline.current = Some(fair.entity);
@@ -298,7 +298,7 @@ impl Kernel {
 
     /// Charges the task that runs.
     pub(crate) fn fair_charge(&mut self, cpu: usize, id: TaskId, ran_ns: u64) {
-        if ran_ns == 0 || self.tasks[id.0].fair.place != Place::Running {
+        if ran_ns == 0 || self.tasks[id.0].fair.place != Standing::Running {
             return;
         }
         let group = self.tasks[id.0].fair.group;
@@ -376,7 +376,7 @@ impl Kernel {
         if self.cpus[cpu].curr.is_none() {
             return true;
         }
-        if self.tasks[id.0].fair.place != Place::Waiting {
+        if self.tasks[id.0].fair.place != Standing::Waiting {
             return false;
         }
         self.update_curr(cpu);
@@ -417,7 +417,7 @@ impl Kernel {
     /// The timer interrupt of a busy CPU.
     pub(crate) fn fair_tick(&mut self, cpu: usize, id: TaskId) {
         let (slice_ns, tick_ns) = (self.fair_slice_ns(), self.machine.tick_ns());
-        if self.tasks[id.0].fair.place == Place::Running {
+        if self.tasks[id.0].fair.place == Standing::Running {
             let (group, own) = (self.tasks[id.0].fair.group, self.tasks[id.0].fair.own);
             self.fair_change(group, cpu, Change::default());
             let flat = self.fair_class.groups.flat(group, cpu, own);
