@@ -178,7 +178,7 @@ pub(crate) fn each_cgroup_has_its_turn_of_a_batch_however_many_tasks_it_has() {
     }
     // Until both others have had a batch, or two, each as late as a tick notices it.
     let longest = longest_wait(&outcome, "a").max(longest_wait(&outcome, "c"));
-    assert!(longest >= 2 * BATCH && longest <= 4 * (BATCH + TICK) + SOON, "{longest}");
+    assert!((2 * BATCH..=4 * (BATCH + TICK) + SOON).contains(&longest), "{longest}");
     let watch = watch.borrow();
     let batches = ms(6_000) / (BATCH + TICK);
     assert!(watch.switches >= batches / 2 && watch.switches <= ms(6_000) / BATCH + 5, "{}", watch.switches);

@@ -40,8 +40,7 @@ impl Cgroups {
 
     fn fill(&mut self, replayable: &Replayable, name: &str) -> Result<()> {
         let lanes = replayable.file.lanes.iter().map(|lane| lane.cgroup.as_str());
-        let changes = replayable.file.events().iter().flat_map(|(_, changes)| changes);
-        let told = replayable.file.cgroups().iter().chain(changes).filter_map(cgroup_of);
+        let told = replayable.file.changes().filter_map(cgroup_of);
         let used = replayable.cgroups.iter().map(String::as_str).chain(told).chain(lanes);
         let used: BTreeSet<String> = used.map(str::to_owned).collect();
         // Those above them too; parents come first in this order.
@@ -57,7 +56,7 @@ impl Cgroups {
             cgroup.make_threaded()?;
             self.by_path.insert(path, cgroup);
         }
-        for change in replayable.file.cgroups() {
+        for change in &replayable.file.cgroups {
             carry_out(change, |path| self.by_path.get(path), |_| Vec::new())?;
         }
         self.base.add(getpid().as_raw())

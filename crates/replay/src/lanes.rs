@@ -56,7 +56,7 @@ fn spec(lane: &file::LaneSpec) -> LaneSpec {
     LaneSpec {
         policy: lane.policy.clone(),
         weight: lane.weight,
-        options: lane.settings().iter().filter_map(named).collect(),
+        options: lane.settings.iter().filter_map(named).collect(),
     }
 }
 

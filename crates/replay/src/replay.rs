@@ -196,7 +196,7 @@ impl<'a> Clock<'a> {
         let what = replay.what;
         let starts_ns = now_ns() + LEAD_NS + look_ns(what);
         threads.start(starts_ns, what.warm_up_ns);
-        let mut events = what.file.events().to_vec();
+        let mut events = what.file.events.clone();
         events.sort_by_key(|(at, _)| *at);
         Clock { replay, threads, interrupt, starts_ns, events: events.into_iter().peekable() }
     }

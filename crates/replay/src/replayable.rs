@@ -34,7 +34,7 @@ impl<'a> Replayable<'a> {
             Err(Error::new(Kind::Unsupported, attempt, cause).remedy(remedy))
         };
         let tasks: Vec<Arc<TaskSpec>> = file
-            .tasks()
+            .tasks
             .iter()
             .filter(|task| only.is_none_or(|only| task.cgroup == only))
             .cloned()
@@ -71,20 +71,20 @@ impl<'a> Replayable<'a> {
                 }
             }
         }
-        for (name, holds) in &file.shared().pipes {
+        for (name, holds) in &file.shared.pipes {
             if !holds.is_power_of_two() {
                 let cause =
                     format!("pipe '{name}' holds {holds} messages, a real one 1, 2, 4, ...");
                 return refused(cause, "let it hold a power of two");
             }
         }
-        for (name, arrivals) in &file.shared().arrivals {
+        for (name, arrivals) in &file.shared.arrivals {
             if arrivals.times(0).is_none() {
                 let cause = format!("the clients of '{name}' would need CPU time here");
                 return refused(cause, "write how often requests arrive: rate, every or at");
             }
         }
-        for change in file.events().iter().flat_map(|(_, changes)| changes) {
+        for change in file.events.iter().flat_map(|(_, changes)| changes) {
             if let Some(what) = not_replayable(change) {
                 return refused(format!("an event {what}"), "leave that event out");
             }
@@ -96,9 +96,7 @@ impl<'a> Replayable<'a> {
 
     /// Whether anything is said of its cgroups but who is in them.
     pub(crate) fn needs_cgroups(&self) -> bool {
-        let events = self.file.events().iter().flat_map(|(_, changes)| changes);
-        self.file.cgroups().iter().chain(events).any(|change| cgroup_of(change).is_some())
-            || !self.file.lanes.is_empty()
+        self.file.changes().any(|change| cgroup_of(change).is_some()) || !self.file.lanes.is_empty()
     }
 
     /// The steps of all tasks, those that are forked too.

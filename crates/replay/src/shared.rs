@@ -260,7 +260,7 @@ impl Shared {
         steps: impl Iterator<Item = &'a Step>,
         seed: u64,
     ) -> Result<Shared> {
-        let spec = file.shared();
+        let spec = &file.shared;
         let mut shared = Shared {
             pipes: BTreeMap::new(),
             locks: spec.locks.iter().map(|name| (name.clone(), Lock::default())).collect(),

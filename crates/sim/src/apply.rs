@@ -11,12 +11,12 @@ impl Scenario {
     /// the warm-up. Not its lanes, which belong to how it is scheduled: see
     /// [`Scenario::with_lanes`].
     pub fn with_file(self, file: &ScenarioFile) -> Self {
-        let mut scenario = self.sharing(file.shared());
-        for task in file.tasks() {
+        let mut scenario = self.sharing(&file.shared);
+        for task in &file.tasks {
             scenario = scenario.task(task.clone());
         }
-        let cgroups = (0, file.cgroups().to_vec());
-        for (at, changes) in [cgroups].iter().chain(file.events()).cloned() {
+        let cgroups = (0, file.cgroups.clone());
+        for (at, changes) in [cgroups].iter().chain(&file.events).cloned() {
             scenario = scenario.at(at, move |kernel| {
                 changes.iter().for_each(|change| apply(change, kernel));
             });
@@ -53,7 +53,7 @@ impl Scenario {
 /// Makes a lane, or replaces the one that its application has, and assigns its cgroup.
 pub fn put_in_force(lane: &LaneSpec, kernel: &mut Kernel) {
     let weight = (lane.weight_in_force(), lane.weight.is_some());
-    metasched::set_app_with(kernel, lane.app, &lane.policy, weight, lane.settings());
+    metasched::set_app_with(kernel, lane.app, &lane.policy, weight, &lane.settings);
     metasched::assign(kernel, &lane.cgroup, lane.app);
 }
 

@@ -380,15 +380,16 @@ impl Kernel {
             return false;
         }
         self.update_curr(cpu);
-        while wake_flags & scx::WAKE_FORK == 0 {
-            let Next::Waiting(next, _) = self.cpus[cpu].fair.timeline.pick() else { break };
-            if next == id {
-                return true;
+        if wake_flags & scx::WAKE_FORK == 0 {
+            while let Next::Waiting(next, _) = self.cpus[cpu].fair.timeline.pick() {
+                if next == id {
+                    return true;
+                }
+                if !self.tasks[next.0].fair.is_delayed() {
+                    break;
+                }
+                self.fair_settle(next);
             }
-            if !self.tasks[next.0].fair.is_delayed() {
-                break;
-            }
-            self.fair_settle(next);
         }
         let slice_ns = self.fair_slice_ns();
         self.cpus[cpu].fair.timeline.shorten(slice_ns);

@@ -30,53 +30,25 @@ pub use user::{
 /// One lane that is not free.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneInfo {
-    /// Its index.
-    pub slot: u32,
-    /// Its policy's number.
-    pub policy: u32,
-    /// Never used twice.
-    pub generation: u64,
-    /// Where it is in its life.
-    pub state: LaneState,
+    /// What stays the same.
+    pub seen: LaneSeen,
     /// When a task first ran that came through it; 0 if none has.
     pub first_run_ns: u64,
     /// What its tasks ran while several lanes were served.
     pub runtime_ns: u64,
-    /// Its application; 0 for the root lane.
-    pub app: u32,
     /// Its account's weight, as the user or `cpu.weight` said it last.
     pub weight: u32,
-    /// Whether it was the user, so that `cpu.weight` has no say.
-    pub weight_fixed: bool,
     /// How often another account's task was preempted for its account.
     pub kicks: u64,
     /// Tasks that level 1 gave a CPU past its policy since that last gave one.
     pub rescues: u64,
-    /// Whether its policy is not asked any more.
-    pub quarantined: bool,
-    /// Whether CPUs ask it for tasks.
-    pub served: bool,
-    /// Whether its policy, with these options, leaves no CPU idle beside tasks that may run there.
-    pub conserves: bool,
 }
 
-impl LaneInfo {
-    /// Whether every task comes to it that has no application with a lane.
-    pub fn is_root(&self) -> bool {
-        self.state == LaneState::InForce && self.app == 0
-    }
+impl std::ops::Deref for LaneInfo {
+    type Target = LaneSeen;
 
-    /// Whether the tasks of an application's cgroups come to it.
-    pub fn is_apps(&self) -> bool {
-        self.state == LaneState::InForce && self.app != 0
-    }
-
-    fn seen(&self) -> LaneSeen {
-        let LaneInfo {
-            slot, policy, generation, state, app, quarantined, served, conserves, ..
-        } = *self;
-        let given = self.weight_fixed.then_some(self.weight);
-        LaneSeen { slot, generation, policy, state, app, given, quarantined, served, conserves }
+    fn deref(&self) -> &LaneSeen {
+        &self.seen
     }
 }
 
@@ -453,7 +425,7 @@ fn tell_assigned(kernel: &mut Kernel, said: i32, cgroup: u64, app: u32) {
 /// Tells the checkers how lanes stand.
 pub fn tell_lanes(kernel: &mut Kernel) {
     if kernel.stays() {
-        let seen: Rc<[LaneSeen]> = lanes(kernel).iter().map(LaneInfo::seen).collect();
+        let seen: Rc<[LaneSeen]> = lanes(kernel).iter().map(|lane| lane.seen).collect();
         kernel.lanes_told = seen.clone();
         kernel.observe(0, None, What::Lanes(seen));
     }
@@ -542,22 +514,22 @@ fn live_lanes(kernel: &Kernel) -> Result<Vec<LaneInfo>> {
     let accounts: &[Account; ACCOUNTS_MAX] = global_ref(kernel, "accounts")?;
     let info = |(slot, l): (usize, &MetaLane)| {
         let state = LaneState::try_from(l.state).expect("one that meta/types.h declares");
-        (state != LaneState::Free).then_some(LaneInfo {
+        let account = &accounts[l.account as usize];
+        let seen = LaneSeen {
             slot: slot as u32,
-            policy: l.lane.policy,
             generation: l.lane.generation,
+            policy: l.lane.policy,
             state,
-            first_run_ns: l.first_run_ns,
-            runtime_ns: l.runtime_ns,
             app: l.account,
-            weight: accounts[l.account as usize].weight,
-            weight_fixed: accounts[l.account as usize].weight_fixed != 0,
-            kicks: accounts[l.account as usize].kicks,
+            given: (account.weight_fixed != 0).then_some(account.weight),
             quarantined: l.quarantined != 0,
-            rescues: l.rescues,
             served: l.served != 0,
             conserves: conserves(l, one_node),
-        })
+        };
+        let (first_run_ns, runtime_ns, rescues) = (l.first_run_ns, l.runtime_ns, l.rescues);
+        let (weight, kicks) = (account.weight, account.kicks);
+        let info = LaneInfo { seen, first_run_ns, runtime_ns, weight, kicks, rescues };
+        (state != LaneState::Free).then_some(info)
     };
     Ok(all.iter().enumerate().filter_map(info).collect())
 }

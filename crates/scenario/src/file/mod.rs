@@ -95,17 +95,12 @@ pub struct LaneSpec {
     /// What is set of its policy, as it stands in the file.
     pub options: BTreeMap<String, String>,
     /// What is set, by the numbers of the options.
-    settings: Vec<(usize, u64)>,
+    pub settings: Vec<(usize, u64)>,
     /// `cpu.weight` of the cgroup.
     cgroup_weight: u32,
 }
 
 impl LaneSpec {
-    /// What is set of its policy, by the numbers of the options.
-    pub fn settings(&self) -> &[(usize, u64)] {
-        &self.settings
-    }
-
     /// The weight that it has, its own or its cgroup's.
     pub fn weight_in_force(&self) -> u32 {
         self.weight.unwrap_or(self.cgroup_weight)
@@ -128,10 +123,14 @@ pub struct ScenarioFile {
     pub machine: MachineSpec,
     /// Lanes of cgroups, beside the root lane.
     pub lanes: Vec<LaneSpec>,
-    shared: SharedSpec,
-    tasks: Vec<TaskSpec>,
-    cgroups: Vec<Change>,
-    events: Vec<(u64, Vec<Change>)>,
+    /// What tasks share.
+    pub shared: SharedSpec,
+    /// The tasks that are there at the beginning; those that others fork are in their steps.
+    pub tasks: Vec<TaskSpec>,
+    /// What is written to cgroups at the beginning.
+    pub cgroups: Vec<Change>,
+    /// What changes later, and when, ns.
+    pub events: Vec<(u64, Vec<Change>)>,
 }
 
 impl ScenarioFile {
@@ -159,28 +158,8 @@ impl ScenarioFile {
         }
     }
 
-    /// The tasks that are there at the beginning; those that others fork are in their steps.
-    pub fn tasks(&self) -> &[TaskSpec] {
-        &self.tasks
-    }
-
-    /// What they share.
-    pub fn shared(&self) -> &SharedSpec {
-        &self.shared
-    }
-
-    /// What is written to cgroups at the beginning.
-    pub fn cgroups(&self) -> &[Change] {
-        &self.cgroups
-    }
-
-    /// What changes later, and when, ns.
-    pub fn events(&self) -> &[(u64, Vec<Change>)] {
-        &self.events
-    }
-
     /// Everything that changes from outside, at its beginning or later.
-    fn changes(&self) -> impl Iterator<Item = &Change> {
+    pub fn changes(&self) -> impl Iterator<Item = &Change> {
         let events = self.events.iter().flat_map(|(_, changes)| changes);
         self.cgroups.iter().chain(events)
     }

@@ -30,7 +30,7 @@ fn decayed(value: u64, periods: u64) -> u64 {
     if periods > HALF_LIFE * 63 {
         return 0;
     }
-    (u128::from(value) * u128::from(left_after(periods)) >> 32) as u64
+    ((u128::from(value) * u128::from(left_after(periods))) >> 32) as u64
 }
 
 /// The average of a value.

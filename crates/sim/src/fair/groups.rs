@@ -367,8 +367,7 @@ mod tests {
 
     /// `a`, and `a/b` below it.
     fn nested() -> Groups {
-        let mut groups = Groups::default();
-        groups.groups = vec![Group::default(); 4];
+        let mut groups = Groups { groups: vec![Group::default(); 4], ..Groups::default() };
         (groups.groups[A].above, groups.groups[B].above) = (ROOT, A);
         groups
     }

@@ -17,7 +17,7 @@ fn busy(name: &str, machine: &Machine) -> Scenario {
     let cpus = machine.nr_cpus();
     let placed = move |task: TaskSpec, i: usize| {
         let task = task.weight([20, 100, 400][i % 3]).in_cgroup(["a", "b"][i % 2]);
-        if i % 5 == 0 { task.only_on(0..cpus.div_ceil(4)) } else { task }
+        if i.is_multiple_of(5) { task.only_on(0..cpus.div_ceil(4)) } else { task }
     };
     let run = policy(name, name)
         .machine(machine.clone())
@@ -138,8 +138,7 @@ fn most_work(name: &'static str, machine: &Machine, tasks: usize) -> [u64; 3] {
         .idle_at_most(ms(60_000))
         .run_for(ms(60))
         .pass();
-    let found = *found.borrow();
-    found
+    *found.borrow()
 }
 
 /// What a decision may look at beside that: the first tasks of a queue.
