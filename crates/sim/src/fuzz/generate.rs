@@ -1,6 +1,7 @@
 //! Cases from seeds. One generator makes all of them: what it draws comes from a stream of
 //! its own, so that a run's chance stays the same when its case is made smaller.
 
+use super::theme::{ANYTHING, Kind, Mix, Theme};
 use super::{Act, Case, Does, Machine, Task, Timed, When};
 use crate::machine::HZ;
 use crate::metasched::{LAZY, POLICIES};
@@ -20,48 +21,6 @@ const LONG_CROWD: u64 = 5;
 const ACTS: u64 = 60;
 /// Acts between two events fall among so many: what some hundred milliseconds have.
 const EVENTS: u64 = 6_000;
-
-/// What a case is mostly about, so that acts of one kind meet each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Theme {
-    /// All there is.
-    Anything,
-    /// The root lane is replaced, and no application has one: only this.
-    Root,
-    /// Applications' lanes come, go and are replaced.
-    Lanes,
-    /// The root's share goes round by the timer.
-    Turns,
-    /// `cpu.weight`, beside lanes of which some have a weight of their own.
-    Shares,
-    /// `cpu.max`.
-    Limits,
-    /// Tasks move, and change their affinities.
-    Moves,
-    /// CPUs go off line and come back.
-    Hotplug,
-    /// Programs are detached and come anew.
-    Programs,
-    /// The least quotas that `cpu.max` takes, for many hogs on many CPUs, for longer than anybody
-    /// may be parked.
-    Quotas,
-}
-
-impl Theme {
-    /// Each with what it is called on a command line.
-    pub const ALL: [(&'static str, Theme); 10] = [
-        ("anything", Theme::Anything),
-        ("root", Theme::Root),
-        ("lanes", Theme::Lanes),
-        ("turns", Theme::Turns),
-        ("shares", Theme::Shares),
-        ("limits", Theme::Limits),
-        ("moves", Theme::Moves),
-        ("hotplug", Theme::Hotplug),
-        ("programs", Theme::Programs),
-        ("quotas", Theme::Quotas),
-    ];
-}
 
 struct Generator {
     random: Random,
@@ -155,6 +114,18 @@ fn pick<'a, T>(random: &mut Random, of: &'a [T]) -> &'a T {
     &of[random.within(0, of.len() as u64 - 1) as usize]
 }
 
+/// One kind of act, as often as its weight says.
+fn kind_of(mix: Mix, random: &mut Random) -> Kind {
+    let mut at = random.within(0, mix.iter().map(|(_, weight)| weight).sum::<u64>() - 1);
+    for (kind, weight) in mix {
+        match at.checked_sub(*weight) {
+            Some(rest) => at = rest,
+            None => return *kind,
+        }
+    }
+    unreachable!("what was drawn is less than the sum of the weights")
+}
+
 /// Between both, each order of magnitude as likely as any other.
 fn log_within(random: &mut Random, low: u64, high: u64) -> u64 {
     let doublings = u64::from((high / low.max(1)).max(1).ilog2());
@@ -183,6 +154,15 @@ fn with_calls(does: Vec<Does>, random: &mut Random) -> Vec<Does> {
         }
     }
     changed
+}
+
+/// A task that ends does so soon: each of its runs is 30 ms at most.
+fn run_shortly(does: &mut [Does]) {
+    for does in does {
+        if let Does::Run(low, high) = does {
+            (*low, *high) = ((*low).min(ms(30)), (*high).min(ms(30)));
+        }
+    }
 }
 
 impl Generator {
@@ -354,23 +334,12 @@ impl Generator {
         }
         if may_fork && !task.kthread && self.random.once_in(8) {
             let mut child = self.task(false);
-            child.rounds = Some(self.random.within(1, 3));
-            if let Some(Does::Run(_, high)) = child.does.first_mut() {
-                *high = (*high).min(ms(30));
-            }
-            child.does.iter_mut().for_each(|does| {
-                if let Does::Run(low, high) = does {
-                    (*low, *high) = ((*low).min(ms(30)), (*high).min(ms(30)));
-                }
-            });
             child.kthread = false;
+            child.rounds = Some(self.random.within(1, 3));
+            run_shortly(&mut child.does);
             task.does.insert(0, Does::Fork(Box::new(child)));
             task.rounds = Some(self.random.within(1, 3));
-            task.does.iter_mut().for_each(|does| {
-                if let Does::Run(low, high) = does {
-                    (*low, *high) = ((*low).min(ms(30)), (*high).min(ms(30)));
-                }
-            });
+            run_shortly(&mut task.does);
         }
         task
     }
@@ -455,58 +424,50 @@ impl Generator {
         let app = self.random.within(1, APPS) as u32;
         let task = self.random.within(0, 200);
         let of_theme = self.random.within(0, 2) > 0;
-        let kind = match self.theme {
-            // Of an application's lane there is none: only the root's has options.
-            Theme::Root => *pick(&mut self.random, &[9, 9, 9, 13, 14, 21, 22]),
-            Theme::Lanes if of_theme => self.random.within(0, 9),
-            Theme::Shares if of_theme => *pick(&mut self.random, &[1, 4, 5, 6, 8, 17, 17, 17]),
-            Theme::Turns if of_theme => self.random.within(9, 12),
-            Theme::Quotas if of_theme => *pick(&mut self.random, &[4, 15, 18, 19, 19, 19]),
-            Theme::Limits if of_theme => *pick(&mut self.random, &[16, 18, 19, 19, 19, 20]),
-            Theme::Moves if of_theme => *pick(&mut self.random, &[5, 7, 13, 15, 15]),
-            Theme::Hotplug if of_theme => *pick(&mut self.random, &[13, 21, 21, 22]),
-            Theme::Programs if of_theme => *pick(&mut self.random, &[21, 23, 24, 24]),
-            _ => self.random.within(0, 22),
-        };
-        match kind {
-            0..=2 => self.set_app(app),
-            3 => Act::DropApp { app },
-            4 | 5 => Act::Assign { cgroup: self.cgroup(), app },
-            6 | 7 => Act::Unassign { cgroup: self.cgroup() },
-            8 => Act::LaneWeight { app, weight: self.lane_weight() },
-            9 => Act::ReplaceRoot { policy: self.honest_policy() },
-            10 | 11 => self.turns(),
-            12 => Act::StopTurns,
-            13 => {
+        let mix = if of_theme || self.theme == Theme::Root { self.theme.mix() } else { ANYTHING };
+        match kind_of(mix, &mut self.random) {
+            Kind::SetApp => self.set_app(app),
+            Kind::DropApp => Act::DropApp { app },
+            Kind::Assign => Act::Assign { cgroup: self.cgroup(), app },
+            Kind::Unassign => Act::Unassign { cgroup: self.cgroup() },
+            Kind::LaneWeight => Act::LaneWeight { app, weight: self.lane_weight() },
+            Kind::LaneOption => {
+                let app = if self.random.once_in(4) { 0 } else { app };
+                self.lane_option(app)
+            }
+            Kind::ReplaceRoot => Act::ReplaceRoot { policy: self.honest_policy() },
+            Kind::StartTurns => self.turns(),
+            Kind::StopTurns => Act::StopTurns,
+            Kind::Affinity => {
                 let cpus = match self.some_cpus() {
                     none if none.is_empty() => (0..self.cpus).collect(),
                     some => some,
                 };
                 Act::Affinity { task, cpus }
             }
-            14 => Act::TaskWeight { task, weight: self.task_weight() },
-            15 | 16 => {
+            Kind::TaskWeight => Act::TaskWeight { task, weight: self.task_weight() },
+            Kind::MoveTask => {
                 let cgroup = pick(&mut self.random, &self.cgroups).clone();
                 Act::MoveTask { task, cgroup }
             }
-            17 => {
+            Kind::CgroupShare => {
                 let (cgroup, idle) = (self.cgroup(), self.random.once_in(2));
                 match self.random.once_in(2) {
                     true => Act::CgroupIdle { cgroup, idle },
                     false => Act::CgroupWeight { cgroup, weight: self.lane_weight() },
                 }
             }
-            18 => Act::RemoveCgroup { cgroup: self.cgroup() },
-            19 => self.limit(),
-            21 => Act::CpuOff { cpu: self.random.within(0, self.cpus as u64 - 1) as usize },
-            22 => Act::CpuOn { cpu: self.random.within(0, self.cpus as u64 - 1) as usize },
-            23 => Act::Detach,
-            24 => Act::Load { policy: self.honest_policy() },
-            _ => {
-                let app = if self.random.once_in(4) { 0 } else { app };
-                self.lane_option(app)
-            }
+            Kind::CgroupMax => self.limit(),
+            Kind::RemoveCgroup => Act::RemoveCgroup { cgroup: self.cgroup() },
+            Kind::CpuOff => Act::CpuOff { cpu: self.any_cpu() },
+            Kind::CpuOn => Act::CpuOn { cpu: self.any_cpu() },
+            Kind::Detach => Act::Detach,
+            Kind::Load => Act::Load { policy: self.honest_policy() },
         }
+    }
+
+    fn any_cpu(&mut self) -> usize {
+        self.random.within(0, self.cpus as u64 - 1) as usize
     }
 }
 

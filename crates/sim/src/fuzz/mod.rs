@@ -10,12 +10,14 @@ mod generate;
 mod hierarchy;
 mod run;
 mod shrink;
+mod theme;
 
 pub use acts::{Act, Timed, When};
 pub use everywhere::{events_before_calm, everywhere, reassignments};
-pub use generate::{Theme, generate, generate_about};
+pub use generate::{generate, generate_about};
 pub use run::{replay_seed, scenario, scenario_on};
 pub use shrink::{Shrunk, shrink};
+pub use theme::Theme;
 
 use crate::machine::HZ;
 use crate::span::Span;
