@@ -3,12 +3,12 @@
 //! event is not told of it.
 
 use crate::checkers::Checker;
+use crate::kernel::Fault;
 use crate::kinds::Kinds;
+use crate::metasched::LaneSeen;
 use crate::observer::{Observer, Shared};
 use crate::trace::{Observed, Trace};
-
-/// What a checker found, by its name.
-pub(crate) type Found = (&'static str, String);
+use std::rc::Rc;
 
 pub(crate) struct Audience {
     checkers: Vec<Box<dyn Checker>>,
@@ -18,6 +18,10 @@ pub(crate) struct Audience {
     look_at: u64,
     readers: Vec<(Kinds, Shared)>,
     trace: Trace,
+    /// What the run failed by: what was found first.
+    pub fault: Option<Fault>,
+    /// Level 1's lanes, as checkers heard of them last.
+    pub lanes_told: Rc<[LaneSeen]>,
 }
 
 impl Audience {
@@ -29,6 +33,15 @@ impl Audience {
             look_at: u64::MAX,
             readers: Vec::new(),
             trace: Trace::new(whole_trace),
+            fault: None,
+            lanes_told: Rc::default(),
+        }
+    }
+
+    /// Fails the run, unless it has failed already.
+    pub fn fail(&mut self, at: u64, check: impl Into<String>, message: impl Into<String>) {
+        if self.fault.is_none() {
+            self.fault = Some(Fault { check: check.into(), message: message.into(), at });
         }
     }
 
@@ -53,8 +66,9 @@ impl Audience {
         self.readers.push((wants, reader));
     }
 
-    /// Tells all of an event; what the first checker found that found anything.
-    pub fn observe(&mut self, event: Observed) -> Option<Found> {
+    /// Tells all of an event. What the first checker found that found anything fails the run.
+    pub fn observe(&mut self, event: Observed) {
+        let at = event.at;
         let kind = event.what.kind();
         let mut found = None;
         let mut tell = |checker: &mut Box<dyn Checker>| {
@@ -86,7 +100,9 @@ impl Audience {
             }
         }
         self.trace.record(event);
-        found
+        if let Some((check, message)) = found {
+            self.fail(at, check, message);
+        }
     }
 
     /// Every reader, for what is no event.
@@ -97,7 +113,7 @@ impl Audience {
     }
 
     /// The run is over, and all go.
-    pub fn finish(&mut self, now: u64) -> Option<Found> {
+    pub fn finish(&mut self, now: u64) {
         let mut found = None;
         for checker in &mut self.checkers {
             if let Err(message) = checker.finish(now)
@@ -112,7 +128,9 @@ impl Audience {
         self.wanted_by.iter_mut().for_each(Vec::clear);
         self.look_at = u64::MAX;
         self.readers.clear();
-        found
+        if let Some((check, message)) = found {
+            self.fail(now, check, message);
+        }
     }
 
     /// The last events and, where asked for, the text of the whole run.
@@ -169,8 +187,9 @@ mod tests {
             (22, What::Busy),
         ];
         for (at, what) in events {
-            assert!(audience.observe(Observed { at, cpu: 0, task: None, what }).is_none());
+            audience.observe(Observed { at, cpu: 0, task: None, what });
         }
         assert_eq!(*told.borrow(), [11, 21]);
+        assert!(audience.fault.is_none());
     }
 }

@@ -15,14 +15,14 @@ impl Kernel {
         self.note(&format!("{} tasks move to cgroup '{path}'", tasks.len()));
         let (cgroup, css_set) = (self.cgroup_id(path), self.css_set(path));
         let to = cgroup_of(css_set) as u64;
-        let [prepare, moves, cancel] = self.ops.cgroup_moves;
+        let [prepare, moves, cancel] = self.program.ops.cgroup_moves;
         let mut prepared = Vec::new();
         for id in tasks {
-            let from = self.tasks[id.0].raw.cgroup() as u64;
-            if self.tasks[id.0].dead || from == to {
+            let from = self.tasks[*id].raw.cgroup() as u64;
+            if self.tasks[*id].dead || from == to {
                 continue;
             }
-            let (cpu, p) = (self.tasks[id.0].cpu, self.pointer(*id));
+            let (cpu, p) = (self.tasks[*id].cpu, self.pointer(*id));
             let args = [p, from, to];
             let refused =
                 self.call(prepare, Callback::CgroupPrepMove, cpu, May::Sleep, args) as i32 != 0;
@@ -37,7 +37,7 @@ impl Kernel {
         for (id, cpu, args) in prepared {
             self.changing(id, |kernel| {
                 kernel.observe(cpu, Some(id), What::Member(cgroup));
-                kernel.tasks[id.0].c_mut().cgroups = css_set;
+                kernel.tasks[id].c_mut().cgroups = css_set;
                 kernel.call(moves, Callback::CgroupMove, cpu, May::Look, args);
             });
             self.tell_of_move(id, path);

@@ -33,17 +33,17 @@ impl Charged {
 impl Kernel {
     /// A CPU has nothing to run from now on.
     pub(crate) fn cost_begins_idle(&mut self, cpu: usize) {
-        self.cpus[cpu].costs.idle_from = self.now;
-        self.cpus[cpu].costs.idle_since = self.now;
+        self.cpus[cpu].costs.idle_from = self.clock.now;
+        self.cpus[cpu].costs.idle_since = self.clock.now;
     }
 
     /// A timer of its own interrupts an idle CPU. As the kernel knew that it would, the CPU did not
     /// sleep deeply: if it was warm it still is. It does not warm one that was cold.
     pub(crate) fn interrupted_idle(&mut self, cpu: usize) {
-        let idle_ns = self.now - self.cpus[cpu].costs.idle_since;
+        let idle_ns = self.clock.now - self.cpus[cpu].costs.idle_since;
         let warm = idle_ns <= self.machine.what_it_costs().cold_after_ns;
         if warm && self.cpus[cpu].curr.is_none() {
-            self.cpus[cpu].costs.idle_since = self.now;
+            self.cpus[cpu].costs.idle_since = self.clock.now;
         }
     }
 
@@ -52,7 +52,7 @@ impl Kernel {
         if ns == 0 && self.cpus[cpu].costs.due_ns == 0 {
             return;
         }
-        let (now, idle) = (self.now, self.cpus[cpu].curr.is_none());
+        let (now, idle) = (self.clock.now, self.cpus[cpu].curr.is_none());
         let costs = &mut self.cpus[cpu].costs;
         if idle {
             costs.take(now - costs.idle_from);
@@ -63,10 +63,10 @@ impl Kernel {
 
     /// A CPU turns to a task.
     pub(crate) fn cost_of_switch(&mut self, cpu: usize, id: TaskId) {
-        let from = self.tasks[id.0].ran_on.replace(cpu).unwrap_or(cpu);
+        let from = self.tasks[id].ran_on.replace(cpu).unwrap_or(cpu);
         let costs = self.machine.what_it_costs();
         let mut ns = costs.switch_ns + self.machine.migration_ns(from, cpu);
-        let idle_ns = self.now - self.cpus[cpu].costs.idle_since;
+        let idle_ns = self.clock.now - self.cpus[cpu].costs.idle_since;
         if self.cpus[cpu].curr.is_none() && idle_ns > costs.cold_after_ns {
             ns += costs.cold_ns;
         }

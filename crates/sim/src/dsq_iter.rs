@@ -24,7 +24,7 @@ pub(crate) struct DsqIter {
 
 impl Kernel {
     fn stands_in(&self, (id, inserts): (TaskId, u64), dsq_id: u64) -> bool {
-        let task = &self.tasks[id.0];
+        let task = &self.tasks[id];
         task.inserts == inserts && task.dsq == Some(DsqRef::User(dsq_id))
     }
 }
@@ -38,7 +38,7 @@ fn handle<'a>(it: *mut u64) -> &'a mut u64 {
 
 fn iter_of(kernel: &mut Kernel, it: *mut u64) -> Option<&mut DsqIter> {
     let at = handle(it).checked_sub(1)?;
-    kernel.dsq_iters.get_mut(at as usize)
+    kernel.dispatch.iters.get_mut(at as usize)
 }
 
 pub(crate) extern "C" fn iter_new(k: K, it: *mut u64, dsq_id: u64, flags: u64) -> i32 {
@@ -50,13 +50,13 @@ pub(crate) extern "C" fn iter_new(k: K, it: *mut u64, dsq_id: u64, flags: u64) -
     if flags & !REVERSED != 0 {
         return -EINVAL;
     }
-    let Some(dsq) = kernel.user.get(dsq_id) else { return -ENOENT };
-    let mut tasks: Vec<_> = dsq.tasks().map(|id| (id, kernel.tasks[id.0].inserts)).collect();
+    let Some(dsq) = kernel.dispatch.user.get(dsq_id) else { return -ENOENT };
+    let mut tasks: Vec<_> = dsq.tasks().map(|id| (id, kernel.tasks[id].inserts)).collect();
     if flags & REVERSED != 0 {
         tasks.reverse();
     }
-    kernel.dsq_iters.push(DsqIter { dsq_id, tasks, next: 0, slice: None, vtime: None });
-    *handle(it) = kernel.dsq_iters.len() as u64;
+    kernel.dispatch.iters.push(DsqIter { dsq_id, tasks, next: 0, slice: None, vtime: None });
+    *handle(it) = kernel.dispatch.iters.len() as u64;
     0
 }
 
@@ -68,7 +68,7 @@ pub(crate) extern "C" fn iter_next(k: K, it: *mut u64) -> P {
         let dsq_id = iter.dsq_id;
         iter.next += 1;
         if kernel.stands_in(entry, dsq_id) {
-            return kernel.tasks[entry.0.0].raw.pointer();
+            return kernel.tasks[entry.0].raw.pointer();
         }
     }
 }
@@ -76,7 +76,7 @@ pub(crate) extern "C" fn iter_next(k: K, it: *mut u64) -> P {
 /// Walks end in the opposite order of their beginnings.
 pub(crate) extern "C" fn iter_destroy(k: K, it: *mut u64) {
     if let Some(at) = handle(it).checked_sub(1) {
-        kernel(k).dsq_iters.truncate(at as usize);
+        kernel(k).dispatch.iters.truncate(at as usize);
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) extern "C" fn dsq_move(
 ) -> bool {
     let kernel = kernel(k);
     let call = if by_vtime { "scx_bpf_dsq_move_vtime" } else { "scx_bpf_dsq_move" };
-    if !matches!(kernel.context.may, May::Dispatch | May::Unlocked | May::Sleep) {
+    if !matches!(kernel.calls.context.may, May::Dispatch | May::Unlocked | May::Sleep) {
         kernel.refuse(call, "it is allowed in dispatch and where no run queue is locked");
         return false;
     }
@@ -112,13 +112,13 @@ pub(crate) extern "C" fn dsq_move(
     if !entry.is_some_and(|entry| kernel.stands_in(entry, from)) {
         return false;
     }
-    let here = kernel.context.cpu;
+    let here = kernel.calls.context.cpu;
     let to = kernel.find_dsq_for_dispatch(here, dsq_id, id);
-    let c = &mut kernel.tasks[id.0].c_mut().scx;
+    let c = &mut kernel.tasks[id].c_mut().scx;
     c.slice = slice.unwrap_or(c.slice);
     c.dsq_vtime = vtime.unwrap_or(c.dsq_vtime);
     let flags = if by_vtime { flags | ENQ_BY_VTIME } else { flags };
-    let cpu = kernel.tasks[id.0].cpu;
+    let cpu = kernel.tasks[id].cpu;
     kernel.dispatch_dequeue(id);
     match to {
         DsqRef::Local(there) => kernel.dispatch_to_local_dsq(cpu, there, id, flags),

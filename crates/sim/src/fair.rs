@@ -106,24 +106,24 @@ impl FairTask {
 impl Kernel {
     /// The slice that a task asks for.
     fn fair_slice_ns(&self) -> u64 {
-        let cpus = self.online.count().clamp(1, SLICE_CPUS);
+        let cpus = self.cpus.online.count().clamp(1, SLICE_CPUS);
         SLICE_NS * (1 + u64::from(cpus.ilog2()))
     }
 
     /// The tasks of a cgroup on a CPU change.
     fn fair_change(&mut self, group: usize, cpu: usize, change: Change) {
-        let (online, now) = (self.online.count(), self.now);
+        let (online, now) = (self.cpus.online.count(), self.clock.now);
         self.fair_class.groups.change(group, cpu, change, online, now);
     }
 
     /// A task competes from now on, beside those of its cgroup.
     fn fair_join(&mut self, id: TaskId) {
-        let (cpu, group) = (self.tasks[id.0].cpu, self.fair_group(id));
-        let own = weight_of(self.tasks[id.0].c().scx.weight);
+        let (cpu, group) = (self.tasks[id].cpu, self.fair_group(id));
+        let own = weight_of(self.tasks[id].c().scx.weight);
         let idle = self.fair_class.groups.is_idle(group);
         self.fair_change(group, cpu, Change { load: own as i64, members: 1, runnable: 1 });
         let flat = self.fair_class.groups.flat(group, cpu, own);
-        let fair = &mut self.tasks[id.0].fair;
+        let fair = &mut self.tasks[id].fair;
         (fair.group, fair.own, fair.idle) = (group, own, idle);
         fair.entity.reweigh(flat);
         self.cpus[cpu].fair.idle += usize::from(idle);
@@ -131,7 +131,7 @@ impl Kernel {
 
     /// It does no more.
     fn fair_part(&mut self, id: TaskId, runnable: i64) {
-        let (cpu, fair) = (self.tasks[id.0].cpu, &self.tasks[id.0].fair);
+        let (cpu, fair) = (self.tasks[id].cpu, &self.tasks[id].fair);
         let (group, idle) = (fair.group, fair.idle);
         self.cpus[cpu].fair.idle -= usize::from(idle);
         let load = -(fair.own as i64);
@@ -142,8 +142,8 @@ impl Kernel {
     /// A task that wants to run comes to its CPU's queue: it woke, comes from elsewhere, or gives
     /// the CPU up.
     pub(crate) fn fair_enqueue(&mut self, id: TaskId) {
-        let cpu = self.tasks[id.0].cpu;
-        let place = self.tasks[id.0].fair.place;
+        let cpu = self.tasks[id].cpu;
+        let place = self.tasks[id].fair.place;
         if self.fair_throttled(id) {
             self.fair_leave(id, false);
             return self.fair_park(id);
@@ -154,11 +154,11 @@ impl Kernel {
         }
         self.update_curr(cpu);
         let (slice_ns, tick_ns) = (self.fair_slice_ns(), self.machine.tick_ns());
-        if self.tasks[id.0].fair.is_delayed() {
-            let group = self.tasks[id.0].fair.group;
+        if self.tasks[id].fair.is_delayed() {
+            let group = self.tasks[id].fair.group;
             self.fair_change(group, cpu, Change { runnable: 1, ..Change::default() });
             let timeline = &mut self.cpus[cpu].fair.timeline;
-            let mut entity = timeline.remove(id, self.tasks[id.0].fair.entity.deadline);
+            let mut entity = timeline.remove(id, self.tasks[id].fair.entity.deadline);
             timeline.insert(entity);
             timeline.update_lag(&mut entity, slice_ns, tick_ns);
             let moved = timeline.average() - entity.lag != entity.vruntime;
@@ -170,7 +170,7 @@ impl Kernel {
             return self.fair_wait(id, entity);
         }
         self.fair_join(id);
-        let fair = &mut self.tasks[id.0].fair;
+        let fair = &mut self.tasks[id].fair;
         let (mut entity, newcomer) = (fair.entity, std::mem::take(&mut fair.newcomer));
         self.cpus[cpu].fair.timeline.place(&mut entity, slice_ns, newcomer);
         self.fair_wait(id, entity);
@@ -178,9 +178,9 @@ impl Kernel {
 
     /// It waits for its CPU.
     fn fair_wait(&mut self, id: TaskId, entity: Entity) {
-        let cpu = self.tasks[id.0].cpu;
+        let cpu = self.tasks[id].cpu;
         self.cpus[cpu].fair.timeline.insert(entity);
-        let task = &mut self.tasks[id.0];
+        let task = &mut self.tasks[id];
         (task.fair.entity, task.fair.place) = (entity, Standing::Waiting);
         task.dsq = Some(DsqRef::Fair(cpu));
         self.fair_class.waiting += 1;
@@ -189,7 +189,7 @@ impl Kernel {
 
     /// Takes a task out of the queue, to run or to leave.
     pub(crate) fn fair_dequeue(&mut self, id: TaskId, cpu: usize) -> bool {
-        let fair = &mut self.tasks[id.0].fair;
+        let fair = &mut self.tasks[id].fair;
         if fair.place != Standing::Waiting {
             return false;
         }
@@ -203,17 +203,17 @@ impl Kernel {
     /// until it owes nothing: so it cannot sleep that away.
     pub(crate) fn fair_leave(&mut self, id: TaskId, sleeps: bool) {
         // Such a one is no more among those that want to run.
-        if self.tasks[id.0].fair.is_delayed() {
+        if self.tasks[id].fair.is_delayed() {
             return self.fair_settle(id);
         }
-        let cpu = self.tasks[id.0].cpu;
+        let cpu = self.tasks[id].cpu;
         let (slice_ns, tick_ns) = (self.fair_slice_ns(), self.machine.tick_ns());
-        if self.tasks[id.0].fair.place == Standing::Waiting {
+        if self.tasks[id].fair.place == Standing::Waiting {
             self.update_curr(cpu);
         }
-        let exits = self.tasks[id.0].c().flags & scx::PF_EXITING != 0;
+        let exits = self.tasks[id].c().flags & scx::PF_EXITING != 0;
         let stays = sleeps && !exits && !self.fair_throttled(id);
-        let fair = &mut self.tasks[id.0].fair;
+        let fair = &mut self.tasks[id].fair;
         let timeline = &mut self.cpus[cpu].fair.timeline;
         let mut entity = match fair.place {
             Standing::Running => timeline.current.expect("it is the one that runs"),
@@ -238,42 +238,42 @@ impl Kernel {
             entity.deadline -= entity.vruntime;
             entity.relative = true;
         }
-        let fair = &mut self.tasks[id.0].fair;
+        let fair = &mut self.tasks[id].fair;
         (fair.entity, fair.place) = (entity, Standing::Out);
     }
 
     /// A task that sleeps competes no more.
     pub(crate) fn fair_settle(&mut self, id: TaskId) {
-        if !self.tasks[id.0].fair.is_delayed() {
+        if !self.tasks[id].fair.is_delayed() {
             return;
         }
-        let cpu = self.tasks[id.0].cpu;
+        let cpu = self.tasks[id].cpu;
         self.update_curr(cpu);
         let (slice_ns, tick_ns) = (self.fair_slice_ns(), self.machine.tick_ns());
         let timeline = &mut self.cpus[cpu].fair.timeline;
-        let mut entity = self.tasks[id.0].fair.entity;
+        let mut entity = self.tasks[id].fair.entity;
         timeline.update_lag(&mut entity, slice_ns, tick_ns);
         timeline.remove(id, entity.deadline);
         entity.delayed = false;
-        let fair = &mut self.tasks[id.0].fair;
+        let fair = &mut self.tasks[id].fair;
         (fair.entity, fair.place) = (entity, Standing::Out);
         self.fair_part(id, 0);
     }
 
     /// Whether a task that sleeps still competes for its CPU: then it wakes there.
     pub(crate) fn fair_stays(&mut self, id: TaskId) -> bool {
-        let cpu = self.tasks[id.0].cpu;
-        if self.tasks[id.0].fair.is_delayed() && !self.may_run_on(id, cpu) {
+        let cpu = self.tasks[id].cpu;
+        if self.tasks[id].fair.is_delayed() && !self.may_run_on(id, cpu) {
             self.fair_settle(id);
         }
-        self.tasks[id.0].fair.is_delayed()
+        self.tasks[id].fair.is_delayed()
     }
 
     /// What runs has come to this class, or to another cgroup or weight, while it ran.
     pub(crate) fn fair_resume(&mut self, cpu: usize, id: TaskId) {
         self.fair_join(id);
         let slice_ns = self.fair_slice_ns();
-        let fair = &mut self.tasks[id.0].fair;
+        let fair = &mut self.tasks[id].fair;
         let timeline = &mut self.cpus[cpu].fair.timeline;
         timeline.place(&mut fair.entity, slice_ns, std::mem::take(&mut fair.newcomer));
         fair.place = Standing::Running;
@@ -284,7 +284,7 @@ impl Kernel {
     /// A task that was chosen begins to run.
     pub(crate) fn fair_begin(&mut self, cpu: usize, id: TaskId) {
         let (slice_ns, tick_ns) = (self.fair_slice_ns(), self.machine.tick_ns());
-        let fair = &mut self.tasks[id.0].fair;
+        let fair = &mut self.tasks[id].fair;
         let (group, own) = (fair.group, fair.own);
         fair.place = Standing::Running;
         let flat = self.fair_class.groups.flat(group, cpu, own);
@@ -298,10 +298,10 @@ impl Kernel {
 
     /// Charges the task that runs.
     pub(crate) fn fair_charge(&mut self, cpu: usize, id: TaskId, ran_ns: u64) {
-        if ran_ns == 0 || self.tasks[id.0].fair.place != Standing::Running {
+        if ran_ns == 0 || self.tasks[id].fair.place != Standing::Running {
             return;
         }
-        let group = self.tasks[id.0].fair.group;
+        let group = self.tasks[id].fair.group;
         self.fair_class.groups.charge(group, cpu, ran_ns);
         let slice_ns = self.fair_slice_ns();
         let queue = &mut self.cpus[cpu].fair;
@@ -329,11 +329,11 @@ impl Kernel {
                 Next::Current => previous.expect("it runs"),
                 Next::Waiting(id, _) => id,
             };
-            if self.tasks[next.0].fair.is_delayed() {
+            if self.tasks[next].fair.is_delayed() {
                 self.fair_settle(next);
                 continue;
             }
-            let group = self.tasks[next.0].fair.group;
+            let group = self.tasks[next].fair.group;
             self.fair_class.groups.charge(group, cpu, 0);
             if !self.fair_throttled(next) {
                 return Some(next);
@@ -356,7 +356,7 @@ impl Kernel {
         queue.timer_set = true;
         queue.timers += 1;
         let served = Event::Served { cpu: cpu as u32, timer: queue.timers };
-        self.schedule_at(self.now + (left_ns + 1).max(LEAST_TIMER_NS), served);
+        self.schedule_at(self.clock.now + (left_ns + 1).max(LEAST_TIMER_NS), served);
     }
 
     /// That timer has expired, unless it is not the last that was set.
@@ -376,7 +376,7 @@ impl Kernel {
         if self.cpus[cpu].curr.is_none() {
             return true;
         }
-        if self.tasks[id.0].fair.place != Standing::Waiting {
+        if self.tasks[id].fair.place != Standing::Waiting {
             return false;
         }
         self.update_curr(cpu);
@@ -385,7 +385,7 @@ impl Kernel {
                 if next == id {
                     return true;
                 }
-                if !self.tasks[next.0].fair.is_delayed() {
+                if !self.tasks[next].fair.is_delayed() {
                     break;
                 }
                 self.fair_settle(next);
@@ -418,8 +418,8 @@ impl Kernel {
     /// The timer interrupt of a busy CPU.
     pub(crate) fn fair_tick(&mut self, cpu: usize, id: TaskId) {
         let (slice_ns, tick_ns) = (self.fair_slice_ns(), self.machine.tick_ns());
-        if self.tasks[id.0].fair.place == Standing::Running {
-            let (group, own) = (self.tasks[id.0].fair.group, self.tasks[id.0].fair.own);
+        if self.tasks[id].fair.place == Standing::Running {
+            let (group, own) = (self.tasks[id].fair.group, self.tasks[id].fair.own);
             self.fair_change(group, cpu, Change::default());
             let flat = self.fair_class.groups.flat(group, cpu, own);
             self.cpus[cpu].fair.timeline.reweigh_current(flat, slice_ns, tick_ns);

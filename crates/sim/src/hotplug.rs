@@ -38,17 +38,17 @@ impl Kernel {
     /// A policy without a callback for it leaves the kernel, with a code that asks for
     /// a restart.
     pub fn cpu_off(&mut self, cpu: usize) -> bool {
-        if !self.active.has(cpu) || self.active.count() == 1 {
+        if !self.cpus.active.has(cpu) || self.cpus.active.count() == 1 {
             return false;
         }
         self.note(&format!("CPU {cpu} goes off line"));
-        self.active.clear(cpu);
-        self.searched = Searched::of(&self.machine, &self.active);
+        self.cpus.active.clear(cpu);
+        self.idle.searched = Searched::of(&self.machine, &self.cpus.active);
         self.observe(cpu, None, What::Offline);
         self.resched(cpu);
         let rcu = self.begin_grace_period();
-        self.leaving.push(Leaving { cpu, rcu });
-        self.schedule_at(self.now + LOOK_NS, Event::Dying(cpu));
+        self.cpus.leaving.push(Leaving { cpu, rcu });
+        self.schedule_at(self.clock.now + LOOK_NS, Event::Dying(cpu));
         true
     }
 
@@ -68,13 +68,13 @@ impl Kernel {
 
     /// Whether a CPU goes off line and the policy is not told of it yet; it is, if that is due.
     fn still_leaves(&mut self, cpu: usize) -> bool {
-        let Some(at) = self.leaving.iter().position(|leaving| leaving.cpu == cpu) else {
+        let Some(at) = self.cpus.leaving.iter().position(|leaving| leaving.cpu == cpu) else {
             return false;
         };
-        if !self.tasks[self.leaving[at].rcu.0].dead {
+        if !self.tasks[self.cpus.leaving[at].rcu].dead {
             return true;
         }
-        self.leaving.remove(at);
+        self.cpus.leaving.remove(at);
         self.observe(cpu, None, What::Left);
         self.tell_of_hotplug(cpu, false);
         self.resched(cpu);
@@ -84,20 +84,20 @@ impl Kernel {
     /// Brings a CPU back; false where it is on line. While it is still on its way off, the
     /// kernel ends that first.
     pub fn cpu_on(&mut self, cpu: usize) -> bool {
-        if cpu >= self.cpus.len() || self.active.has(cpu) {
+        if cpu >= self.cpus.len() || self.cpus.active.has(cpu) {
             return false;
         }
-        if self.online.has(cpu) {
+        if self.cpus.online.has(cpu) {
             let again = Arc::new(move |kernel: &mut Kernel| {
                 kernel.cpu_on(cpu);
             });
-            self.act_at(self.now + LOOK_NS, again);
+            self.act_at(self.clock.now + LOOK_NS, again);
             return true;
         }
         self.note(&format!("CPU {cpu} comes back"));
-        self.online.set(cpu);
-        self.active.set(cpu);
-        self.searched = Searched::of(&self.machine, &self.active);
+        self.cpus.online.set(cpu);
+        self.cpus.active.set(cpu);
+        self.idle.searched = Searched::of(&self.machine, &self.cpus.active);
         self.observe(cpu, None, What::Online);
         self.tell_of_hotplug(cpu, true);
         // The thread that brought it up runs there and is done: it is idle anew.
@@ -108,7 +108,7 @@ impl Kernel {
     }
 
     fn tell_of_hotplug(&mut self, cpu: usize, online: bool) {
-        let [went_up, went_down] = self.ops.hotplug;
+        let [went_up, went_down] = self.program.ops.hotplug;
         let (callback, name, way) = match online {
             true => (went_up, Callback::CpuOnline, "online"),
             false => (went_down, Callback::CpuOffline, "offline"),
@@ -127,13 +127,13 @@ impl Kernel {
     /// The stopper thread takes what a CPU off line has come to run from it.
     pub(crate) fn push_later(&mut self, cpu: usize) {
         let delay = self.ipi_delay();
-        self.schedule_at(self.now + delay, Event::Push(cpu));
+        self.schedule_at(self.clock.now + delay, Event::Push(cpu));
     }
 
     pub(crate) fn push(&mut self, cpu: usize) {
-        let Some(id) = self.cpus[cpu].curr.filter(|_| !self.active.has(cpu)) else { return };
+        let Some(id) = self.cpus[cpu].curr.filter(|_| !self.cpus.active.has(cpu)) else { return };
         self.fallback_cpu(id);
-        let mask = self.tasks[id.0].c().cpus_mask;
+        let mask = self.tasks[id].c().cpus_mask;
         self.migrate_away(id, cpu, mask);
     }
 
@@ -145,11 +145,13 @@ impl Kernel {
         if left {
             // The thread that looks runs there, and gives the CPU up again.
             self.resched(cpu);
-            self.schedule_at(self.now + LOOK_NS, Event::Dying(cpu));
+            self.schedule_at(self.clock.now + LOOK_NS, Event::Dying(cpu));
             return;
         }
-        self.online.clear(cpu);
-        for (_, task) in self.wakes_late.extract_if(.., |(on, _)| *on == cpu).collect::<Vec<_>>() {
+        self.cpus.online.clear(cpu);
+        for (_, task) in
+            self.cpus.wakes_late.extract_if(.., |(on, _)| *on == cpu).collect::<Vec<_>>()
+        {
             self.timer_wakes(task, cpu);
         }
     }
@@ -157,8 +159,8 @@ impl Kernel {
     /// Whether the calling CPU has switched its interrupts off for good: the kernel puts what that
     /// call asks for off to an interrupt which never comes, and all that is put off there later.
     pub(crate) fn interrupts_are_off(&mut self, call: &str) -> bool {
-        let here = self.context.cpu;
-        let off = !self.online.has(here);
+        let here = self.calls.context.cpu;
+        let off = !self.cpus.online.has(here);
         if off {
             self.fail("lost", format!("{call} on CPU {here}, whose interrupts are off for good"));
         }
@@ -167,14 +169,14 @@ impl Kernel {
 
     /// Whether a task may run on a CPU, and the CPU takes tasks.
     pub(crate) fn may_run_on(&self, id: TaskId, cpu: usize) -> bool {
-        self.active.has(cpu) && self.tasks[id.0].may_use(cpu)
+        self.cpus.active.has(cpu) && self.tasks[id].may_use(cpu)
     }
 
     /// select_fallback_rq(): where a task goes that cannot be where it should. Where there
     /// is nothing left of its affinity, it may run anywhere from now on.
     pub(crate) fn fallback_cpu(&mut self, id: TaskId) -> usize {
-        let task = &self.tasks[id.0];
-        let usable = task.c().cpus_mask.and(&self.active);
+        let task = &self.tasks[id];
+        let usable = task.c().cpus_mask.and(&self.cpus.active);
         let near = usable.and(&self.machine.node(task.cpu));
         if let Some(cpu) = near.iter().next().or_else(|| usable.iter().next()) {
             return cpu;
@@ -182,7 +184,7 @@ impl Kernel {
         let (cpu, all) = (task.cpu, self.machine.all());
         self.changing(id, |kernel| kernel.set_cpus_allowed(id, all));
         self.observe(cpu, Some(id), What::Allowed(Rc::new(all)));
-        let near = self.active.and(&self.machine.node(cpu));
+        let near = self.cpus.active.and(&self.machine.node(cpu));
         near.iter().next().unwrap_or_else(|| self.first_active())
     }
 }

@@ -9,11 +9,24 @@ use crate::task::TaskId;
 
 /// Which CPUs are idle and nobody has claimed yet. That an idle CPU may be missing here is
 /// the kernel's way, and mends itself when it next finds nothing to do.
-#[derive(Default)]
 pub(crate) struct Idle {
     pub cpus: CpuMask,
     /// Those whose whole core is; looked at only where there is SMT.
     pub cores: CpuMask,
+    /// Renewed whenever a CPU goes off line or comes back.
+    pub searched: Searched,
+}
+
+impl Idle {
+    /// All CPUs are idle, and their cores.
+    pub fn new(machine: &Machine, all: CpuMask) -> Self {
+        Idle { cpus: all, cores: all, searched: Searched::of(machine, &all) }
+    }
+
+    /// CPUs are found to be idle when they next look for work.
+    pub fn forget(&mut self) {
+        (self.cpus, self.cores) = Default::default();
+    }
 }
 
 /// What the search looks at of the machine, as of the last change of what is on line.
@@ -50,10 +63,10 @@ impl Kernel {
         } else {
             self.idle.cpus.clear(cpu);
         }
-        if !self.searched.smt {
+        if !self.idle.searched.smt {
             return;
         }
-        let online = &self.online;
+        let online = &self.cpus.online;
         let core = self.machine.core_of(cpu).filter(|cpu| online.has(*cpu));
         if !idle {
             core.for_each(|cpu| self.idle.cores.clear(cpu));
@@ -64,8 +77,8 @@ impl Kernel {
 
     /// Claims a CPU if it is idle. Its core is not wholly idle either way.
     pub(crate) fn test_and_clear_idle(&mut self, cpu: usize) -> bool {
-        if self.searched.smt {
-            let online = &self.online;
+        if self.idle.searched.smt {
+            let online = &self.cpus.online;
             let core = self.machine.core_of(cpu).filter(|cpu| online.has(*cpu));
             core.for_each(|cpu| self.idle.cores.clear(cpu));
             // One that is off line is no part of its core any more.
@@ -85,7 +98,7 @@ impl Kernel {
 
     /// Claims an idle CPU of a set, one of an idle core if there is any.
     pub(crate) fn pick_idle(&mut self, here: usize, set: &CpuMask, flags: u64) -> Option<usize> {
-        if self.searched.smt {
+        if self.idle.searched.smt {
             // Each that was claimed by itself before is taken out of the cores here.
             while let Some(cpu) = self.distribute(here, &self.idle.cores.and(set)) {
                 if self.test_and_clear_idle(cpu) {
@@ -116,7 +129,7 @@ impl Kernel {
         if self.idle.cpus.is_empty() && self.idle.cores.is_empty() {
             return None;
         }
-        let mask = self.tasks[id.0].c().cpus_mask;
+        let mask = self.tasks[id].c().cpus_mask;
         let allowed = within.map_or(mask, |within| within.and(&mask));
         if allowed.is_empty() {
             return None;
@@ -127,7 +140,7 @@ impl Kernel {
         {
             return Some(cpu);
         }
-        if self.searched.smt {
+        if self.idle.searched.smt {
             if known && self.idle.cores.has(previous) && self.test_and_clear_idle(previous) {
                 return Some(previous);
             }
@@ -139,9 +152,9 @@ impl Kernel {
         if known && self.test_and_clear_idle(previous) {
             return Some(previous);
         }
-        if self.searched.smt {
+        if self.idle.searched.smt {
             for cpu in self.machine.core_of(previous) {
-                let usable = cpu != previous && self.online.has(cpu) && allowed.has(cpu);
+                let usable = cpu != previous && self.cpus.online.has(cpu) && allowed.has(cpu);
                 if usable && self.test_and_clear_idle(cpu) {
                     return Some(cpu);
                 }
@@ -158,15 +171,15 @@ impl Kernel {
         allowed: &CpuMask,
         flags: u64,
     ) -> Option<usize> {
-        let Searched { llc, node, .. } = self.searched;
+        let Searched { llc, node, .. } = self.idle.searched;
         if llc {
-            let near = self.machine.llc(previous).and(&self.active).and(allowed);
+            let near = self.machine.llc(previous).and(&self.cpus.active).and(allowed);
             if let Some(cpu) = self.pick_idle(here, &near, flags) {
                 return Some(cpu);
             }
         }
         if node {
-            let near = self.machine.node(previous).and(&self.active).and(allowed);
+            let near = self.machine.node(previous).and(&self.cpus.active).and(allowed);
             if let Some(cpu) = self.pick_idle(here, &near, flags) {
                 return Some(cpu);
             }
@@ -186,9 +199,8 @@ impl Kernel {
         if known && shares_cache && self.test_and_clear_idle(previous) {
             return Some(previous);
         }
-        let exits = self.cpus[here]
-            .curr
-            .is_some_and(|id| self.tasks[id.0].c().flags & scx::PF_EXITING != 0);
+        let exits =
+            self.cpus[here].curr.is_some_and(|id| self.tasks[id].c().flags & scx::PF_EXITING != 0);
         // The machine has room, and nobody waits here who came first.
         let room = self.cpus[here].local.is_empty() && !self.idle.cpus.is_empty();
         if exits || !room || !allowed.has(here) {

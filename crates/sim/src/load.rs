@@ -7,14 +7,15 @@ use crate::abi::{ExitInfo, InitTaskArgs, Ops, scx};
 use crate::callbacks::Callback;
 use crate::cgroups::id_and_above;
 use crate::checkers::of_level1;
-use crate::idle::Idle;
 use crate::image::Image;
 use crate::kernel::{Act, Event, Kernel, May};
 use crate::kfuncs::Host;
+use crate::maps::Maps;
 use crate::ring::Ring;
 use crate::scenario::Setup;
+use crate::syscalls::AtReturn;
 use crate::task::TaskId;
-use crate::timers::Left;
+use crate::timers::Timers;
 use crate::topology;
 use crate::trace::{Observed, What};
 use metasched_abi::USES_RUNNABLE;
@@ -43,6 +44,62 @@ pub(crate) enum Phase {
     Enabling,
     Enabled,
     Disabling,
+}
+
+/// Where all tasks are, and how far a program is. They are in [`Class::Ext`] from when they become
+/// the program's own until they are no more; the kernel bypasses it as it comes and as it goes.
+pub(crate) struct Load {
+    pub class: Class,
+    pub bypass: bool,
+    pub phase: Phase,
+    /// How many programs were loaded.
+    pub loads: u64,
+    /// Why the last one left.
+    pub exit: Option<ProgramExit>,
+    /// The program before this one, without its callbacks, until its user space is gone: at the
+    /// latest when the next one is loaded.
+    pub left: Option<Loaded>,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Load {
+            class: Class::Fair,
+            bypass: false,
+            phase: Phase::None,
+            loads: 0,
+            exit: None,
+            left: None,
+        }
+    }
+}
+
+/// What there is of a program in the kernel.
+pub(crate) struct Loaded {
+    /// All null while no program is loaded.
+    pub ops: Ops,
+    pub image: Option<Image>,
+    pub host: *mut Host,
+    pub maps: Maps,
+    pub timers: Timers,
+    /// What is to be called as tasks return to user space.
+    pub at_return: Vec<AtReturn>,
+    /// What is done after each of its timers.
+    pub timed: Act,
+}
+
+impl Default for Loaded {
+    fn default() -> Self {
+        Loaded {
+            ops: Ops::none(),
+            image: None,
+            host: std::ptr::null_mut(),
+            maps: Maps::default(),
+            timers: Timers::default(),
+            at_return: Vec::new(),
+            timed: Arc::new(|_| ()),
+        }
+    }
 }
 
 /// A program that can be loaded.
@@ -103,35 +160,35 @@ impl ProgramExit {
 impl Kernel {
     /// Which program is loaded, counted from 1; none while tasks are in the fair class.
     pub fn loaded(&self) -> Option<u64> {
-        (self.class == Class::Ext).then_some(self.loads)
+        (self.load.class == Class::Ext).then_some(self.load.loads)
     }
 
     /// Whether the program is there to stay: it has not been told to leave.
     pub(crate) fn stays(&self) -> bool {
-        self.class == Class::Ext && self.phase != Phase::Disabling
+        self.load.class == Class::Ext && self.load.phase != Phase::Disabling
     }
 
     /// Why the last program left, if one did.
     pub fn program_exit(&self) -> Option<&ProgramExit> {
-        self.exit.as_ref()
+        self.load.exit.as_ref()
     }
 
     /// Loads a program: some ten milliseconds from now tasks become its own, and some more
     /// later it is asked about them. Fails the run where there is one already.
     pub fn load(&mut self, program: &Program) {
-        if self.phase != Phase::None {
+        if self.load.phase != Phase::None {
             self.fail("load", "another program is attached; unload it first");
             return;
         }
         self.note("a program is loaded");
-        self.phase = Phase::Enabling;
+        self.load.phase = Phase::Enabling;
         let delay = self.random.within(PREPARATION_NS.0, PREPARATION_NS.1);
-        self.schedule_at(self.now + delay, Event::Attach(Box::new(program.clone())));
+        self.schedule_at(self.clock.now + delay, Event::Attach(Box::new(program.clone())));
     }
 
     /// Unloads the program; fails the run where there is none in force.
     pub fn unload(&mut self) {
-        if self.phase != Phase::Enabled {
+        if self.load.phase != Phase::Enabled {
             self.fail("unload", "no program is attached");
             return;
         }
@@ -140,15 +197,15 @@ impl Kernel {
 
     /// The program goes, for that reason; unless it is on its way already.
     pub(crate) fn leave(&mut self, exit: ProgramExit) {
-        if self.class == Class::Fair || self.phase == Phase::Disabling {
+        if self.load.class == Class::Fair || self.load.phase == Phase::Disabling {
             return;
         }
         self.note(&format!("the program leaves: {} {}", exit.reason(), exit.message));
-        self.phase = Phase::Disabling;
+        self.load.phase = Phase::Disabling;
         self.observe(0, None, What::Detached);
         self.set_bypass(true);
         let delay = self.random.within(BYPASS_NS.0, BYPASS_NS.1);
-        self.schedule_at(self.now + delay, Event::Detach(Box::new(exit)));
+        self.schedule_at(self.clock.now + delay, Event::Detach(Box::new(exit)));
     }
 
     /// Opens a program and puts its callbacks in place, with no task yet.
@@ -160,21 +217,21 @@ impl Kernel {
         let image = Image::open(program.image)?;
         topology::tell(&image, &self.machine)?;
         (program.setup)(&image)?;
-        self.host = Host::connect(&image)?;
+        self.program.host = Host::connect(&image)?;
         // SAFETY: a program's `ops` is the name of a `struct sched_ext_ops`. open() has compared
         // its layout with that of `Ops`, which is of raw pointers and numbers, whatever they are.
-        self.ops = unsafe { std::ptr::read(image.ops(&program.ops)?) };
+        self.program.ops = unsafe { std::ptr::read(image.ops(&program.ops)?) };
         self.leave_out(&image);
-        self.image = Some(image);
+        self.program.image = Some(image);
         // By now the user space of the one before is gone.
-        self.left = None;
+        self.load.left = None;
         self.ring = Ring::default();
-        self.timed = program.timed.clone();
-        refuse_what_is_not_modelled(&self.ops)?;
-        self.class = Class::Ext;
-        self.loads += 1;
+        self.program.timed = program.timed.clone();
+        refuse_what_is_not_modelled(&self.program.ops)?;
+        self.load.class = Class::Ext;
+        self.load.loads += 1;
         self.cgroups_are_new();
-        let result = self.call(self.ops.init, Callback::Init, 0, May::Sleep, [0; 3]) as i32;
+        let result = self.call(self.program.ops.init, Callback::Init, 0, May::Sleep, [0; 3]) as i32;
         if result != 0 {
             self.fail("init", format!("ops.init returned {result}"));
         }
@@ -189,8 +246,8 @@ impl Kernel {
         // SAFETY: meta/table.bpf.h declares it so. It calls nothing.
         let used: extern "C" fn() -> u32 = unsafe { std::mem::transmute(used) };
         if used() & USES_RUNNABLE == 0 {
-            self.ops.runnable = std::ptr::null();
-            self.ops.quiescent = std::ptr::null();
+            self.program.ops.runnable = std::ptr::null();
+            self.program.ops.quiescent = std::ptr::null();
         }
     }
 
@@ -200,9 +257,9 @@ impl Kernel {
             self.dequeue_task(*id, scx::DEQ_SCHED_CHANGE, false);
         }
         self.fair_forget();
-        self.bypass = true;
+        self.load.bypass = true;
         self.observe(0, None, What::Bypass(true));
-        self.forget_idle();
+        self.idle.forget();
         if let Err(error) = self.start(program) {
             self.fail("load", error.to_string());
             return;
@@ -216,12 +273,12 @@ impl Kernel {
         }
         for id in self.living() {
             self.enable_task(id);
-            let cpu = self.tasks[id.0].cpu;
+            let cpu = self.tasks[id].cpu;
             if self.cpus[cpu].curr == Some(id) {
-                self.tasks[id.0].c_mut().scx.slice = self.default_slice_ns();
+                self.tasks[id].c_mut().scx.slice = self.default_slice_ns();
                 let p = self.pointer(id);
-                self.call(self.ops.runnable, Callback::Runnable, cpu, May::Look, [p, 0, 0]);
-                self.call(self.ops.running, Callback::Running, cpu, May::Look, [p, 0, 0]);
+                self.call(self.program.ops.runnable, Callback::Runnable, cpu, May::Look, [p, 0, 0]);
+                self.call(self.program.ops.running, Callback::Running, cpu, May::Look, [p, 0, 0]);
             }
         }
         for id in waiting {
@@ -229,7 +286,7 @@ impl Kernel {
         }
         self.resched_all();
         let delay = self.random.within(BYPASS_NS.0, BYPASS_NS.1);
-        self.schedule_at(self.now + delay, Event::Enabled);
+        self.schedule_at(self.clock.now + delay, Event::Enabled);
     }
 
     /// Level 1's checkers come with it, those that are not there yet, and hear how everything
@@ -251,7 +308,7 @@ impl Kernel {
     /// What has happened so far, as far as it matters: cgroups, queues, and the living tasks, of
     /// which none stands in a queue.
     fn how_it_stands(&self) -> Vec<Observed> {
-        let at = self.now;
+        let at = self.clock.now;
         let of_machine = |what| Observed { at, cpu: 0, task: None, what };
         let mut events = vec![of_machine(What::Bypass(true))];
         for cgroup in self.cgroups_bottom_up().into_iter().rev() {
@@ -261,9 +318,10 @@ impl Kernel {
                 events.push(of_machine(What::Limit { cgroup: id, quota: Some(Box::new(quota)) }));
             }
         }
-        events.extend(self.user.ids().into_iter().map(|id| of_machine(What::MakeQueue(id))));
+        events
+            .extend(self.dispatch.user.ids().into_iter().map(|id| of_machine(What::MakeQueue(id))));
         for id in self.living() {
-            let task = &self.tasks[id.0];
+            let task = &self.tasks[id];
             let (weight, allowed) = (task.c().scx.weight, Rc::new(task.c().cpus_mask));
             let (cgroup, _) = id_and_above(task.raw.cgroup());
             let mut life = vec![
@@ -283,9 +341,9 @@ impl Kernel {
 
     pub(crate) fn enabled(&mut self) {
         // It may have been told to leave meanwhile.
-        if self.phase == Phase::Enabling {
+        if self.load.phase == Phase::Enabling {
             self.note("the program is in force");
-            self.phase = Phase::Enabled;
+            self.load.phase = Phase::Enabled;
             self.set_bypass(false);
         }
     }
@@ -297,33 +355,28 @@ impl Kernel {
         }
         for id in self.living() {
             self.forget_task(id);
-            self.tasks[id.0].storage.clear();
+            self.tasks[id].storage.clear();
         }
         self.say_goodbye(&exit);
-        self.exit = Some(exit);
-        self.ops = Ops::none();
-        self.at_return.clear();
-        self.left = Some(Left {
-            image: self.image.take(),
-            host: std::mem::replace(&mut self.host, std::ptr::null_mut()),
-            maps: std::mem::take(&mut self.maps),
-            timers: std::mem::take(&mut self.timers),
-        });
-        for id in std::mem::take(&mut self.user).ids() {
+        self.load.exit = Some(exit);
+        self.program.ops = Ops::none();
+        self.program.at_return.clear();
+        self.load.left = Some(std::mem::take(&mut self.program));
+        for id in std::mem::take(&mut self.dispatch.user).ids() {
             self.observe(0, None, What::DestroyQueue(id));
         }
-        (self.class, self.bypass, self.phase) = (Class::Fair, false, Phase::None);
+        (self.load.class, self.load.bypass, self.load.phase) = (Class::Fair, false, Phase::None);
         self.observe(0, None, What::Bypass(false));
-        self.forget_idle();
+        self.idle.forget();
         self.fair_forget();
         for cpu in 0..self.cpus.len() {
-            if self.cpus[cpu].curr.is_none() && self.active.has(cpu) {
+            if self.cpus[cpu].curr.is_none() && self.cpus.active.has(cpu) {
                 self.mark_idle(cpu, true);
             }
         }
         for id in running {
-            let cpu = self.tasks[id.0].cpu;
-            self.tasks[id.0].c_mut().scx.flags |= scx::TASK_QUEUED;
+            let cpu = self.tasks[id].cpu;
+            self.tasks[id].c_mut().scx.flags |= scx::TASK_QUEUED;
             self.fair_resume(cpu, id);
         }
         for id in waiting {
@@ -335,7 +388,7 @@ impl Kernel {
     /// The last that a program hears.
     pub(crate) fn say_goodbye(&mut self, exit: &ProgramExit) {
         for cgroup in self.cgroups_bottom_up() {
-            let callback = self.ops.cgroup_exit;
+            let callback = self.program.ops.cgroup_exit;
             self.call(callback, Callback::CgroupExit, 0, May::Sleep, [cgroup as u64, 0, 0]);
         }
         let text = |text: &str| CString::new(text).expect("no zero in the kernel's words");
@@ -350,12 +403,12 @@ impl Kernel {
             dump: c"".as_ptr().cast(),
         };
         let at = std::ptr::from_mut(&mut info) as u64;
-        self.call(self.ops.exit, Callback::Exit, 0, May::Sleep, [at, 0, 0]);
+        self.call(self.program.ops.exit, Callback::Exit, 0, May::Sleep, [at, 0, 0]);
     }
 
     /// Has every waiting task queued anew, by the kernel or by the policy.
     fn set_bypass(&mut self, on: bool) {
-        self.bypass = on;
+        self.load.bypass = on;
         self.observe(0, None, What::Bypass(on));
         for id in self.waiting() {
             self.dequeue_task(id, scx::DEQ_SCHED_CHANGE, false);
@@ -365,7 +418,7 @@ impl Kernel {
             if self.cpus[cpu].curr.is_none() {
                 // It has missed what happened meanwhile.
                 let args = [cpu as u64, 1, 0];
-                self.call(self.ops.update_idle, Callback::UpdateIdle, cpu, May::Look, args);
+                self.call(self.program.ops.update_idle, Callback::UpdateIdle, cpu, May::Look, args);
             }
         }
         for cpu in (0..self.cpus.len()).filter(|_| on) {
@@ -378,12 +431,7 @@ impl Kernel {
 
     /// What the kernel itself grants.
     pub(crate) fn default_slice_ns(&self) -> u64 {
-        if self.bypass { scx::SLICE_BYPASS } else { scx::SLICE_DFL }
-    }
-
-    /// CPUs are found to be idle when they next look for work.
-    fn forget_idle(&mut self) {
-        self.idle = Idle::default();
+        if self.load.bypass { scx::SLICE_BYPASS } else { scx::SLICE_DFL }
     }
 
     fn resched_all(&mut self) {
@@ -392,37 +440,42 @@ impl Kernel {
         }
     }
 
-    fn living(&self) -> Vec<TaskId> {
-        (0..self.tasks.len()).map(TaskId).filter(|id| !self.tasks[id.0].dead).collect()
+    /// The tasks that live now, whatever becomes of them.
+    pub(crate) fn living(&self) -> Vec<TaskId> {
+        self.tasks.living().collect()
     }
 
     fn running(&self) -> Vec<TaskId> {
-        self.cpus.iter().filter_map(|cpu| cpu.curr).filter(|id| self.tasks[id.0].queued()).collect()
+        self.cpus.iter().filter_map(|cpu| cpu.curr).filter(|id| self.tasks[*id].queued()).collect()
     }
 
     /// Every runnable task that does not run, the one that came first before others.
     fn waiting(&self) -> Vec<TaskId> {
         let mut waiting: Vec<TaskId> = self.living();
         waiting.retain(|id| {
-            let task = &self.tasks[id.0];
+            let task = &self.tasks[*id];
             task.queued() && self.cpus[task.cpu].curr != Some(*id)
         });
-        waiting.sort_by_key(|id| (self.tasks[id.0].runnable_since, *id));
+        waiting.sort_by_key(|id| (self.tasks[*id].runnable_since, *id));
         waiting
     }
 
     /// The policy hears of a task.
     pub(crate) fn init_task(&mut self, id: TaskId, fork: bool) {
-        let (cpu, raw) = (self.tasks[id.0].cpu, &self.tasks[id.0].raw);
+        let (cpu, raw) = (self.tasks[id].cpu, &self.tasks[id].raw);
         let (p, mut args) = (raw.pointer() as u64, InitTaskArgs { fork, cgroup: raw.cgroup() });
         let args_at = std::ptr::from_mut(&mut args) as u64;
-        let made =
-            self.call(self.ops.init_task, Callback::InitTask, cpu, May::Sleep, [p, args_at, 0])
-                as i32;
+        let made = self.call(
+            self.program.ops.init_task,
+            Callback::InitTask,
+            cpu,
+            May::Sleep,
+            [p, args_at, 0],
+        ) as i32;
         if made != 0 {
             self.fail("init_task", format!("ops.init_task returned {made}"));
         }
-        if self.tasks[id.0].c().scx.disallow {
+        if self.tasks[id].c().scx.disallow {
             self.fail("refused", "ops.init_task set disallow, which is not modelled");
         }
     }
@@ -430,19 +483,25 @@ impl Kernel {
     /// The task is the policy's from now on.
     pub(crate) fn enable_task(&mut self, id: TaskId) {
         let (cpu, p, weight) =
-            (self.tasks[id.0].cpu, self.pointer(id), self.tasks[id.0].c().scx.weight);
-        self.call(self.ops.enable, Callback::Enable, cpu, May::Look, [p, 0, 0]);
-        self.call(self.ops.set_weight, Callback::SetWeight, cpu, May::Look, [p, weight.into(), 0]);
+            (self.tasks[id].cpu, self.pointer(id), self.tasks[id].c().scx.weight);
+        self.call(self.program.ops.enable, Callback::Enable, cpu, May::Look, [p, 0, 0]);
+        self.call(
+            self.program.ops.set_weight,
+            Callback::SetWeight,
+            cpu,
+            May::Look,
+            [p, weight.into(), 0],
+        );
     }
 
     /// disable and exit_task: the policy knows the task no more.
     pub(crate) fn forget_task(&mut self, id: TaskId) {
-        let (cpu, p) = (self.tasks[id.0].cpu, self.pointer(id));
-        self.call(self.ops.disable, Callback::Disable, cpu, May::Look, [p, 0, 0]);
+        let (cpu, p) = (self.tasks[id].cpu, self.pointer(id));
+        self.call(self.program.ops.disable, Callback::Disable, cpu, May::Look, [p, 0, 0]);
         // struct scx_exit_task_args { bool cancelled; }
         let mut cancelled = false;
         let args_at = std::ptr::from_mut(&mut cancelled) as u64;
-        self.call(self.ops.exit_task, Callback::ExitTask, cpu, May::Look, [p, args_at, 0]);
+        self.call(self.program.ops.exit_task, Callback::ExitTask, cpu, May::Look, [p, args_at, 0]);
     }
 }
 

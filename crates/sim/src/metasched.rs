@@ -426,7 +426,7 @@ fn tell_assigned(kernel: &mut Kernel, said: i32, cgroup: u64, app: u32) {
 pub fn tell_lanes(kernel: &mut Kernel) {
     if kernel.stays() {
         let seen: Rc<[LaneSeen]> = lanes(kernel).iter().map(|lane| lane.seen).collect();
-        kernel.lanes_told = seen.clone();
+        kernel.audience.lanes_told = seen.clone();
         kernel.observe(0, None, What::Lanes(seen));
     }
 }
@@ -434,7 +434,7 @@ pub fn tell_lanes(kernel: &mut Kernel) {
 /// Tells of the lanes where they stand otherwise than they did: after a timer, which may have begun
 /// a turn or put a lane in quarantine. That is after each sweep, so nothing is copied to see it.
 fn tell_lanes_if_changed(kernel: &mut Kernel) {
-    let told = kernel.lanes_told.clone();
+    let told = kernel.audience.lanes_told.clone();
     let told = told.iter().map(|l| (l.slot, l.generation, l.state as u32, l.quarantined, l.served));
     let as_told = |all: &[MetaLane; LANES_MAX]| {
         let live = (0..).zip(all).filter(|(_, l)| l.state != LaneState::Free as u32);

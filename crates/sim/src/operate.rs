@@ -52,7 +52,7 @@ impl Kernel {
     pub(crate) fn operate(&mut self, cpu: usize, step: &Step) {
         let id = self.cpus[cpu].curr.expect("only what runs makes calls");
         let call = self.call_made(cpu, id, step).unwrap_or_else(|refused| {
-            let name = &self.tasks[id.0].name;
+            let name = &self.tasks[id].name;
             self.fail("scenario", format!("task '{name}' {refused}"));
             Call::Free
         });
@@ -61,7 +61,7 @@ impl Kernel {
             Call::Free => (Stage::Fresh, 0),
             Call::Interrupted => (Stage::Fresh, self.machine.what_it_costs().ipi_most_ns + 1),
             Call::Blocks(stage) => {
-                self.tasks[id.0].doing.stage = stage;
+                self.tasks[id].doing.stage = stage;
                 return self.block(cpu, false);
             }
             Call::Spins(ns) => (Stage::Spins, ns.min(FOR_EVER_NS)),
@@ -69,8 +69,8 @@ impl Kernel {
                 (Stage::FallsAsleep(due), self.machine.what_it_costs().sleep_ns)
             }
         };
-        self.tasks[id.0].doing.stage = stage;
-        self.tasks[id.0].remaining = remaining;
+        self.tasks[id].doing.stage = stage;
+        self.tasks[id].remaining = remaining;
         self.plan_run_end(cpu);
     }
 
@@ -82,7 +82,7 @@ impl Kernel {
             Step::Timer { timer, period_ns, keeps_schedule } => {
                 self.timer_wait(id, *timer, *period_ns, *keeps_schedule)
             }
-            Step::Join => match self.tasks[id.0].doing.children {
+            Step::Join => match self.tasks[id].doing.children {
                 0 => Call::Made,
                 _ => Call::Blocks(Stage::Joins),
             },
@@ -119,7 +119,7 @@ impl Kernel {
                 let n = if *all { u64::MAX } else { 1 };
                 let woken = self.world.conditions.entry(condition.clone()).or_default().first(n);
                 for id in &woken {
-                    self.tasks[id.0].doing.stage = Stage::Released;
+                    self.tasks[*id].doing.stage = Stage::Released;
                 }
                 self.wake_all(cpu, woken);
                 Call::Made
@@ -130,30 +130,30 @@ impl Kernel {
                 let found = found.ok_or_else(|| missing("accepts requests of", queue))?;
                 match found.take(id) {
                     Some(request) => {
-                        self.tasks[id.0].doing.requests.push_back(request);
+                        self.tasks[id].doing.requests.push_back(request);
                         Call::Made
                     }
                     None => Call::Blocks(Stage::Waits),
                 }
             }
             Step::Begin => {
-                let doing = &mut self.tasks[id.0].doing;
-                let at = doing.arrived(self.now);
+                let doing = &mut self.tasks[id].doing;
+                let at = doing.arrived(self.clock.now);
                 doing.requests.push_back(crate::requests::Request { at, client: None });
                 Call::Free
             }
             Step::End => self.end_requests(id)?,
             Step::Done(n) => {
-                self.tasks[id.0].doing.done += n;
+                self.tasks[id].doing.done += n;
                 Call::Free
             }
         })
     }
 
     fn timer_wait(&mut self, id: TaskId, timer: usize, period_ns: u64, keeps: bool) -> Call {
-        let now = self.now;
+        let now = self.clock.now;
         let sleep_ns = self.machine.what_it_costs().sleep_ns;
-        let doing = &mut self.tasks[id.0].doing;
+        let doing = &mut self.tasks[id].doing;
         match doing.stage {
             Stage::Waits => return Call::Free,
             Stage::FallsAsleep(due) if due <= now => {
@@ -184,7 +184,7 @@ impl Kernel {
     }
 
     fn io(&mut self, id: TaskId, name: &Name) -> Result<Call, Refused> {
-        if self.tasks[id.0].doing.stage == Stage::Released {
+        if self.tasks[id].doing.stage == Stage::Released {
             return Ok(Call::Made);
         }
         let device = self.world.devices.get_mut(name);
@@ -197,7 +197,10 @@ impl Kernel {
     }
 
     fn io_begins(&mut self, device: &Name, task: TaskId, service_ns: u64) {
-        self.schedule_at(self.now + service_ns, Event::IoDone(Box::new((device.clone(), task))));
+        self.schedule_at(
+            self.clock.now + service_ns,
+            Event::IoDone(Box::new((device.clone(), task))),
+        );
     }
 
     /// A device's interrupt, on the CPU that the operation came from.
@@ -206,8 +209,8 @@ impl Kernel {
         if let Some((task, service_ns)) = next {
             self.io_begins(name, task, service_ns);
         }
-        self.tasks[id.0].doing.stage = Stage::Released;
-        let cpu = self.tasks[id.0].cpu;
+        self.tasks[id].doing.stage = Stage::Released;
+        let cpu = self.tasks[id].cpu;
         self.wake_up(id, cpu, scx::WAKE_TTWU);
     }
 
@@ -219,7 +222,7 @@ impl Kernel {
         n: u64,
         writes: bool,
     ) -> Result<Call, Refused> {
-        let doing = &mut self.tasks[id.0].doing;
+        let doing = &mut self.tasks[id].doing;
         let left = if let Stage::Left(left) = doing.stage { left } else { n };
         let does = if writes { "writes to pipe" } else { "reads from pipe" };
         let pipe = self.world.pipes.get_mut(name).ok_or_else(|| missing(does, name))?;
@@ -236,7 +239,7 @@ impl Kernel {
     fn lock(&mut self, id: TaskId, name: &Name) -> Result<bool, Refused> {
         let lock = self.world.locks.get_mut(name).ok_or_else(|| missing("takes lock", name))?;
         let taken = lock.take(id).map_err(|why| format!("takes lock '{name}' and {why}"))?;
-        self.tasks[id.0].doing.locks += u64::from(taken);
+        self.tasks[id].doing.locks += u64::from(taken);
         Ok(taken)
     }
 
@@ -245,13 +248,13 @@ impl Kernel {
             self.world.locks.get_mut(name).ok_or_else(|| missing("gives back lock", name))?;
         let next =
             lock.give_back(id).map_err(|why| format!("gives back lock '{name}' and {why}"))?;
-        self.tasks[id.0].doing.locks -= 1;
+        self.tasks[id].doing.locks -= 1;
         self.wake_all(cpu, next);
         Ok(())
     }
 
     fn barrier(&mut self, cpu: usize, id: TaskId, name: &Name) -> Result<Call, Refused> {
-        match self.tasks[id.0].doing.stage {
+        match self.tasks[id].doing.stage {
             Stage::Released => return Ok(Call::Made),
             // It has spun long enough.
             Stage::Spins => return Ok(Call::Blocks(Stage::Waits)),
@@ -267,19 +270,19 @@ impl Kernel {
             });
         };
         for other in released {
-            let spun = self.tasks[other.0].doing.stage == Stage::Spins;
-            self.tasks[other.0].doing.stage = Stage::Released;
+            let spun = self.tasks[other].doing.stage == Stage::Spins;
+            self.tasks[other].doing.stage = Stage::Released;
             if !spun {
                 self.wake_up(other, cpu, Waker::GoesOn.flags());
                 continue;
             }
-            let there = self.tasks[other.0].cpu;
+            let there = self.tasks[other].cpu;
             if self.cpus[there].curr == Some(other) {
                 self.update_curr(there);
-                self.tasks[other.0].remaining = 0;
+                self.tasks[other].remaining = 0;
                 self.plan_run_end(there);
             } else {
-                self.tasks[other.0].remaining = 0;
+                self.tasks[other].remaining = 0;
             }
         }
         Ok(Call::Made)
@@ -292,7 +295,7 @@ impl Kernel {
         condition: &Name,
         lock: &Option<Name>,
     ) -> Result<Call, Refused> {
-        if self.tasks[id.0].doing.stage == Stage::Released {
+        if self.tasks[id].doing.stage == Stage::Released {
             return Ok(match lock {
                 Some(lock) if !self.lock(id, lock)? => Call::Blocks(Stage::Released),
                 _ => Call::Made,
@@ -306,13 +309,13 @@ impl Kernel {
     }
 
     fn end_requests(&mut self, id: TaskId) -> Result<Call, Refused> {
-        let now = self.now;
-        let doing = &mut self.tasks[id.0].doing;
+        let now = self.clock.now;
+        let doing = &mut self.tasks[id].doing;
         if doing.requests.is_empty() {
             return Err("ends a request and has none".into());
         }
         for request in std::mem::take(&mut doing.requests) {
-            let doing = &mut self.tasks[id.0].doing;
+            let doing = &mut self.tasks[id].doing;
             doing.responses_ns.push(now - request.at);
             doing.done += 1;
             let Some(name) = request.client else { continue };
@@ -338,7 +341,7 @@ impl Kernel {
     /// A request arrives, with an interrupt on any CPU.
     pub(crate) fn request_arrives(&mut self, name: &Name) {
         let queue = self.world.queues.get_mut(name).expect("scheduled by its own name");
-        let (woken, next) = queue.arrive(name, self.now, &mut self.random);
+        let (woken, next) = queue.arrive(name, self.clock.now, &mut self.random);
         for at in next {
             self.schedule_at(at, Event::Request(Box::new(name.clone())));
         }
@@ -350,14 +353,14 @@ impl Kernel {
 
     /// The task that runs on `cpu` ends: its parent hears of it.
     pub(crate) fn exit_notify(&mut self, cpu: usize, id: TaskId) {
-        let doing = &self.tasks[id.0].doing;
+        let doing = &self.tasks[id].doing;
         let (locks, parent) = (doing.locks, doing.parent);
         if locks > 0 {
-            let name = &self.tasks[id.0].name;
+            let name = &self.tasks[id].name;
             self.fail("scenario", format!("task '{name}' ends and has not given back a lock"));
         }
         let Some(parent) = parent else { return };
-        let doing = &mut self.tasks[parent.0].doing;
+        let doing = &mut self.tasks[parent].doing;
         doing.children -= 1;
         if doing.children == 0 && doing.stage == Stage::Joins {
             self.wake_up(parent, cpu, Waker::GoesOn.flags());

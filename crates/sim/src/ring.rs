@@ -73,7 +73,7 @@ impl Kernel {
     /// The reader is told that there are messages.
     pub(crate) fn ring_wakes(&mut self) {
         if let Some(Reader { act, delay_ns, .. }) = &self.ring.reader {
-            self.schedule_at(self.now + delay_ns, Event::Act(Box::new(act.clone())));
+            self.schedule_at(self.clock.now + delay_ns, Event::Act(Box::new(act.clone())));
         }
     }
 }

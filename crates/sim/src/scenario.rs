@@ -304,7 +304,7 @@ impl Scenario {
             .iter()
             .map(|(name, queue)| (name.to_string(), queue.unanswered()))
             .collect();
-        let (fault, now, events) = (kernel.fault().cloned(), kernel.now(), kernel.handled);
+        let (fault, now, events) = (kernel.fault().cloned(), kernel.now(), kernel.handled());
         let switches = kernel.cpus.iter().map(|cpu| cpu.switches).sum();
         let lost_ns = kernel.cpus.iter().map(|cpu| cpu.costs.lost_ns).sum();
         let exit = kernel.program_exit().cloned();

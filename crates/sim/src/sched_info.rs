@@ -10,7 +10,7 @@ impl Kernel {
     /// A runnable task has come to a run queue.
     pub(crate) fn sched_info_enqueue(&mut self, id: TaskId) {
         let now = self.now();
-        let task = &mut self.tasks[id.0];
+        let task = &mut self.tasks[id];
         let since = *task.last_queued.get_or_insert(now);
         // The kernel's clock is past 0 when it starts.
         task.c_mut().sched_info.last_queued = since.max(1);
@@ -19,7 +19,7 @@ impl Kernel {
     /// It leaves one.
     pub(crate) fn sched_info_dequeue(&mut self, id: TaskId) {
         let now = self.now();
-        let task = &mut self.tasks[id.0];
+        let task = &mut self.tasks[id];
         if let Some(since) = task.last_queued.take() {
             let books = &mut task.c_mut().sched_info;
             books.run_delay += now - since;
@@ -30,7 +30,7 @@ impl Kernel {
     /// It is switched in.
     pub(crate) fn sched_info_arrive(&mut self, id: TaskId) {
         self.sched_info_dequeue(id);
-        self.tasks[id.0].c_mut().sched_info.pcount += 1;
+        self.tasks[id].c_mut().sched_info.pcount += 1;
     }
 
     /// It is switched out, and still runnable.

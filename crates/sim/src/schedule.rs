@@ -23,10 +23,10 @@ impl Kernel {
     /// Charges the current task of `cpu` for the time since the last charge.
     pub(crate) fn update_curr(&mut self, cpu: usize) {
         let Some(id) = self.cpus[cpu].curr else { return };
-        let now = self.now;
-        let ran = now - self.tasks[id.0].exec_start;
+        let now = self.clock.now;
+        let ran = now - self.tasks[id].exec_start;
         let worked = ran - self.cpus[cpu].costs.take(ran);
-        let task = &mut self.tasks[id.0];
+        let task = &mut self.tasks[id];
         task.exec_start = now;
         task.figures.ran_ns += worked;
         task.remaining = task.remaining.saturating_sub(worked);
@@ -36,7 +36,7 @@ impl Kernel {
         if c.scx.slice != scx::SLICE_INF {
             c.scx.slice = c.scx.slice.saturating_sub(ran);
         }
-        if self.class == Class::Fair {
+        if self.load.class == Class::Fair {
             self.fair_charge(cpu, id, ran);
         }
     }
@@ -48,7 +48,7 @@ impl Kernel {
             return;
         }
         let previous = self.cpus[cpu].curr;
-        let next = match self.class {
+        let next = match self.load.class {
             Class::Fair => self.fair_pick(cpu, previous),
             Class::Ext => self.pick_task(cpu, previous),
         };
@@ -59,10 +59,10 @@ impl Kernel {
             // Idle to idle: whoever claimed this CPU had nothing for it.
             self.mark_idle(cpu, true);
         }
-        if self.class == Class::Fair {
+        if self.load.class == Class::Fair {
             self.fair_set_timer(cpu);
         }
-        if !self.active.has(cpu) && self.cpus[cpu].curr.is_some() {
+        if !self.cpus.active.has(cpu) && self.cpus[cpu].curr.is_some() {
             self.push_later(cpu);
         }
         self.run_deferred();
@@ -77,17 +77,17 @@ impl Kernel {
             _ => self.cpus[cpu].local.first(),
         };
         if let Some(next) = next
-            && self.tasks[next.0].c().scx.slice == 0
+            && self.tasks[next].c().scx.slice == 0
         {
-            self.tasks[next.0].c_mut().scx.slice = self.default_slice_ns();
+            self.tasks[next].c_mut().scx.slice = self.default_slice_ns();
         }
         next
     }
 
     fn balance_one(&mut self, cpu: usize, previous: Option<TaskId>) -> Option<Verdict> {
         let keeps_slice = |k: &Kernel| {
-            let keeps = |p: TaskId| k.tasks[p.0].queued() && k.tasks[p.0].c().scx.slice > 0;
-            previous.is_some_and(keeps) && !k.bypass
+            let keeps = |p: TaskId| k.tasks[p].queued() && k.tasks[p].c().scx.slice > 0;
+            previous.is_some_and(keeps) && !k.load.bypass
         };
         self.update_curr(cpu);
         if keeps_slice(self) {
@@ -97,12 +97,13 @@ impl Kernel {
             return Some(Verdict::FromLocal);
         }
         let mut loops = DISPATCH_LOOPS;
-        let asks = !self.ops.dispatch.is_null() && !self.bypass && self.active.has(cpu);
+        let asks =
+            !self.program.ops.dispatch.is_null() && !self.load.bypass && self.cpus.active.has(cpu);
         while asks && self.fault().is_none() {
-            self.moved = 0;
+            self.dispatch.moved = 0;
             let p = previous.map_or(0, |p| self.pointer(p));
             let args = [cpu as u64, p, 0];
-            self.call(self.ops.dispatch, Callback::Dispatch, cpu, May::Dispatch, args);
+            self.call(self.program.ops.dispatch, Callback::Dispatch, cpu, May::Dispatch, args);
             self.flush_dispatch_buf(cpu);
             if keeps_slice(self) {
                 return Some(Verdict::Keep);
@@ -115,12 +116,12 @@ impl Kernel {
                 self.kick(cpu, 0);
                 break;
             }
-            if self.moved == 0 {
+            if self.dispatch.moved == 0 {
                 break;
             }
         }
-        let alone = previous.is_some_and(|p| self.tasks[p.0].queued());
-        let enqueues_last = self.ops.flags & scx::OPS_ENQ_LAST != 0 && !self.bypass;
+        let alone = previous.is_some_and(|p| self.tasks[p].queued());
+        let enqueues_last = self.program.ops.flags & scx::OPS_ENQ_LAST != 0 && !self.load.bypass;
         (alone && !enqueues_last).then_some(Verdict::Keep)
     }
 
@@ -138,7 +139,7 @@ impl Kernel {
         }
         self.cpus[cpu].epoch += 1;
         self.cpus[cpu].switches += 1;
-        if let Some(id) = previous.filter(|id| self.tasks[id.0].queued()) {
+        if let Some(id) = previous.filter(|id| self.tasks[*id].queued()) {
             self.sched_info_depart(id);
         }
         match next {
@@ -157,18 +158,18 @@ impl Kernel {
 
     pub(crate) fn put_prev_task(&mut self, cpu: usize, id: TaskId, next: Option<TaskId>) {
         self.update_curr(cpu);
-        let runnable = self.tasks[id.0].queued();
+        let runnable = self.tasks[id].queued();
         self.observe(cpu, Some(id), What::Stop { runnable });
         if !runnable {
             return;
         }
-        self.tasks[id.0].c_mut().nivcsw += 1;
-        self.tasks[id.0].figures.involuntary_switches += 1;
-        self.tasks[id.0].runnable_since = Some(self.now);
+        self.tasks[id].c_mut().nivcsw += 1;
+        self.tasks[id].figures.involuntary_switches += 1;
+        self.tasks[id].runnable_since = Some(self.clock.now);
         let p = self.pointer(id);
-        self.call(self.ops.stopping, Callback::Stopping, cpu, May::Look, [p, 1, 0]);
-        let head = self.class == Class::Ext && !self.bypass;
-        if head && self.tasks[id.0].c().scx.slice > 0 {
+        self.call(self.program.ops.stopping, Callback::Stopping, cpu, May::Look, [p, 1, 0]);
+        let head = self.load.class == Class::Ext && !self.load.bypass;
+        if head && self.tasks[id].c().scx.slice > 0 {
             self.dispatch_enqueue(cpu, DsqRef::Local(cpu), id, scx::ENQ_HEAD);
         } else {
             let flags = if next.is_none() { scx::ENQ_LAST } else { 0 };
@@ -178,8 +179,8 @@ impl Kernel {
 
     fn set_next_task(&mut self, cpu: usize, id: TaskId) {
         self.dispatch_dequeue(id);
-        let now = self.now;
-        let task = &mut self.tasks[id.0];
+        let now = self.clock.now;
+        let task = &mut self.tasks[id];
         task.exec_start = now;
         task.c_mut().se.exec_start = now;
         let waited = now - task.runnable_since.take().unwrap_or(now);
@@ -190,14 +191,15 @@ impl Kernel {
         task.figures.first_run_ns.get_or_insert(now);
         self.observe(cpu, Some(id), What::Start);
         let p = self.pointer(id);
-        self.call(self.ops.running, Callback::Running, cpu, May::Look, [p, 0, 0]);
+        self.call(self.program.ops.running, Callback::Running, cpu, May::Look, [p, 0, 0]);
         self.cpus[cpu].curr = Some(id);
-        if self.class == Class::Fair {
+        if self.load.class == Class::Fair {
             self.fair_begin(cpu, id);
         }
         self.plan_run_end(cpu);
         // Only now, as in the kernel: a task that goes on with another slice changes nothing.
-        let infinite = self.class == Class::Ext && self.tasks[id.0].c().scx.slice == scx::SLICE_INF;
+        let infinite =
+            self.load.class == Class::Ext && self.tasks[id].c().scx.slice == scx::SLICE_INF;
         self.cpus[cpu].tickless = infinite && self.machine.may_stop_ticks(cpu);
         if !self.cpus[cpu].tickless {
             self.ticks_again(cpu);
@@ -215,7 +217,7 @@ impl Kernel {
     /// A higher scheduling class, as of real-time tasks, has a CPU for so long. What runs there
     /// waits in the local queue with the rest of its slice; kicks find nobody.
     pub fn take_cpu(&mut self, cpu: usize, for_ns: u64) {
-        if !self.active.has(cpu) || std::mem::replace(&mut self.cpus[cpu].taken, true) {
+        if !self.cpus.active.has(cpu) || std::mem::replace(&mut self.cpus[cpu].taken, true) {
             return;
         }
         self.note(&format!("a higher class has CPU {cpu} for {for_ns} ns"));
@@ -223,7 +225,7 @@ impl Kernel {
             Some(id) => self.take_from(cpu, id),
             None => self.update_idle(cpu, false),
         }
-        self.schedule_at(self.now + for_ns, Event::GiveBack(cpu));
+        self.schedule_at(self.clock.now + for_ns, Event::GiveBack(cpu));
     }
 
     /// A task gives its CPU up to a higher scheduling class.
@@ -244,9 +246,9 @@ impl Kernel {
     pub(crate) fn update_idle(&mut self, cpu: usize, idle: bool) {
         self.observe(cpu, None, if idle { What::Idle } else { What::Busy });
         self.mark_idle(cpu, idle);
-        if !self.bypass {
+        if !self.load.bypass {
             let args = [cpu as u64, idle.into(), 0];
-            self.call(self.ops.update_idle, Callback::UpdateIdle, cpu, May::Look, args);
+            self.call(self.program.ops.update_idle, Callback::UpdateIdle, cpu, May::Look, args);
         }
     }
 
@@ -264,16 +266,16 @@ impl Kernel {
         self.cpus[cpu].ticks += 1;
         self.next_tick(cpu);
         self.update_curr(cpu);
-        if self.class == Class::Fair {
+        if self.load.class == Class::Fair {
             return self.fair_tick(cpu, id);
         }
-        if self.bypass {
-            self.tasks[id.0].c_mut().scx.slice = 0;
+        if self.load.bypass {
+            self.tasks[id].c_mut().scx.slice = 0;
         } else {
             let p = self.pointer(id);
-            self.call(self.ops.tick, Callback::Tick, cpu, May::Look, [p, 0, 0]);
+            self.call(self.program.ops.tick, Callback::Tick, cpu, May::Look, [p, 0, 0]);
         }
-        if self.tasks[id.0].c().scx.slice == 0 {
+        if self.tasks[id].c().scx.slice == 0 {
             self.schedule_after_tick(cpu);
         }
     }
@@ -284,7 +286,7 @@ impl Kernel {
             0 => self.schedule(cpu),
             late_ns => {
                 if !std::mem::replace(&mut self.cpus[cpu].resched, true) {
-                    self.schedule_at(self.now + late_ns, Event::Resched(cpu));
+                    self.schedule_at(self.clock.now + late_ns, Event::Resched(cpu));
                 }
             }
         }
@@ -296,7 +298,7 @@ impl Kernel {
         self.observe(cpu, None, What::Kick { preempt: flags & scx::KICK_PREEMPT != 0 });
         let delay = self.ipi_delay();
         // Who waits for a CPU that runs a task spins until that has come to choose anew.
-        let here = self.context.cpu;
+        let here = self.calls.context.cpu;
         if flags & scx::KICK_WAIT != 0 && here != cpu && self.cpus[cpu].curr.is_some() {
             self.cost(here, delay);
         }
@@ -307,7 +309,7 @@ impl Kernel {
             None => {
                 self.cpus[here].kicks.push(Kick { cpu, if_idle, flags });
                 let kick = Event::Kick { from: here as u32, cpu: cpu as u32, if_idle };
-                self.schedule_at(self.now + delay, kick);
+                self.schedule_at(self.clock.now + delay, kick);
             }
         }
     }
@@ -316,7 +318,7 @@ impl Kernel {
         let kicks = &mut self.cpus[from].kicks;
         let place = kicks.iter().position(|kick| kick.cpu == cpu && kick.if_idle == if_idle);
         let flags = kicks.swap_remove(place.expect("the kernel has asked for it")).flags;
-        if !self.online.has(cpu) {
+        if !self.cpus.online.has(cpu) {
             return;
         }
         let current = self.cpus[cpu].curr;
@@ -326,7 +328,7 @@ impl Kernel {
         if let Some(id) = current
             && flags & scx::KICK_PREEMPT != 0
         {
-            self.tasks[id.0].c_mut().scx.slice = 0;
+            self.tasks[id].c_mut().scx.slice = 0;
         }
         self.schedule(cpu);
     }

@@ -30,30 +30,30 @@ impl Kernel {
         value: *mut c_void,
         callback: *const c_void,
     ) -> Result<(), i32> {
-        if self.at_return.iter().any(|due| due.value == value) {
+        if self.program.at_return.iter().any(|due| due.value == value) {
             return Err(EBUSY);
         }
-        let key = Box::new(self.maps.index_of(map, value).ok_or(EINVAL)?);
-        if self.tasks[task.0].c().regs.orig_ax < 0 {
+        let key = Box::new(self.program.maps.index_of(map, value).ok_or(EINVAL)?);
+        if self.tasks[task].c().regs.orig_ax < 0 {
             let why = "of a task in user space it is not modelled";
             self.fail("refused", format!("bpf_task_work_schedule_resume: {why}"));
         }
-        self.at_return.push(AtReturn { task, map, value, key, callback });
+        self.program.at_return.push(AtReturn { task, map, value, key, callback });
         Ok(())
     }
 
     /// The task that runs there enters the kernel.
     pub(crate) fn syscall_begins(&mut self, cpu: usize, id: TaskId) {
-        let regs = &mut self.tasks[id.0].c_mut().regs;
+        let regs = &mut self.tasks[id].c_mut().regs;
         (regs.orig_ax, regs.ax) = (0, NOT_OVER);
         self.observe(cpu, Some(id), What::Syscall(true));
     }
 
     /// The task that runs there leaves the kernel, and what was to be called is.
     pub(crate) fn syscall_ends(&mut self, cpu: usize, id: TaskId) -> Call {
-        self.tasks[id.0].c_mut().regs.ax = 0;
+        self.tasks[id].c_mut().regs.ax = 0;
         let call = self.call_what_waits(cpu, id);
-        self.tasks[id.0].c_mut().regs.orig_ax = -1;
+        self.tasks[id].c_mut().regs.orig_ax = -1;
         self.observe(cpu, Some(id), What::Syscall(false));
         call
     }
@@ -67,7 +67,8 @@ impl Kernel {
     }
 
     fn call_what_waits(&mut self, cpu: usize, id: TaskId) -> Call {
-        let due: Vec<AtReturn> = self.at_return.extract_if(.., |due| due.task == id).collect();
+        let due: Vec<AtReturn> =
+            self.program.at_return.extract_if(.., |due| due.task == id).collect();
         for due in &due {
             let args = [due.map as u64, std::ptr::from_ref(&*due.key) as u64, due.value as u64];
             self.call(due.callback, Callback::Return, cpu, May::Unlocked, args);
@@ -77,6 +78,6 @@ impl Kernel {
 
     /// The task has exited. The kernel calls back then too; nobody has a use for that here.
     pub(crate) fn never_returns(&mut self, id: TaskId) {
-        self.at_return.retain(|due| due.task != id);
+        self.program.at_return.retain(|due| due.task != id);
     }
 }

@@ -3,10 +3,8 @@
 //! what its callback calls there fails the run.
 
 use crate::callbacks::Callback;
-use crate::image::Image;
 use crate::kernel::{Event, Kernel, May};
-use crate::kfuncs::{EBUSY, EINVAL, Host};
-use crate::maps::Maps;
+use crate::kfuncs::{EBUSY, EINVAL};
 use std::ffi::c_void;
 
 /// A timer expires so much too late at most, ns: what interrupts take natively.
@@ -45,12 +43,12 @@ impl Timers {
 impl Kernel {
     /// 0, or an error as the helper gives it.
     pub(crate) fn timer_init(&mut self, map: *mut c_void, value: *mut c_void) -> Result<(), i32> {
-        if self.timers.find(value).is_some() {
+        if self.program.timers.find(value).is_some() {
             return Err(EBUSY);
         }
-        let key = self.maps.index_of(map, value).ok_or(EINVAL)?;
+        let key = self.program.maps.index_of(map, value).ok_or(EINVAL)?;
         let (key, callback) = (Box::new(key), std::ptr::null());
-        self.timers.0.push(Timer {
+        self.program.timers.0.push(Timer {
             map,
             value,
             key,
@@ -68,14 +66,14 @@ impl Kernel {
         value: *mut c_void,
         callback: *const c_void,
     ) -> Result<(), i32> {
-        let at = self.timers.find(value).ok_or(EINVAL)?;
-        self.timers.0[at].callback = callback;
+        let at = self.program.timers.find(value).ok_or(EINVAL)?;
+        self.program.timers.0[at].callback = callback;
         Ok(())
     }
 
     /// How often a timer of the program was set so far.
     pub fn timers_set(&self) -> u64 {
-        self.timers_set
+        self.clock.timers_set
     }
 
     /// Sets a timer, instead of what it was set to before.
@@ -85,10 +83,10 @@ impl Kernel {
         at: u64,
         pinned: bool,
     ) -> Result<(), i32> {
-        let place = self.timers.find(value).ok_or(EINVAL)?;
-        self.timers_set += 1;
-        let (armed, cpu) = (self.timers_set, self.context.cpu);
-        let timer = &mut self.timers.0[place];
+        let place = self.program.timers.find(value).ok_or(EINVAL)?;
+        self.clock.timers_set += 1;
+        let (armed, cpu) = (self.clock.timers_set, self.calls.context.cpu);
+        let timer = &mut self.program.timers.0[place];
         if timer.callback.is_null() {
             let why = "it calls nothing: it was never told what, or was stopped since";
             self.fail("refused", format!("bpf_timer_start of a timer: {why}"));
@@ -97,71 +95,64 @@ impl Kernel {
         if self.interrupts_are_off("bpf_timer_start") {
             return Ok(());
         }
-        let timer = &mut self.timers.0[place];
+        let timer = &mut self.program.timers.0[place];
         (timer.armed, timer.cpu, timer.pinned) = (armed, cpu, pinned);
         let late_ns = self.random.within(0, LATEST_NS);
-        let at = at.max(self.now) + late_ns;
-        self.timers.0[place].at = at;
+        let at = at.max(self.clock.now) + late_ns;
+        self.program.timers.0[place].at = at;
         self.schedule_at(at, Event::Timer { place: place as u32, armed });
         Ok(())
     }
 
     /// Whether it was set.
     pub(crate) fn timer_cancel(&mut self, value: *mut c_void) -> Result<bool, i32> {
-        let at = self.timers.find(value).ok_or(EINVAL)?;
+        let at = self.program.timers.find(value).ok_or(EINVAL)?;
         // As in the kernel, it forgets what to call, too.
-        self.timers.0[at].callback = std::ptr::null();
-        Ok(std::mem::take(&mut self.timers.0[at].armed) != 0)
+        self.program.timers.0[at].callback = std::ptr::null();
+        Ok(std::mem::take(&mut self.program.timers.0[at].armed) != 0)
     }
 
     /// A timer expires, unless it was set anew or stopped meanwhile.
     pub(crate) fn timer_expires(&mut self, place: usize, armed: u64) {
-        if self.timers.0.get(place).is_some_and(|timer| timer.armed == armed) {
+        if self.program.timers.0.get(place).is_some_and(|timer| timer.armed == armed) {
             self.timer_calls(place, May::Unlocked);
             if self.stays() {
-                (self.timed.clone())(self);
+                (self.program.timed.clone())(self);
             }
             return;
         }
-        let Some(mut left) = self.left.take() else { return };
+        let Some(mut left) = self.load.left.take() else { return };
         if left.timers.0.get(place).is_some_and(|timer| timer.armed == armed) {
-            self.swap_with(&mut left);
+            std::mem::swap(&mut self.program, &mut left);
             self.timer_calls(place, May::Nothing);
-            self.swap_with(&mut left);
+            std::mem::swap(&mut self.program, &mut left);
         }
-        self.left = Some(left);
+        self.load.left = Some(left);
     }
 
     /// From now on timers of other CPUs expire between an enqueue and its insert where they are
     /// nearly due. The kernel carries an insert out after the callback, so that anything may
     /// happen elsewhere meanwhile; here it is one step else.
     pub fn timers_come_in_gaps(&mut self) {
-        self.timers_in_gaps = true;
+        self.clock.timers_in_gaps = true;
     }
 
     /// An enqueue on that CPU is over, and its insert is still to come.
     pub(crate) fn gap(&mut self, cpu: usize) {
-        if !self.timers_in_gaps {
+        if !self.clock.timers_in_gaps {
             return;
         }
-        let until = self.now + EARLY_NS;
+        let until = self.clock.now + EARLY_NS;
         let due = |timer: &Timer| timer.armed != 0 && timer.cpu != cpu && timer.at <= until;
-        let places = self.timers.0.iter().enumerate().filter(|(_, timer)| due(timer));
+        let places = self.program.timers.0.iter().enumerate().filter(|(_, timer)| due(timer));
         let places: Vec<_> = places.map(|(place, timer)| (place, timer.armed)).collect();
         for (place, armed) in places {
             self.timer_expires(place, armed);
         }
     }
 
-    fn swap_with(&mut self, left: &mut Left) {
-        std::mem::swap(&mut self.image, &mut left.image);
-        std::mem::swap(&mut self.host, &mut left.host);
-        std::mem::swap(&mut self.maps, &mut left.maps);
-        std::mem::swap(&mut self.timers, &mut left.timers);
-    }
-
     fn timer_calls(&mut self, place: usize, may: May) {
-        let timer = &mut self.timers.0[place];
+        let timer = &mut self.program.timers.0[place];
         timer.armed = 0;
         let args =
             [timer.map as u64, std::ptr::from_mut(&mut *timer.key) as u64, timer.value as u64];
@@ -169,15 +160,7 @@ impl Kernel {
         if pinned {
             self.interrupted_idle(cpu);
         }
-        let cpu = if self.active.has(cpu) { cpu } else { self.first_active() };
+        let cpu = if self.cpus.active.has(cpu) { cpu } else { self.first_active() };
         self.call(callback, Callback::Timer, cpu, may, args);
     }
-}
-
-/// What is left of a program that the kernel has let go of, as long as its user space lives.
-pub(crate) struct Left {
-    pub image: Option<Image>,
-    pub host: *mut Host,
-    pub maps: Maps,
-    pub timers: Timers,
 }

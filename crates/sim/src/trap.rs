@@ -170,12 +170,12 @@ const NULL_ENDS: u64 = 1 << 16;
 /// Fails the run; the callback is left after that.
 pub(crate) extern "C" fn trapped(k: K, signal: u64, address: u64) {
     let kernel = kernel(k);
-    let callback = kernel.context.callback;
+    let callback = kernel.calls.context.callback;
     if signal == libc::SIGFPE as u64 {
         let what = "signed division without a result (BPF before v4 has no signed division)";
         return kernel.fail("arithmetic", format!("{what} (in {callback})"));
     }
-    let what = match kernel.maps.deleted_of(address) {
+    let what = match kernel.program.maps.deleted_of(address) {
         Some(map) => {
             let map = kernel.image().name_of(map);
             format!("a value of the map '{map}' is used after it was deleted")

@@ -3,11 +3,12 @@
 
 use crate::abi::scx;
 use crate::kernel::{Event, Kernel};
+use crate::task::TaskId;
 
 impl Kernel {
     /// A program may name its patience; the kernel's own is the longest.
     fn patience_ns(&self) -> u64 {
-        let ms = match self.ops.timeout_ms {
+        let ms = match self.program.ops.timeout_ms {
             0 => scx::WATCHDOG_MAX_MS,
             ms => ms,
         };
@@ -17,8 +18,8 @@ impl Kernel {
     /// The watchdog looks again after half of its patience, for as long as this program is
     /// loaded.
     pub(crate) fn watch(&mut self) {
-        let at = self.now + self.patience_ns() / 2;
-        self.schedule_at(at, Event::Watchdog { load: self.loads });
+        let at = self.clock.now + self.patience_ns() / 2;
+        self.schedule_at(at, Event::Watchdog { load: self.load.loads });
     }
 
     pub(crate) fn watchdog(&mut self, load: u64) {
@@ -27,11 +28,12 @@ impl Kernel {
         }
         let patience_ns = self.patience_ns();
         let stalled = self.tasks.iter().position(|task| {
-            task.runnable_since.is_some_and(|since| self.now - since > patience_ns)
+            task.runnable_since.is_some_and(|since| self.clock.now - since > patience_ns)
         });
         if let Some(at) = stalled {
-            let task = &self.tasks[at];
-            let waited_ms = (self.now - task.runnable_since.unwrap_or(self.now)) / 1_000_000;
+            let task = &self.tasks[TaskId(at)];
+            let waited_ms =
+                (self.clock.now - task.runnable_since.unwrap_or(self.clock.now)) / 1_000_000;
             let (s, ms) = (waited_ms / 1_000, waited_ms % 1_000);
             let name = &task.name;
             self.fail("stall", format!("{name}[{}] failed to run for {s}.{ms:03}s", at + 1));

@@ -13,14 +13,14 @@ const WAKE_BIAS: u64 = 108;
 impl Kernel {
     /// Where a task wakes: near the CPU that it was on, or near its waker.
     pub(crate) fn fair_select_cpu(&mut self, id: TaskId, waker: usize, wake_flags: u64) -> usize {
-        let allowed = self.tasks[id.0].c().cpus_mask.and(&self.active);
+        let allowed = self.tasks[id].c().cpus_mask.and(&self.cpus.active);
         if wake_flags & scx::WAKE_FORK != 0 {
             let near = self.machine.llc(waker).and(&allowed);
             let idle =
                 self.pick_idle(waker, &near, 0).or_else(|| self.pick_idle(waker, &allowed, 0));
             return idle.or_else(|| self.least_loaded(&allowed)).unwrap_or(waker);
         }
-        let previous = self.tasks[id.0].cpu;
+        let previous = self.tasks[id].cpu;
         let target = self.pull_to_waker(id, waker, wake_flags, &allowed);
         for cpu in [target, previous] {
             let near = self.machine.llc_of(cpu) == self.machine.llc_of(target);
@@ -40,11 +40,11 @@ impl Kernel {
 
     /// The CPU where the search begins: the task's own or the waker's.
     fn pull_to_waker(&self, id: TaskId, waker: usize, wake_flags: u64, allowed: &CpuMask) -> usize {
-        let previous = self.tasks[id.0].cpu;
+        let previous = self.tasks[id].cpu;
         if !allowed.has(waker) {
             return previous;
         }
-        if !self.active.has(previous) {
+        if !self.cpus.active.has(previous) {
             return waker;
         }
         let (idle, near) =
@@ -61,7 +61,7 @@ impl Kernel {
         }
         // Who is about to sleep does not count, and the task itself does where it comes to.
         let current = self.cpus[waker].fair.timeline.current.map_or(0, |current| current.weight);
-        let own = self.tasks[id.0].fair.entity.weight;
+        let own = self.tasks[id].fair.entity.weight;
         let here = self.weight_on(waker) - if sync { current } else { 0 } + own;
         let there = self.weight_on(previous);
         if here * 100 < there * WAKE_BIAS + u64::from(sync) { waker } else { previous }
@@ -85,7 +85,7 @@ impl Kernel {
     /// A CPU with nothing to do takes a task that waits elsewhere, from as near as there is
     /// one.
     pub(super) fn pull(&mut self, cpu: usize) {
-        if self.fair_class.waiting == 0 || !self.active.has(cpu) {
+        if self.fair_class.waiting == 0 || !self.cpus.active.has(cpu) {
             return;
         }
         for set in [self.machine.llc(cpu), self.machine.node(cpu), self.machine.all()] {
@@ -127,7 +127,7 @@ impl Kernel {
         if self.cpus[cpu].fair.timeline.waiting().is_empty() {
             return;
         }
-        let idle = self.idle.cpus.and(&self.active);
+        let idle = self.idle.cpus.and(&self.cpus.active);
         let near = idle.and(&self.machine.llc(cpu));
         for to in near.iter().chain(idle.but(&near).iter()) {
             let Some(id) = self.movable(cpu, to) else { continue };
@@ -138,7 +138,7 @@ impl Kernel {
     }
 
     pub(super) fn balance_now_and_then(&mut self, cpu: usize) {
-        let ticks = self.now / self.machine.tick_ns();
+        let ticks = self.clock.now / self.machine.tick_ns();
         if (ticks + cpu as u64).is_multiple_of(BALANCE_TICKS) {
             self.balance(cpu);
         }
@@ -150,7 +150,7 @@ impl Kernel {
             return;
         }
         let own = self.weight_on(cpu);
-        let Some(from) = self.active.iter().max_by_key(|from| {
+        let Some(from) = self.cpus.active.iter().max_by_key(|from| {
             let near = self.machine.nearness(cpu, *from);
             (self.weight_on(*from), std::cmp::Reverse(near), usize::MAX - from)
         }) else {
@@ -158,7 +158,7 @@ impl Kernel {
         };
         let theirs = self.weight_on(from);
         let Some(id) = self.movable(from, cpu) else { return };
-        if own + self.tasks[id.0].fair.entity.weight < theirs {
+        if own + self.tasks[id].fair.entity.weight < theirs {
             self.fair_move(id, cpu);
         }
     }

@@ -18,7 +18,7 @@ const SLACK_NS: u64 = 5_000_000;
 
 impl Kernel {
     pub(super) fn fair_group(&mut self, id: TaskId) -> usize {
-        self.fair_class.groups.at(self.tasks[id.0].raw.cgroup())
+        self.fair_class.groups.at(self.tasks[id].raw.cgroup())
     }
 
     /// Tasks come from a program, or go to one: who wants to run is found out anew, and periods
@@ -37,18 +37,18 @@ impl Kernel {
     /// Whether `cpu.max` keeps a task off the CPU that it is on. The kernel does so as a task goes
     /// back to user space: never with threads of its own, nor with whoever exits.
     pub(super) fn fair_throttled(&mut self, id: TaskId) -> bool {
-        if self.tasks[id.0].c().flags & (scx::PF_EXITING | scx::PF_KTHREAD) != 0 {
+        if self.tasks[id].c().flags & (scx::PF_EXITING | scx::PF_KTHREAD) != 0 {
             return false;
         }
         let group = self.fair_group(id);
-        self.fair_class.groups.throttled(group, self.tasks[id.0].cpu)
+        self.fair_class.groups.throttled(group, self.tasks[id].cpu)
     }
 
     /// A task stands aside.
     pub(super) fn fair_park(&mut self, id: TaskId) {
         self.fair_class.parked.push(id);
-        self.tasks[id.0].dsq = Some(DsqRef::Throttled);
-        self.observe(self.tasks[id.0].cpu, Some(id), What::Insert(DsqRef::Throttled));
+        self.tasks[id].dsq = Some(DsqRef::Throttled);
+        self.observe(self.tasks[id].cpu, Some(id), What::Insert(DsqRef::Throttled));
     }
 
     /// It does so no more.
@@ -72,7 +72,7 @@ impl Kernel {
     /// A task that did not compete does so again, on the CPU that it was on.
     fn fair_come_back(&mut self, id: TaskId) {
         self.fair_enqueue(id);
-        let cpu = self.tasks[id.0].cpu;
+        let cpu = self.tasks[id].cpu;
         let idle = self.cpus[cpu].curr.is_none();
         if idle {
             self.mark_idle(cpu, false);
@@ -91,11 +91,11 @@ impl Kernel {
         let awaited: Vec<usize> = groups.line(group).filter(|at| groups.is_awaited(*at)).collect();
         for at in awaited {
             let hand_out = move |kernel: &mut Kernel| {
-                if kernel.class == Class::Fair && kernel.fair_class.groups.distribute(at) {
+                if kernel.load.class == Class::Fair && kernel.fair_class.groups.distribute(at) {
                     kernel.fair_release();
                 }
             };
-            self.act_at(self.now + SLACK_NS, Arc::new(hand_out));
+            self.act_at(self.clock.now + SLACK_NS, Arc::new(hand_out));
         }
     }
 
@@ -144,7 +144,7 @@ impl Kernel {
 
     /// The entities of a cgroup weigh something else, on all CPUs.
     fn fair_weights_change(&mut self, at: usize) {
-        let (online, now) = (self.online.count(), self.now);
+        let (online, now) = (self.cpus.online.count(), self.clock.now);
         for cpu in self.fair_class.groups.at_work(at) {
             self.fair_class.groups.change(at, cpu, Default::default(), online, now);
         }
@@ -167,9 +167,9 @@ impl Kernel {
 
     fn fair_refill_after(&mut self, at: usize, limits: u64, period_ns: u64) {
         // Under a program that is the program's to do.
-        if self.class == Class::Fair {
+        if self.load.class == Class::Fair {
             let refill = move |kernel: &mut Kernel| kernel.fair_refill(at, limits);
-            self.act_at(self.now + period_ns, Arc::new(refill));
+            self.act_at(self.clock.now + period_ns, Arc::new(refill));
         }
     }
 
@@ -187,11 +187,11 @@ impl Kernel {
 
     /// A task is in another cgroup. It may stand aside there, or not any more.
     pub(crate) fn fair_moved(&mut self, id: TaskId) {
-        if self.class != Class::Fair {
+        if self.load.class != Class::Fair {
             return;
         }
-        let cpu = self.tasks[id.0].cpu;
-        if !self.tasks[id.0].queued() {
+        let cpu = self.tasks[id].cpu;
+        if !self.tasks[id].queued() {
             self.fair_settle(id);
         } else if self.cpus[cpu].curr == Some(id) {
             self.update_curr(cpu);

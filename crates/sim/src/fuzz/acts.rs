@@ -210,9 +210,9 @@ impl Act {
                 let removed = kernel.remove_cgroup(cgroup);
                 kernel.note(&format!("'{cgroup}' is removed: {removed}"));
             }
-            Act::Detach if kernel.phase == Phase::Enabled => kernel.unload(),
+            Act::Detach if kernel.load.phase == Phase::Enabled => kernel.unload(),
             Act::Detach => {}
-            Act::Load { policy } if kernel.phase == Phase::None => {
+            Act::Load { policy } if kernel.load.phase == Phase::None => {
                 kernel.load(&metasched::program_of_image(image, policy));
             }
             Act::Load { .. } => {}

@@ -36,6 +36,27 @@ pub(crate) struct Context {
     pub calls_before: u64,
 }
 
+/// The calls into the program. They nest, and have one context: that of the innermost.
+pub(crate) struct Calls {
+    pub context: Context,
+    /// The CPU of whoever changes something about a task: he makes the callbacks about that, with
+    /// the run queue of the task's CPU locked.
+    pub changer: Option<usize>,
+    /// The CPU on which a wake-up is being made: that of whoever wakes. He makes the callbacks,
+    /// as above.
+    pub waking_on: Option<usize>,
+    /// The most calls of the kernel that one of each kind of callbacks has made.
+    most: [u64; Callback::ALL.len()],
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        let context =
+            Context { callback: Callback::Nothing, cpu: 0, may: May::Look, calls_before: 0 };
+        Calls { context, changer: None, waking_on: None, most: [0; Callback::ALL.len()] }
+    }
+}
+
 /// The task that a callback is about, by its first argument.
 fn task_of_callback(callback: Callback, arg: u64) -> Option<TaskId> {
     let task = arg as *const TaskStruct;
@@ -57,38 +78,40 @@ impl Kernel {
     ) -> u64 {
         // No callback has more than four; those that it has not are not looked at.
         let arg = |place: usize| args.get(place).copied().unwrap_or(0);
-        if self.fault.is_some() {
+        if self.audience.fault.is_some() {
             return 0;
         }
         // Programs and timers are the scheduler's own: the kernel has no order for them.
         let ordered = !matches!(callback, Callback::Program | Callback::Timer | Callback::Return);
-        if self.class == Class::Ext && ordered {
-            let within = self.context.callback;
+        if self.load.class == Class::Ext && ordered {
+            let within = self.calls.context.callback;
             let task = task_of_callback(callback, arg(0));
             self.observe(cpu, task, What::Call { callback, within });
         }
-        if code.is_null() || self.fault.is_some() {
+        if code.is_null() || self.audience.fault.is_some() {
             return 0;
         }
         // The last that a CPU does as it goes off line is to wake tasks.
-        let on_line = if self.online.has(cpu) { cpu } else { self.first_active() };
-        let cpu = self.changer.or(self.waking_on).unwrap_or(on_line);
+        let on_line = if self.cpus.online.has(cpu) { cpu } else { self.first_active() };
+        let cpu = self.calls.changer.or(self.calls.waking_on).unwrap_or(on_line);
         self.cost(cpu, self.machine.what_it_costs().callback_ns);
-        let Some(trampoline) = self.image.as_ref().map(|image| image.trampoline) else { return 0 };
+        let Some(trampoline) = self.program.image.as_ref().map(|image| image.trampoline) else {
+            return 0;
+        };
         let calls = self.calls_made();
-        let within = self.context.callback != Callback::Nothing;
-        let calls_before = if within { self.context.calls_before } else { calls };
+        let within = self.calls.context.callback != Callback::Nothing;
+        let calls_before = if within { self.calls.context.calls_before } else { calls };
         let context = Context { callback, cpu, may, calls_before };
-        let outer = std::mem::replace(&mut self.context, context);
+        let outer = std::mem::replace(&mut self.calls.context, context);
         let result = self.enter_image(trampoline, code, [0, 1, 2, 3].map(arg));
         let made = self.calls_made() - calls;
-        let most = &mut self.most_calls[callback as usize];
+        let most = &mut self.calls.most[callback as usize];
         *most = (*most).max(made);
         if !within {
             self.cost(cpu, self.time_in_callback());
         }
-        self.context = outer;
-        if self.maps.memory.waits() {
+        self.calls.context = outer;
+        if self.program.maps.memory.waits() {
             self.grace_period();
         }
         result
@@ -97,7 +120,7 @@ impl Kernel {
     /// Has the image run a function; what that calls of the kernel comes to `self`. Calls nest
     /// (dispatch moves a task, which calls dequeue), so where they went before is put back.
     fn enter_image(&mut self, run: Trampoline, code: *const c_void, args: [u64; 4]) -> u64 {
-        let ([a, b, c, d], host) = (args, self.host);
+        let ([a, b, c, d], host) = (args, self.program.host);
         // SAFETY: `host` is the table of the loaded image, and `run` and `code` are its functions.
         // From the moment when the table has `self` until it has it no more nothing here touches
         // `self`: it is kernel()'s. The image always comes back: a fault in C ends in `run`, and
@@ -113,36 +136,36 @@ impl Kernel {
     /// How many calls of the kernel the image has made. One must be loaded.
     fn calls_made(&self) -> u64 {
         // SAFETY: `host` is the table of the loaded image, which counts while it runs only.
-        unsafe { (*self.host).calls() }
+        unsafe { (*self.program.host).calls() }
     }
 
     /// What the callback that is under way has taken until now, ns: its calls of the kernel.
     pub(crate) fn time_in_callback(&self) -> u64 {
         let kfunc_ns = self.machine.what_it_costs().kfunc_ns;
-        if kfunc_ns == 0 || self.context.callback == Callback::Nothing {
+        if kfunc_ns == 0 || self.calls.context.callback == Callback::Nothing {
             return 0;
         }
-        (self.calls_made() - self.context.calls_before) * kfunc_ns
+        (self.calls_made() - self.calls.context.calls_before) * kfunc_ns
     }
 
     /// The most calls of the kernel that one callback of that kind has made, look-ups in maps
     /// among them, since it was last asked for.
     pub fn most_calls(&mut self, callback: Callback) -> u64 {
-        std::mem::take(&mut self.most_calls[callback as usize])
+        std::mem::take(&mut self.calls.most[callback as usize])
     }
 
     /// Where no callback is under way nobody holds RCU: deleted values are gone.
     pub(crate) fn grace_period(&mut self) {
-        if self.context.callback != Callback::Nothing {
+        if self.calls.context.callback != Callback::Nothing {
             return;
         }
-        if let Err(map) = self.maps.memory.grace_period() {
+        if let Err(map) = self.program.maps.memory.grace_period() {
             self.written_too_late(map);
         }
     }
 
     pub(crate) fn written_too_late(&mut self, map: usize) {
-        let map = self.image.as_ref().map_or(String::new(), |image| image.name_of(map));
+        let map = self.program.image.as_ref().map_or(String::new(), |image| image.name_of(map));
         self.fail(
             "memory",
             format!("a value of the map '{map}' was written to after it was deleted"),
@@ -165,13 +188,13 @@ impl Kernel {
     /// # Panics
     /// When no program is loaded.
     pub fn image(&self) -> &Image {
-        self.image.as_ref().expect("a program is loaded")
+        self.program.image.as_ref().expect("a program is loaded")
     }
 
     /// A value of one of the program's maps whose keys are 32 bits: those of all CPUs side
     /// by side. None if there is none yet.
     pub(crate) fn map_words(&mut self, map: &str, key: u32) -> Option<&mut [u64]> {
-        let map = self.image.as_ref()?.symbol(map)?;
-        self.maps.words(map, &key.to_ne_bytes())
+        let map = self.program.image.as_ref()?.symbol(map)?;
+        self.program.maps.words(map, &key.to_ne_bytes())
     }
 }

@@ -33,7 +33,7 @@ impl Kernel {
 
     /// The program hears of the cgroups that it does not know yet.
     pub(crate) fn tell_of_cgroups(&mut self) {
-        if self.class == Class::Fair {
+        if self.load.class == Class::Fair {
             return;
         }
         for cgroup in self.cgroups.take_new() {
@@ -48,7 +48,8 @@ impl Kernel {
             unsafe { (*cgroup).populated = self.has_tasks(cgroup).into() };
             let args = [cgroup as u64, std::ptr::from_mut(&mut args) as u64, 0];
             let said =
-                self.call(self.ops.cgroup_init, Callback::CgroupInit, 0, May::Sleep, args) as i32;
+                self.call(self.program.ops.cgroup_init, Callback::CgroupInit, 0, May::Sleep, args)
+                    as i32;
             if said != 0 {
                 self.fail("cgroup_init", format!("ops.cgroup_init returned {said}"));
             }
@@ -75,7 +76,7 @@ impl Kernel {
         self.observe(0, None, What::Limit { cgroup: id, quota: quota.map(Box::new) });
         let cgroup = cgroup_of(self.css_set(path));
         self.fair_set_cgroup_max(cgroup, quota);
-        let callback = self.ops.cgroup_set_bandwidth;
+        let callback = self.program.ops.cgroup_set_bandwidth;
         let args = [cgroup as u64, period_us, quota_us, burst_us];
         self.call(callback, Callback::CgroupSetBandwidth, 0, May::Look, args);
     }
@@ -85,16 +86,16 @@ impl Kernel {
     pub fn move_to_cgroup(&mut self, task: TaskId, path: &str) {
         self.note(&format!("task {} moves to cgroup '{path}'", task.0));
         let (id, css_set) = (self.cgroup_id(path), self.css_set(path));
-        self.observe(self.tasks[task.0].cpu, Some(task), What::Member(id));
-        self.tasks[task.0].c_mut().cgroups = css_set;
+        self.observe(self.tasks[task].cpu, Some(task), What::Member(id));
+        self.tasks[task].c_mut().cgroups = css_set;
         self.fair_moved(task);
         self.tell_of_move(task, path);
     }
 
     /// Keeps to which cgroup the task belongs now, and tells those who read.
     pub(crate) fn tell_of_move(&mut self, task: TaskId, path: &str) {
-        self.tasks[task.0].cgroup = path.to_owned();
-        self.audience.readers(|reader| reader.moved(self.now, task, path));
+        self.tasks[task].cgroup = path.to_owned();
+        self.audience.readers(|reader| reader.moved(self.clock.now, task, path));
     }
 
     /// Removes a cgroup; false where rmdir() refuses: a task is in it, or a cgroup below it,
@@ -111,7 +112,7 @@ impl Kernel {
         // SAFETY: one that was removed stays in memory, too, until the run is over.
         unsafe { (*cgroup).populated = 0 };
         let args = [cgroup as u64, 0, 0];
-        self.call(self.ops.cgroup_exit, Callback::CgroupExit, 0, May::Sleep, args);
+        self.call(self.program.ops.cgroup_exit, Callback::CgroupExit, 0, May::Sleep, args);
         true
     }
 
@@ -121,7 +122,7 @@ impl Kernel {
         self.fair_set_cgroup_idle(cgroup, idle);
         let weight = if idle { WEIGHT_IDLE } else { WEIGHT_DFL };
         self.observe_cgroup_weight(cgroup, weight);
-        let callback = self.ops.cgroup_set_idle;
+        let callback = self.program.ops.cgroup_set_idle;
         self.call(callback, Callback::CgroupSetIdle, 0, May::Look, [cgroup as u64, idle.into(), 0]);
     }
 
@@ -135,7 +136,7 @@ impl Kernel {
         let cgroup = cgroup_of(self.css_set(path));
         self.fair_set_cgroup_weight(cgroup, weight);
         self.observe_cgroup_weight(cgroup, weight);
-        let callback = self.ops.cgroup_set_weight;
+        let callback = self.program.ops.cgroup_set_weight;
         self.call(
             callback,
             Callback::CgroupSetWeight,

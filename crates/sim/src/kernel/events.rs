@@ -1,12 +1,13 @@
 //! What will happen, and when: the queue of events, and the clock that follows them.
 
-use super::calendar::Dated;
+use super::calendar::{Calendar, Dated};
 use super::{Act, Kernel};
 use crate::abi::scx;
 use crate::load::{Program, ProgramExit};
 use crate::machine::Costs;
 use crate::step::Name;
 use crate::task::{TaskId, TaskSpec};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Events at one instant before the run is called a livelock: far more than the
@@ -55,7 +56,7 @@ pub(crate) enum Event {
 
 const _: () = assert!(size_of::<Scheduled>() == 32, "see Event");
 
-pub(super) struct Scheduled {
+struct Scheduled {
     /// Time, then chance, then the order of scheduling: events of one instant
     /// have no order on a real machine either.
     key: u128,
@@ -86,12 +87,47 @@ impl Ord for Scheduled {
     }
 }
 
-impl Kernel {
-    pub(crate) fn schedule_at(&mut self, at: u64, event: Event) {
+/// Time, and what will happen.
+pub(crate) struct Clock {
+    /// Since boot, ns. It never goes back: an event that is late comes at once.
+    pub now: u64,
+    events: Calendar<Scheduled>,
+    /// How many events were scheduled, counted round and round.
+    scheduled: u32,
+    pub handled: u64,
+    /// What happens between two events, by how many were handled before.
+    between: BTreeMap<u64, Vec<Act>>,
+    /// How often a timer of any program was set. It tells one setting from all others, also where a
+    /// program has left timers behind.
+    pub timers_set: u64,
+    /// Whether timers expire between an enqueue and its insert.
+    pub timers_in_gaps: bool,
+}
+
+impl Clock {
+    pub fn new() -> Self {
+        Clock {
+            now: 0,
+            events: Calendar::new(),
+            scheduled: 0,
+            handled: 0,
+            between: BTreeMap::new(),
+            timers_set: 0,
+            timers_in_gaps: false,
+        }
+    }
+
+    fn schedule(&mut self, at: u64, chance: u32, event: Event) {
         self.scheduled = self.scheduled.wrapping_add(1);
-        let chance = self.random.bits() as u32;
         let key = u128::from(at) << 64 | u128::from(chance) << 32 | u128::from(self.scheduled);
         self.events.push(Scheduled { key, event });
+    }
+}
+
+impl Kernel {
+    pub(crate) fn schedule_at(&mut self, at: u64, event: Event) {
+        let chance = self.random.bits() as u32;
+        self.clock.schedule(at, chance, event);
     }
 
     /// Lets a task arrive at its time.
@@ -107,23 +143,23 @@ impl Kernel {
     /// Does something right after the `handled`-th event of the run, before anything else
     /// can happen.
     pub fn act_after(&mut self, handled: u64, act: Act) {
-        self.between.entry(handled).or_default().push(act);
+        self.clock.between.entry(handled).or_default().push(act);
     }
 
     /// How many events the engine has handled.
     pub fn handled(&self) -> u64 {
-        self.handled
+        self.clock.handled
     }
 
     /// Asks a CPU to choose again; what its local queue holds is looked at then.
     pub(crate) fn resched(&mut self, cpu: usize) {
         if !std::mem::replace(&mut self.cpus[cpu].resched, true) {
             let Costs { own_least_ns, own_most_ns, .. } = self.machine.what_it_costs();
-            let delay = match self.waking_on == Some(cpu) {
+            let delay = match self.calls.waking_on == Some(cpu) {
                 true => self.random.within(own_least_ns, own_most_ns),
                 false => self.ipi_delay(),
             };
-            self.schedule_at(self.now + delay, Event::Resched(cpu));
+            self.schedule_at(self.clock.now + delay, Event::Resched(cpu));
         }
     }
 
@@ -136,7 +172,7 @@ impl Kernel {
             0 => 0,
             most_ns => self.random.within(0, most_ns.min(tick_ns - 1)),
         };
-        self.schedule_at((self.now / tick_ns + 1) * tick_ns + after_ns, Event::Tick(cpu));
+        self.schedule_at((self.clock.now / tick_ns + 1) * tick_ns + after_ns, Event::Tick(cpu));
     }
 
     pub(crate) fn ipi_delay(&mut self) -> u64 {
@@ -147,29 +183,29 @@ impl Kernel {
     /// Runs until `end`, or until something fails.
     pub fn run_until(&mut self, end: u64) {
         let mut instant = 0;
-        while self.fault.is_none() {
-            let Some(next) = self.events.pop_until(end) else { break };
+        while self.audience.fault.is_none() {
+            let Some(next) = self.clock.events.pop_until(end) else { break };
             let (at, event) = (next.at(), next.event);
             // However many tasks come at once, they are as many as they are.
             let counts = !matches!(event, Event::Arrive(_));
-            instant = if at == self.now { instant + u64::from(counts) } else { 0 };
-            self.now = at;
-            self.handled += 1;
+            instant = if at == self.clock.now { instant + u64::from(counts) } else { 0 };
+            self.clock.now = at;
+            self.clock.handled += 1;
             if instant > INSTANT_EVENTS {
                 self.fail("livelock", "time does not advance any more");
             }
             self.handle(event);
-            if !self.between.is_empty() {
+            if !self.clock.between.is_empty() {
                 self.act_between();
             }
         }
-        if self.fault.is_none() {
-            self.now = end;
+        if self.audience.fault.is_none() {
+            self.clock.now = end;
         }
     }
 
     fn act_between(&mut self) {
-        for act in self.between.remove(&self.handled).unwrap_or_default() {
+        for act in self.clock.between.remove(&self.clock.handled).unwrap_or_default() {
             act(self);
             self.run_deferred();
         }
@@ -181,7 +217,7 @@ impl Kernel {
         self.fair_leaves_kernel(waker);
         // What it does now was due then: that the timer is late is part of how long it takes.
         let late_ns = self.machine.what_it_costs().timer_ns;
-        self.tasks[task.0].doing.wakes(self.now - late_ns);
+        self.tasks[task].doing.wakes(self.clock.now - late_ns);
     }
 
     fn handle(&mut self, event: Event) {
@@ -192,15 +228,15 @@ impl Kernel {
                 self.wake_up(task, cpu, scx::WAKE_TTWU);
             }
             Event::Wake(task) => {
-                let cpu = self.tasks[task.0].cpu;
-                if self.online.has(cpu) && !self.active.has(cpu) {
-                    self.wakes_late.push((cpu, task));
+                let cpu = self.tasks[task].cpu;
+                if self.cpus.online.has(cpu) && !self.cpus.active.has(cpu) {
+                    self.cpus.wakes_late.push((cpu, task));
                 } else {
-                    let waker = if self.active.has(cpu) { cpu } else { self.first_active() };
+                    let waker = if self.cpus.active.has(cpu) { cpu } else { self.first_active() };
                     self.timer_wakes(task, waker);
                 }
             }
-            Event::Resched(cpu) if self.online.has(cpu) => self.schedule(cpu),
+            Event::Resched(cpu) if self.cpus.online.has(cpu) => self.schedule(cpu),
             Event::Resched(cpu) => self.cpus[cpu].resched = false,
             Event::Push(cpu) => self.push(cpu),
             Event::GiveBack(cpu) => self.give_back(cpu),

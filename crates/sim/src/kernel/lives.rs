@@ -13,22 +13,21 @@ use std::sync::Arc;
 impl Kernel {
     /// Makes a task and tells the policy: init_task, enable, set_weight.
     pub(crate) fn bear(&mut self, spec: Arc<TaskSpec>, cpu: usize, fork: bool) -> TaskId {
-        let id = TaskId(self.tasks.len());
-        // One set for all tasks that may run anywhere: a line of the cache for each takes room.
-        let anywhere = self.anywhere.clone();
-        let allowed = spec.allowed.map_or(anywhere, |mask| Rc::new(mask.and(&self.anywhere)));
+        let id = self.tasks.next_id();
+        let anywhere = self.tasks.anywhere.clone();
+        let allowed = spec.allowed.map_or(anywhere, |mask| Rc::new(mask.and(&self.tasks.anywhere)));
         if allowed.is_empty() {
             self.fail("scenario", format!("'{}' may run on no CPU of this machine", spec.name));
         }
-        let (weight, now) = (spec.weight, self.now);
+        let (weight, now) = (spec.weight, self.clock.now);
         let css_set = self.css_set(&spec.cgroup);
         self.tasks.push(Task::new(id, spec, *allowed, now, css_set));
-        self.tasks[id.0].cpu = cpu;
-        let task = &self.tasks[id.0];
+        self.tasks[id].cpu = cpu;
+        let task = &self.tasks[id];
         self.audience.readers(|reader| reader.born(id, &task.name, &task.spec.cgroup));
         self.init_task(id, fork);
         let (cgroup, _) = id_and_above(cgroup_of(css_set));
-        let kthread = self.tasks[id.0].spec.kthread;
+        let kthread = self.tasks[id].spec.kthread;
         self.observe(cpu, Some(id), What::Arrive { weight, allowed, kthread });
         self.observe(cpu, Some(id), What::Member(cgroup));
         self.enable_task(id);
@@ -39,35 +38,35 @@ impl Kernel {
     pub(super) fn next_step(&mut self, cpu: usize) {
         let Some(id) = self.cpus[cpu].curr else { return };
         self.update_curr(cpu);
-        if self.tasks[id.0].remaining > 0 {
+        if self.tasks[id].remaining > 0 {
             // The kernel took some of the time meanwhile.
             return self.plan_run_end(cpu);
         }
         let Kernel { tasks, random, .. } = self;
-        match tasks[id.0].next(random) {
+        match tasks[id].next(random) {
             Next::Run(ns) => {
-                self.tasks[id.0].remaining = ns;
+                self.tasks[id].remaining = ns;
                 self.plan_run_end(cpu);
             }
             Next::Sleep(ns) => match self.machine.what_it_costs().sleep_ns {
-                0 => self.sleep_until(cpu, id, self.now + ns),
+                0 => self.sleep_until(cpu, id, self.clock.now + ns),
                 takes_ns => {
-                    self.tasks[id.0].doing.stage = Stage::FallsAsleep(self.now + ns);
-                    self.tasks[id.0].remaining = takes_ns;
+                    self.tasks[id].doing.stage = Stage::FallsAsleep(self.clock.now + ns);
+                    self.tasks[id].remaining = takes_ns;
                     self.plan_run_end(cpu);
                 }
             },
             // Late: it does not sleep at all.
-            Next::SleepUntil(due) if due <= self.now => {
-                self.tasks[id.0].doing.wakes(due);
+            Next::SleepUntil(due) if due <= self.clock.now => {
+                self.tasks[id].doing.wakes(due);
                 self.plan_run_end(cpu);
             }
             Next::SleepUntil(due) => self.sleep_until(cpu, id, due),
             Next::Yield => self.yield_now(cpu),
             Next::Fork(spec) => {
                 let child = self.bear(spec, cpu, true);
-                self.tasks[child.0].doing.parent = Some(id);
-                self.tasks[id.0].doing.children += 1;
+                self.tasks[child].doing.parent = Some(id);
+                self.tasks[id].doing.children += 1;
                 self.wake_up(child, cpu, scx::WAKE_FORK);
                 self.plan_run_end(cpu);
             }
@@ -94,10 +93,10 @@ impl Kernel {
     pub(crate) fn plan_run_end(&mut self, cpu: usize) {
         let Some(id) = self.cpus[cpu].curr else { return };
         self.cpus[cpu].epoch += 1;
-        let (epoch, remaining) = (self.cpus[cpu].epoch, self.tasks[id.0].remaining);
+        let (epoch, remaining) = (self.cpus[cpu].epoch, self.tasks[id].remaining);
         // Who spins is let go by somebody else.
         if remaining < FOR_EVER_NS / 2 {
-            let end = self.now + self.cpus[cpu].costs.due_ns + remaining;
+            let end = self.clock.now + self.cpus[cpu].costs.due_ns + remaining;
             self.schedule_at(end, Event::RunEnd { cpu: cpu as u32, epoch });
         }
     }

@@ -15,7 +15,8 @@ impl Kernel {
     }
 
     fn tracks_idle(&self) -> bool {
-        self.ops.update_idle.is_null() || self.ops.flags & scx::OPS_KEEP_BUILTIN_IDLE != 0
+        self.program.ops.update_idle.is_null()
+            || self.program.ops.flags & scx::OPS_KEEP_BUILTIN_IDLE != 0
     }
 
     fn builtin_idle(&mut self, call: &str) -> bool {
@@ -36,7 +37,7 @@ impl Kernel {
         within: Option<&CpuMask>,
         flags: u64,
     ) -> i32 {
-        if !matches!(self.context.may, May::InsertOne { .. } | May::Sleep) {
+        if !matches!(self.calls.context.may, May::InsertOne { .. } | May::Sleep) {
             self.refuse(call, "it is allowed in select_cpu, enqueue and unlocked contexts");
             return -EINVAL;
         }
@@ -46,12 +47,12 @@ impl Kernel {
         }
         let Some(id) = self.task_at(call, p) else { return -EINVAL };
         // A pinned task is asked about from enqueue only, and has just this CPU.
-        let found = if self.tasks[id.0].c().nr_cpus_allowed == 1 {
+        let found = if self.tasks[id].c().nr_cpus_allowed == 1 {
             let allowed = within.is_none_or(|within| within.has(cpu));
-            let there = allowed && self.tasks[id.0].may_use(cpu) && self.test_and_clear_idle(cpu);
+            let there = allowed && self.tasks[id].may_use(cpu) && self.test_and_clear_idle(cpu);
             there.then_some(cpu)
         } else {
-            let here = self.context.cpu;
+            let here = self.calls.context.cpu;
             self.select_cpu_dfl(id, here, cpu, wake_flags, within, flags)
         };
         found.map_or(-EBUSY, |cpu| cpu as i32)
@@ -100,15 +101,15 @@ pub(super) extern "C" fn idle_mask(k: K, cores: bool) -> *const CpuMask {
     if !kernel.builtin_idle("scx_bpf_get_idle_cpumask") {
         return &CpuMask::EMPTY;
     }
-    if cores && kernel.searched.smt { &kernel.idle.cores } else { &kernel.idle.cpus }
+    if cores && kernel.idle.searched.smt { &kernel.idle.cores } else { &kernel.idle.cpus }
 }
 
 pub(super) extern "C" fn online_mask(k: K) -> *const CpuMask {
-    &kernel(k).online
+    &kernel(k).cpus.online
 }
 
 pub(super) extern "C" fn active_mask(k: K) -> *const CpuMask {
-    &kernel(k).active
+    &kernel(k).cpus.active
 }
 
 pub(super) extern "C" fn test_and_clear_cpu_idle(k: K, cpu: i32) -> bool {
@@ -124,7 +125,7 @@ pub(super) extern "C" fn pick_cpu(k: K, allowed: *const CpuMask, flags: u64, or_
     if kernel.has_left(call) || !kernel.pick_flags(call, flags) {
         return -EBUSY;
     }
-    let here = kernel.context.cpu;
+    let here = kernel.calls.context.cpu;
     // SAFETY: a task's set, or one of the kernel's own, all of which outlive the call. It is copied
     // before anything is written.
     let allowed = unsafe { *allowed }.and(&kernel.machine.all());
@@ -164,9 +165,9 @@ pub(super) extern "C" fn cpu_curr(k: K, cpu: i32) -> P {
     let kernel = kernel(k);
     let Some(cpu) = kernel.valid_cpu("scx_bpf_cpu_curr", cpu) else { return ptr::null_mut() };
     let current = kernel.cpus[cpu].curr;
-    current.map_or(&kernel.idle_tasks[cpu], |id| &kernel.tasks[id.0].raw).pointer()
+    current.map_or(&kernel.tasks.idle[cpu], |id| &kernel.tasks[id].raw).pointer()
 }
 
 pub(super) extern "C" fn this_cpu(k: K) -> u32 {
-    kernel(k).context.cpu as u32
+    kernel(k).calls.context.cpu as u32
 }

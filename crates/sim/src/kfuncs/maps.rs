@@ -37,7 +37,7 @@ pub(super) extern "C" fn map_lookup(
 ) -> K {
     let kernel = kernel(k);
     let Some(of) = kernel.map_type(kind, max_entries, value_size) else { return ptr::null_mut() };
-    let cpu = if cpu < 0 { kernel.context.cpu } else { cpu as usize };
+    let cpu = if cpu < 0 { kernel.calls.context.cpu } else { cpu as usize };
     let cpus = kernel.cpus.len();
     if cpu >= cpus {
         if cpu < cpus + kernel.machine.numbers_without_cpu() {
@@ -46,7 +46,7 @@ pub(super) extern "C" fn map_lookup(
         return ptr::null_mut();
     }
     let key = bytes(key, key_size);
-    kernel.maps.lookup(map, of, key, Here { cpu, cpus })
+    kernel.program.maps.lookup(map, of, key, Here { cpu, cpus })
 }
 
 pub(super) extern "C" fn map_update(
@@ -64,8 +64,8 @@ pub(super) extern "C" fn map_update(
     let Some(of) = kernel.map_type(kind, max_entries, value_size) else { return -1 };
     let key = bytes(key, key_size);
     let value = bytes(value, value_size);
-    let here = Here { cpu: kernel.context.cpu, cpus: kernel.cpus.len() };
-    kernel.maps.update(map, of, key, value, flags, here)
+    let here = Here { cpu: kernel.calls.context.cpu, cpus: kernel.cpus.len() };
+    kernel.program.maps.update(map, of, key, value, flags, here)
 }
 
 pub(super) extern "C" fn map_delete(k: K, map: K, kind: u32, key_size: u32, key: *const u8) -> i64 {
@@ -74,5 +74,5 @@ pub(super) extern "C" fn map_delete(k: K, map: K, kind: u32, key_size: u32, key:
         return -1;
     }
     let key = bytes(key, key_size);
-    kernel.maps.delete(map, key)
+    kernel.program.maps.delete(map, key)
 }

@@ -38,13 +38,13 @@ pub(crate) fn kernel<'a>(k: K) -> &'a mut Kernel {
 
 impl Kernel {
     pub(crate) fn refuse(&mut self, call: &str, rule: &str) {
-        let callback = self.context.callback;
+        let callback = self.calls.context.callback;
         self.fail("context", format!("{call} called from {callback}; {rule}"));
     }
 
     /// Fails the run where the program has left: what it calls for is not its own any more.
     pub(crate) fn has_left(&mut self, call: &str) -> bool {
-        let left = self.context.may == May::Nothing;
+        let left = self.calls.context.may == May::Nothing;
         if left {
             self.refuse(call, "the program has left, and its timers were not stopped");
         }
@@ -59,7 +59,7 @@ impl Kernel {
             // idle CPUs too, stay until the run is over. Nothing else may come here: it is
             // followed before it is known.
             let id = TaskId((unsafe { (*p).pid } as usize).wrapping_sub(1));
-            if self.tasks.get(id.0).is_some_and(|t| ptr::eq(t.raw.pointer(), p)) {
+            if self.tasks.get(id).is_some_and(|t| ptr::eq(t.raw.pointer(), p)) {
                 return Some(id);
             }
         }
@@ -85,6 +85,6 @@ extern "C" fn fail(k: K, check: *const c_char, message: *const c_char) {
     // snprintf() made.
     let text = |at| unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned();
     let kernel = kernel(k);
-    let callback = kernel.context.callback;
+    let callback = kernel.calls.context.callback;
     kernel.fail(text(check), format!("{} (in {callback})", text(message)));
 }

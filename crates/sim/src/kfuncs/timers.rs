@@ -27,7 +27,7 @@ pub(super) extern "C" fn timer_start(k: K, timer: K, ns: u64, flags: u64) -> i64
         return -i64::from(EINVAL);
     }
     let kernel = kernel(k);
-    let at = if flags & ABSOLUTE != 0 { ns } else { kernel.now.saturating_add(ns) };
+    let at = if flags & ABSOLUTE != 0 { ns } else { kernel.clock.now.saturating_add(ns) };
     answer(kernel.timer_start(timer, at, flags & PINNED != 0))
 }
 
