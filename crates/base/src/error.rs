@@ -1,4 +1,6 @@
+use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 /// The result of anything here that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -94,12 +96,21 @@ pub struct Error {
     pub cause: String,
     /// What the user can do about it; empty where there is nothing to do.
     pub remedy: String,
+    /// The error that the cause was written from, for whoever has to decide by it.
+    #[serde(skip)]
+    pub source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
     /// A failure of the given kind, without a remedy yet.
     pub fn new(kind: Kind, attempt: impl Into<String>, cause: impl fmt::Display) -> Self {
-        Self { kind, attempt: attempt.into(), cause: cause.to_string(), remedy: String::new() }
+        Self {
+            kind,
+            attempt: attempt.into(),
+            cause: cause.to_string(),
+            remedy: String::new(),
+            source: None,
+        }
     }
 
     /// Says what the user can do about it.
@@ -119,19 +130,43 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(self.source.as_deref()?)
+    }
+}
 
 /// Turns any foreign error into ours where it happens, because only there is it
 /// known what was being attempted.
 pub trait ResultExt<T> {
-    /// Wraps the error with its kind and what was attempted.
+    /// Wraps the error with its kind and what was attempted. It stays the source, and the cause
+    /// is all that it and its own sources say.
     fn attempt(self, kind: Kind, attempt: impl FnOnce() -> String) -> Result<T>;
 }
 
-impl<T, E: fmt::Display> ResultExt<T> for std::result::Result<T, E> {
+impl<T, E: Into<Box<dyn StdError + Send + Sync>>> ResultExt<T> for std::result::Result<T, E> {
     fn attempt(self, kind: Kind, attempt: impl FnOnce() -> String) -> Result<T> {
-        self.map_err(|cause| Error::new(kind, attempt(), cause))
+        self.map_err(|error| {
+            let error = error.into();
+            let cause = all_it_says(&*error);
+            Error { source: Some(error.into()), ..Error::new(kind, attempt(), cause) }
+        })
     }
+}
+
+/// An error and its sources, from the outermost on. Many, and ours are among them, repeat what
+/// their source says: nothing is said twice.
+fn all_it_says(error: &(dyn StdError + 'static)) -> String {
+    let mut said = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let more = source.to_string();
+        if !said.contains(&more) {
+            said = format!("{said}: {more}");
+        }
+        next = source.source();
+    }
+    said
 }
 
 #[cfg(test)]
@@ -146,6 +181,31 @@ mod tests {
             e.to_string(),
             "cannot attach 'vtime': 'lavd' is already attached; stop it first"
         );
+    }
+
+    #[test]
+    fn the_source_is_kept_and_what_lies_below_it_is_said_once() {
+        #[derive(Debug)]
+        struct Outer(std::io::Error);
+        impl fmt::Display for Outer {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("cannot map it")
+            }
+        }
+        impl StdError for Outer {
+            fn source(&self) -> Option<&(dyn StdError + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let busy = || std::io::Error::from_raw_os_error(nix::libc::EBUSY);
+        let error = Err::<(), _>(Outer(busy())).attempt(Kind::Busy, || "load".into()).unwrap_err();
+        assert_eq!(error.cause, format!("cannot map it: {}", busy()));
+        let outer = error.source().unwrap();
+        let io = outer.source().unwrap().downcast_ref::<std::io::Error>().unwrap();
+        assert_eq!(io.raw_os_error(), Some(nix::libc::EBUSY));
+        let told = error.to_string();
+        let again = Err::<(), _>(error).attempt(Kind::Failed, || "start".into()).unwrap_err();
+        assert_eq!(again.cause, told);
     }
 
     #[test]

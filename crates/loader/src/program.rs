@@ -1,16 +1,17 @@
 //! The kernel program with its lanes: load, replace the root lane, read.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
+use libbpf_rs::{AsRawLibbpf, Link, MapCore, MapFlags, MapHandle, OpenObject, libbpf_sys};
 use metasched_abi::{
     IntoBytes, LANE_DSQ_BITS, LANES_MAX, LIMITS_MAX, LaneState, ROOT_ACCOUNT, ReplaceArgs, UserLane,
 };
@@ -211,10 +212,11 @@ impl Program {
         let capture = Capture::start();
         let (mut loaded, held) = Self::read(options, &machine::places(Path::new("/")), &capture)?;
         let skel = loaded.skel.as_mut().expect("just loaded");
-        let link = skel.maps.metasched_ops.attach_struct_ops();
-        let link = link.map_err(|e| {
+        let link = attach(&skel.maps.metasched_ops).map_err(|e| {
             let record = exit_record(loaded.get());
-            refusal::explain(attempt_of(options), Stage::Attach, &e, &capture.text(), record)
+            let (attempt, text) = (attempt_of(options), e.to_string());
+            let log = capture.text();
+            refusal::explain_kind(attempt, Stage::Attach, e.kind(), &text, &log, record)
         })?;
         drop(capture);
         Self::start(loaded, link, held).map_err(|e| Error { attempt: attempt_of(options), ..e })
@@ -539,6 +541,15 @@ impl Program {
 
 fn variables(skel: &MetaschedSkel<'static>) -> Variables {
     Variables(ptr::from_ref(skel.maps.bss_data.as_deref().expect("the program has variables")))
+}
+
+/// Puts the scheduler in force. libbpf_rs would do it too, and lose which error the kernel gave.
+fn attach(ops: &libbpf_rs::Map<'_>) -> io::Result<Link> {
+    // SAFETY: the map is that of a program that is loaded; where there is no link the error is set.
+    let link = unsafe { libbpf_sys::bpf_map__attach_struct_ops(ops.as_libbpf_object().as_ptr()) };
+    let link = NonNull::new(link).ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: libbpf has just made it, and nobody else has it.
+    Ok(unsafe { Link::from_ptr(link) })
 }
 
 fn attempt_of(options: &LoadOptions) -> String {

@@ -3,6 +3,7 @@
 //! Facts are gathered first; a pure function then decides, so that every way of
 //! failing is tested without privileges and without the kernel that fails so.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use metasched_base::{Error, Kind, Result};
@@ -21,8 +22,8 @@ pub(crate) enum Stage {
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub stage: Stage,
-    /// The system's error number, 0 if there is none.
-    pub errno: i32,
+    /// What sort of error the kernel gave.
+    pub error: ErrorKind,
     /// All that libbpf said, the verifier's log included.
     pub log: String,
     /// What the program itself was told as it was turned out, if it was.
@@ -83,22 +84,25 @@ pub(crate) fn explain(
     log: &str,
     record: Option<ExitRecord>,
 ) -> Error {
-    let text = format!("{error:#}");
-    let facts = Facts {
-        stage,
-        errno: os_error(&text),
-        log: if log.is_empty() { text } else { log.to_string() },
-        record,
-        host: Host::read(Path::new("/")),
+    let kind = match error.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+        libbpf_rs::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
+        _ => ErrorKind::Other,
     };
-    decide(&facts).error(&attempt)
+    explain_kind(attempt, stage, kind, &format!("{error:#}"), log, record)
 }
 
-/// The number in "... (os error 16)", which is how an `io::Error` prints itself.
-fn os_error(text: &str) -> i32 {
-    text.rsplit_once("(os error ")
-        .and_then(|(_, rest)| rest.split(')').next()?.parse().ok())
-        .unwrap_or(0)
+/// The same where the kernel's own error is known; libbpf's has no kind for one that is busy.
+pub(crate) fn explain_kind(
+    attempt: String,
+    stage: Stage,
+    error: ErrorKind,
+    text: &str,
+    log: &str,
+    record: Option<ExitRecord>,
+) -> Error {
+    let log = if log.is_empty() { text } else { log }.to_owned();
+    decide(&Facts { stage, error, log, record, host: Host::read(Path::new("/")) }).error(&attempt)
 }
 
 /// What [`decide`] makes of the facts.
@@ -150,8 +154,6 @@ fn unfit(host: &Host) -> Option<Verdict> {
 
 /// Decides from the facts alone.
 pub(crate) fn decide(facts: &Facts) -> Verdict {
-    const EPERM: i32 = nix::libc::EPERM;
-    const EACCES: i32 = nix::libc::EACCES;
     let host = &facts.host;
 
     let missing = missing_from_btf(&facts.log);
@@ -187,11 +189,13 @@ pub(crate) fn decide(facts: &Facts) -> Verdict {
             "this is a fault of metasched: report it with these lines and the kernel's version",
         );
     }
-    if facts.stage == Stage::Attach && facts.errno == nix::libc::EBUSY {
+    if facts.stage == Stage::Attach && facts.error == ErrorKind::ResourceBusy {
         let name = host.attached.as_deref().unwrap_or("another scheduler");
         return Verdict::new(Kind::Busy, format!("'{name}' is already attached"), "stop it first");
     }
-    if facts.stage == Stage::Attach && facts.errno == nix::libc::EINVAL && !host.isolated.is_empty()
+    if facts.stage == Stage::Attach
+        && facts.error == ErrorKind::InvalidInput
+        && !host.isolated.is_empty()
     {
         return Verdict::new(
             Kind::Unsupported,
@@ -206,7 +210,7 @@ pub(crate) fn decide(facts: &Facts) -> Verdict {
             "sysctl net.core.bpf_jit_enable=1",
         );
     }
-    if facts.errno == EPERM || facts.errno == EACCES {
+    if facts.error == ErrorKind::PermissionDenied {
         return Verdict::new(
             Kind::Denied,
             "the kernel does not permit it, although we are root: a container or a lockdown may be in the way",

@@ -10,8 +10,8 @@ fn sound_host() -> Host {
     }
 }
 
-fn facts(stage: Stage, errno: i32, log: &str) -> Facts {
-    Facts { stage, errno, log: log.into(), record: None, host: sound_host() }
+fn facts(stage: Stage, error: ErrorKind, log: &str) -> Facts {
+    Facts { stage, error, log: log.into(), record: None, host: sound_host() }
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn unsound_btf_names_each_function_once() {
     let log = "libbpf: extern (func ksym) 'scx_bpf_create_dsq': func_proto [52] incompatible with vmlinux [1234]\n\
                libbpf: extern (func ksym) 'scx_bpf_kick_cpu': not found in kernel or module BTFs\n\
                libbpf: extern (func ksym) 'scx_bpf_create_dsq': func_proto [52] incompatible with vmlinux [1234]\n";
-    let verdict = decide(&facts(Stage::Load, nix::libc::EINVAL, log));
+    let verdict = decide(&facts(Stage::Load, ErrorKind::InvalidInput, log));
     assert_eq!(verdict.kind, Kind::Unsupported);
     assert!(verdict.cause.ends_with(": scx_bpf_create_dsq, scx_bpf_kick_cpu"), "{}", verdict.cause);
 }
@@ -45,7 +45,7 @@ fn a_weak_function_that_is_missing_is_named_before_the_verifiers_own_words() {
                ; err = scx_bpf_create_dsq(id, -1);\n\
                kfunc 'scx_bpf_create_dsq' is referenced but wasn't resolved\n\
                processed 3 insns\n-- END PROG LOAD LOG --\n";
-    let verdict = decide(&facts(Stage::Load, nix::libc::EINVAL, log));
+    let verdict = decide(&facts(Stage::Load, ErrorKind::InvalidInput, log));
     assert_eq!(verdict.kind, Kind::Unsupported);
     assert!(verdict.cause.contains("scx_bpf_create_dsq"), "{}", verdict.cause);
 }
@@ -59,7 +59,7 @@ fn a_rejection_by_the_verifier_shows_the_program_and_the_last_lines() {
                R0 invalid mem access 'map_value_or_null'\n\
                processed 41 insns (limit 1000000) max_states_per_insn 0\n\
                -- END PROG LOAD LOG --\n";
-    let verdict = decide(&facts(Stage::Load, nix::libc::EACCES, log));
+    let verdict = decide(&facts(Stage::Load, ErrorKind::PermissionDenied, log));
     assert_eq!(verdict.kind, Kind::Failed);
     let first = verdict.cause.lines().next().unwrap();
     assert_eq!(
@@ -72,7 +72,7 @@ fn a_rejection_by_the_verifier_shows_the_program_and_the_last_lines() {
 
 #[test]
 fn an_attached_scheduler_is_named() {
-    let mut facts = facts(Stage::Attach, nix::libc::EBUSY, "libbpf: failed to attach");
+    let mut facts = facts(Stage::Attach, ErrorKind::ResourceBusy, "libbpf: failed to attach");
     facts.host.attached = Some("bpfland_1.1.4".into());
     let verdict = decide(&facts);
     assert_eq!(verdict.kind, Kind::Busy);
@@ -84,7 +84,7 @@ fn an_attached_scheduler_is_named() {
 
 #[test]
 fn isolated_cpus_are_the_cause_only_where_there_are_some() {
-    let mut facts = facts(Stage::Attach, nix::libc::EINVAL, "libbpf: failed to attach");
+    let mut facts = facts(Stage::Attach, ErrorKind::InvalidInput, "libbpf: failed to attach");
     assert_eq!(decide(&facts).kind, Kind::Failed);
     facts.host.isolated = "2-3".into();
     let verdict = decide(&facts);
@@ -95,28 +95,28 @@ fn isolated_cpus_are_the_cause_only_where_there_are_some() {
 #[test]
 fn a_kernel_built_without_the_class_is_told_from_one_that_lacks_functions() {
     let log = "libbpf: struct_ops init_kern: struct bpf_struct_ops_sched_ext_ops is not found in kernel BTF\n";
-    let verdict = decide(&facts(Stage::Load, nix::libc::ENOTSUP, log));
+    let verdict = decide(&facts(Stage::Load, ErrorKind::Unsupported, log));
     assert_eq!(verdict.kind, Kind::Unsupported);
     assert!(verdict.cause.contains("CONFIG_SCHED_CLASS_EXT"), "{}", verdict.cause);
 }
 
 #[test]
 fn a_kernel_that_says_no_to_root_is_a_matter_of_permission() {
-    let verdict = decide(&facts(Stage::Load, nix::libc::EPERM, "libbpf: failed"));
+    let verdict = decide(&facts(Stage::Load, ErrorKind::PermissionDenied, "libbpf: failed"));
     assert_eq!(verdict.kind, Kind::Denied);
 }
 
 #[test]
 fn an_unreadable_configuration_says_where_it_belongs() {
     let log = "libbpf: failed to open system Kconfig\n";
-    let verdict = decide(&facts(Stage::Load, nix::libc::ENOENT, log));
+    let verdict = decide(&facts(Stage::Load, ErrorKind::NotFound, log));
     assert_eq!(verdict.kind, Kind::Unsupported);
     assert!(verdict.remedy.contains("/boot/config-7.2.13"), "{}", verdict.remedy);
 }
 
 #[test]
 fn a_program_that_was_turned_out_as_it_started_says_why() {
-    let mut facts = facts(Stage::Attach, nix::libc::ENOMEM, "libbpf: failed to attach");
+    let mut facts = facts(Stage::Attach, ErrorKind::OutOfMemory, "libbpf: failed to attach");
     facts.record = Some(ExitRecord {
         kind: 1024,
         kind_name: "runtime error",
@@ -127,13 +127,6 @@ fn a_program_that_was_turned_out_as_it_started_says_why() {
     let verdict = decide(&facts);
     assert_eq!(verdict.kind, Kind::SchedulerExit);
     assert!(verdict.cause.contains("ops.init() failed (-12)"), "{}", verdict.cause);
-}
-
-#[test]
-fn the_error_number_is_found_in_what_an_io_error_prints() {
-    let error = std::io::Error::from_raw_os_error(nix::libc::EBUSY);
-    assert_eq!(os_error(&format!("failed to attach struct_ops: {error}")), nix::libc::EBUSY);
-    assert_eq!(os_error("no number here"), 0);
 }
 
 #[test]

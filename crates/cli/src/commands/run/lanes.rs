@@ -181,7 +181,7 @@ fn pattern(root: &Path, cgroup: &str) -> Result<Pattern> {
 
 /// That an application's policy is left to a plan which nobody gave, and the store has none.
 fn without_plan(app: &Named, error: &Error) -> Error {
-    let Error { kind, attempt, cause, remedy } = error;
+    let Error { kind, attempt, cause, remedy, .. } = error;
     let cause = format!("it has no policy there, and none by a plan: cannot {attempt}: {cause}");
     Error::new(*kind, app.attempt(), cause)
         .remedy(format!("write a policy = \"...\" for it; or {remedy}"))
