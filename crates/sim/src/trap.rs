@@ -31,13 +31,29 @@ pub(crate) struct Trap {
 
 /// One image's, so that a handler need not look into the memory of others.
 struct Slot {
+    /// How many images it was for: it may be another's from one look to the next.
+    count: AtomicUsize,
     from: AtomicUsize,
     to: AtomicUsize,
     trap: AtomicPtr<Trap>,
 }
 
+impl Slot {
+    /// Whether it is of the image whose code is at `at`, and which runs: so it is not reused
+    /// meanwhile. The count is there for other slots: one that is reused between two of these reads
+    /// would show the end of one image and the beginning of another, and all that lies between.
+    /// `watch()` writes in the opposite order.
+    fn covers(&self, at: usize) -> bool {
+        let count = self.count.load(Ordering::Acquire);
+        let to = self.to.load(Ordering::Acquire);
+        let from = self.from.load(Ordering::Acquire);
+        (from..to).contains(&at) && self.count.load(Ordering::Acquire) == count
+    }
+}
+
 static SLOTS: [Slot; IMAGES] = [const {
     Slot {
+        count: AtomicUsize::new(0),
         from: AtomicUsize::new(0),
         to: AtomicUsize::new(0),
         trap: AtomicPtr::new(ptr::null_mut()),
@@ -63,6 +79,7 @@ pub(crate) unsafe fn watch(trap: *mut Trap) -> Watched {
     if let Some(slot) = slot {
         // SAFETY: the caller says that it is an image's, which does not run now.
         let Trap { from, to, .. } = unsafe { &*trap };
+        slot.count.fetch_add(1, Ordering::AcqRel);
         slot.from.store(*from, Ordering::Release);
         slot.to.store(*to, Ordering::Release);
     }
@@ -103,10 +120,8 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
     let context = context.cast::<libc::ucontext_t>();
     // SAFETY: with SA_SIGINFO the kernel gives the context of what was interrupted.
     let at = unsafe { counter(context) };
-    let covers = |slot: &&Slot| {
-        (slot.from.load(Ordering::Acquire)..slot.to.load(Ordering::Acquire)).contains(&at)
-    };
-    let trap = SLOTS.iter().find(covers).map(|slot| slot.trap.load(Ordering::Acquire));
+    let trap = SLOTS.iter().find(|slot| slot.covers(at));
+    let trap = trap.map(|slot| slot.trap.load(Ordering::Acquire));
     match trap {
         // SAFETY: it is this thread that runs the image's code, and it rests until we return: the
         // image stays, and nobody else looks at its trap. `info` and `context` are the kernel's for
