@@ -1,13 +1,14 @@
 //! Lanes of applications: made, replaced, weighted, and cgroups assigned to them.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use metasched_abi::{
     ACCOUNTS_MAX, ASSIGNED_MAX, AppArgs, AssignArgs, IntoBytes, LANE_OPTIONS_MAX, LaneArgs,
     OPTION_DEFAULT, PolicyInfo, QUARANTINES_KEPT, WEIGHT_DFL,
 };
-use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_base::{Error, Kind, Result};
+use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::policy;
@@ -49,15 +50,6 @@ pub struct Quarantine {
     pub nr_queued: u32,
     /// How many tasks level 1 could have run and did, that the policy left.
     pub rescues: u32,
-}
-
-/// The programs that user space calls for applications.
-pub(crate) struct AppPrograms {
-    pub set_app: OwnedFd,
-    pub drop_app: OwnedFd,
-    pub assign: OwnedFd,
-    pub unassign: OwnedFd,
-    pub set_lane: OwnedFd,
 }
 
 impl LaneSpec {
@@ -149,7 +141,7 @@ impl Program {
             weight_fixed: spec.weight.is_some().into(),
             options: spec.options()?,
         };
-        self.put_in_force(self.apps.set_app.as_fd(), args.as_bytes(), attempt)
+        self.put_in_force(self.programs().set_app.as_fd(), args.as_bytes(), attempt)
     }
 
     /// Takes an application's lane away: its tasks go to the root lane.
@@ -159,7 +151,7 @@ impl Program {
     pub fn drop_app(&mut self, app: u32) -> Result<()> {
         let attempt = || format!("take the lane of application {app} away");
         let args = AssignArgs { app, ..Default::default() };
-        self.call(&self.apps.drop_app, args.as_bytes(), attempt)?;
+        self.call(&self.programs().drop_app, args.as_bytes(), attempt)?;
         self.reaper.wake();
         Ok(())
     }
@@ -173,7 +165,7 @@ impl Program {
     pub fn assign(&mut self, cgroup: u64, app: u32) -> Result<()> {
         let attempt = || format!("assign the cgroup {cgroup} to application {app}");
         let args = AssignArgs { cgroup, app, ..Default::default() };
-        self.call(&self.apps.assign, args.as_bytes(), attempt)
+        self.call(&self.programs().assign, args.as_bytes(), attempt)
     }
 
     /// Undoes the assignment of a cgroup, by its id.
@@ -183,7 +175,7 @@ impl Program {
     pub fn unassign(&mut self, cgroup: u64) -> Result<()> {
         let attempt = || format!("undo the assignment of the cgroup {cgroup}");
         let args = AssignArgs { cgroup, ..Default::default() };
-        self.call(&self.apps.unassign, args.as_bytes(), attempt)
+        self.call(&self.programs().unassign, args.as_bytes(), attempt)
     }
 
     /// Changes the lane that an application has, in force at once and without another
@@ -206,7 +198,7 @@ impl Program {
                 value: options.get(option).copied().unwrap_or(0),
             };
             let attempt = || format!("change the lane of application {app}");
-            self.call(&self.apps.set_lane, args.as_bytes(), attempt)?;
+            self.call(&self.programs().set_lane, args.as_bytes(), attempt)?;
         }
         Ok(())
     }
@@ -243,35 +235,27 @@ impl Program {
     }
 
     /// Calls a program that changes what is assigned.
-    fn call(&self, program: &OwnedFd, args: &[u8], attempt: impl Fn() -> String) -> Result<()> {
-        let status = {
-            let _one_caller = self.lock.lock().unwrap_or_else(|e| e.into_inner());
-            run_program(program.as_fd(), args).attempt(Kind::Failed, &attempt)?
-        };
-        if status == 0 {
-            return Ok(());
-        }
-        if let Some(record) = self.exited() {
-            return Err(record.error(attempt()));
-        }
-        Err(match -status {
-            nix::libc::ENOENT => {
-                Error::new(Kind::BadInput, attempt(), "there is nothing to change")
-            }
-            nix::libc::EINVAL => {
-                Error::new(Kind::BadInput, attempt(), "there is no such application")
-            }
-            nix::libc::EBUSY => Error::new(
-                Kind::Busy,
-                attempt(),
-                "its policy changes with the turns that are taken",
-            )
-            .remedy("change its weight alone, or stop the turns first"),
-            nix::libc::E2BIG => {
-                Error::new(Kind::Busy, attempt(), format!("{ASSIGNED_MAX} cgroups are assigned"))
-                    .remedy("assign a cgroup further up: those below it inherit")
-            }
-            errno => Error::new(Kind::Failed, attempt(), std::io::Error::from_raw_os_error(errno)),
+    fn call(&self, program: &impl AsFd, args: &[u8], attempt: impl Fn() -> String) -> Result<()> {
+        let one_caller = self.lock.lock().unwrap_or_else(|e| e.into_inner());
+        let status = run_program(program.as_fd(), args);
+        drop(one_caller);
+        self.accept(status, &attempt, |errno| {
+            let (kind, cause, remedy) = match errno {
+                Errno::ENOENT => (Kind::BadInput, "there is nothing to change".to_owned(), ""),
+                Errno::EINVAL => (Kind::BadInput, "there is no such application".to_owned(), ""),
+                Errno::EBUSY => (
+                    Kind::Busy,
+                    "its policy changes with the turns that are taken".to_owned(),
+                    "change its weight alone, or stop the turns first",
+                ),
+                Errno::E2BIG => (
+                    Kind::Busy,
+                    format!("{ASSIGNED_MAX} cgroups are assigned"),
+                    "assign a cgroup further up: those below it inherit",
+                ),
+                _ => return None,
+            };
+            Some(Error::new(kind, attempt(), cause).remedy(remedy))
         })
     }
 }

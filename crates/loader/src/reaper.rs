@@ -16,7 +16,9 @@ use std::time::Duration;
 use metasched_abi::{IntoBytes, LANES_MAX, LaneState, ReapArgs};
 use metasched_host::process::run_first;
 
+use crate::freed::Freed;
 use crate::syscalls::{run_program, wait_for_callbacks};
+use crate::variables::Variables;
 
 /// The first look after a replacement; a drain takes some milliseconds.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
@@ -34,12 +36,9 @@ pub(crate) struct Lanes {
     pub reap: OwnedFd,
     /// Held by whoever changes lanes: the kernel side takes one caller at a time.
     pub lock: Arc<Mutex<()>>,
-    /// How many lanes `reap` left for after the next grace period.
-    pub waits: Box<dyn Fn() -> u32 + Send>,
-    /// Where the lane in a slot is in its life.
-    pub state: Box<dyn Fn(usize) -> LaneState + Send>,
+    pub variables: Variables,
     /// Told of every slot that was freed.
-    pub freed: Box<dyn Fn(u32) + Send>,
+    pub freed: Arc<Freed>,
 }
 
 /// The thread; ends when it is dropped.
@@ -116,14 +115,16 @@ fn free_what_is_empty(lanes: &Lanes, graces: &mut u64) -> io::Result<i32> {
 /// Moves lanes on: how many are left, and how many of them wait for a grace period.
 fn reap(lanes: &Lanes, graces: u64) -> io::Result<(i32, u32)> {
     let _one_caller = lanes.lock.lock().unwrap_or_else(|e| e.into_inner());
+    let state = |slot: &usize| lanes.variables.lane_state(*slot);
     let retired: Vec<usize> =
-        (0..LANES_MAX).filter(|slot| (lanes.state)(*slot) == LaneState::Retired).collect();
+        (0..LANES_MAX).filter(|slot| state(slot) == LaneState::Retired).collect();
     let left = run_program(lanes.reap.as_fd(), ReapArgs { graces }.as_bytes())?;
     if left < 0 {
         return Err(io::Error::from_raw_os_error(-left));
     }
-    for slot in retired.into_iter().filter(|slot| (lanes.state)(*slot) == LaneState::Free) {
-        (lanes.freed)(slot as u32);
+    for slot in retired.into_iter().filter(|slot| state(slot) == LaneState::Free) {
+        lanes.freed.keep(lanes.variables, slot as u32);
     }
-    Ok((left, (lanes.waits)()))
+    // How many it has left for after the next grace period.
+    Ok((left, lanes.variables.reap_waits()))
 }

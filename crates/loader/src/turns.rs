@@ -1,10 +1,11 @@
 //! Turns that the kernel takes by a timer: started, stopped, and their books read.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use metasched_abi::{CycleArgs, IntoBytes, TURN_SETTLES_NS, TURNS_KEPT, TURNS_MAX, TurnArgs};
-use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_base::{Error, Kind, Result};
+use nix::errno::Errno;
 
 use crate::policy;
 use crate::program::Program;
@@ -66,12 +67,6 @@ pub struct BegunTurn {
     pub changing_ns: u64,
 }
 
-/// The programs that user space calls for turns.
-pub(crate) struct TurnPrograms {
-    pub start: OwnedFd,
-    pub stop: OwnedFd,
-}
-
 /// Refuses what cannot be a cycle: no turn, too many, too short or too long ones, unknown
 /// policies.
 ///
@@ -95,7 +90,7 @@ impl Program {
         for turn in turns {
             self.held.number_of(&turn.policy, attempt)?;
         }
-        self.turn_call(&self.turns.start, args.as_bytes(), attempt)
+        self.turn_call(&self.programs().start_turns, args.as_bytes(), attempt)
     }
 
     /// Ends the turns: the lane whose turn it is stays in force, the others are served
@@ -104,7 +99,7 @@ impl Program {
     /// # Errors
     /// `SchedulerExit` if the program has left the kernel.
     pub fn stop_turns(&mut self) -> Result<TurnFigures> {
-        self.turn_call(&self.turns.stop, &[], || "end the turns".to_owned())?;
+        self.turn_call(&self.programs().stop_turns, &[], || "end the turns".to_owned())?;
         Ok(figures(&self.variables().cycle()))
     }
 
@@ -121,28 +116,19 @@ impl Program {
 
     fn turn_call(
         &self,
-        program: &OwnedFd,
+        program: &impl AsFd,
         args: &[u8],
         attempt: impl Fn() -> String,
     ) -> Result<()> {
-        let status = {
-            let _one_caller = self.lock.lock().unwrap_or_else(|e| e.into_inner());
-            run_program(program.as_fd(), args).attempt(Kind::Failed, &attempt)?
-        };
+        let one_caller = self.lock.lock().unwrap_or_else(|e| e.into_inner());
+        let status = run_program(program.as_fd(), args);
+        drop(one_caller);
         // Also when it failed: it may have made some lanes by then.
         self.reaper.wake();
-        if status == 0 {
-            return Ok(());
-        }
-        if let Some(record) = self.exited() {
-            return Err(record.error(attempt()));
-        }
-        Err(match -status {
-            nix::libc::ENOSPC => {
-                Error::new(Kind::Busy, attempt(), "there is no slot left for a lane of each policy")
-                    .remedy("have fewer lanes of applications")
-            }
-            errno => Error::new(Kind::Failed, attempt(), std::io::Error::from_raw_os_error(errno)),
+        self.accept(status, &attempt, |errno| {
+            let cause = "there is no slot left for a lane of each policy";
+            let full = || Error::new(Kind::Busy, attempt(), cause);
+            (errno == Errno::ENOSPC).then(|| full().remedy("have fewer lanes of applications"))
         })
     }
 }

@@ -198,11 +198,11 @@ impl Program {
         let own = |file: std::os::fd::BorrowedFd<'_>| {
             file.try_clone_to_owned().attempt(Kind::Failed, || "start a half in user space".into())
         };
-        let (maps, progs) = self.maps_and_programs();
+        let (maps, programs) = (self.maps(), self.programs());
         Ok(UserFiles {
             messages: own(maps.user_messages.as_fd())?,
             decisions: own(maps.bss_user.as_fd())?,
-            decide: own(progs.user_decide.as_fd())?,
+            decide: own(programs.user_decide.as_fd())?,
         })
     }
 

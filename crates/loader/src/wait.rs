@@ -1,10 +1,9 @@
 //! How long tasks wait for a CPU, under whatever scheduler is in force.
 
-use std::mem::MaybeUninit;
-use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, OpenObject};
+use libbpf_rs::{MapCore, MapFlags};
 use metasched_abi::{FromBytes, WAIT_CGROUPS_MAX};
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_stats::WaitHistogram;
@@ -12,14 +11,16 @@ use metasched_stats::WaitHistogram;
 use crate::capture::Capture;
 use crate::refusal::{self, Stage};
 use crate::skel::wait::{WaitSkel, WaitSkelBuilder};
+use crate::stored::Stored;
 
 /// Traces run-queue waits: from runnable (awake, new or preempted) to running.
 ///
 /// Its cost falls on every wake-up and every switch, so it is for traced runs,
 /// whose figures are kept apart. Dropping it detaches it.
 pub struct WaitTracer {
-    skel: Option<WaitSkel<'static>>,
-    storage: *mut MaybeUninit<OpenObject>,
+    /// In the program's variables: what is counted in another epoch is forgotten.
+    epoch: &'static AtomicU64,
+    skel: Stored<WaitSkel<'static>>,
     cgroup_ids: Vec<u64>,
 }
 
@@ -75,39 +76,31 @@ impl WaitTracer {
         let refused = |stage: Stage, error: &libbpf_rs::Error| {
             refusal::explain(attempt(), stage, error, &capture.text(), None)
         };
-        let storage: *mut MaybeUninit<OpenObject> = Box::into_raw(Box::new(MaybeUninit::uninit()));
-        let mut tracer = WaitTracer { skel: None, storage, cgroup_ids: cgroup_ids.to_vec() };
-        // SAFETY: the storage outlives the skeleton, which drop() drops first.
-        let place: &'static mut MaybeUninit<OpenObject> = unsafe { &mut *storage };
-        let mut open =
-            WaitSkelBuilder::default().open(place).map_err(|e| refused(Stage::Open, &e))?;
-        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-            rodata.nr_cgroups = named.len() as u32;
-            rodata.cgroup_ids[..named.len()].copy_from_slice(&named);
-        }
-        let skel = open.load().map_err(|e| refused(Stage::Load, &e))?;
-        let skel = tracer.skel.insert(skel);
-        skel.attach().map_err(|e| refused(Stage::Attach, &e))?;
-        Ok(tracer)
-    }
-
-    fn skel(&self) -> &WaitSkel<'static> {
-        self.skel.as_ref().expect("only drop() takes it")
+        let mut skel = Stored::new(|storage| {
+            let builder = WaitSkelBuilder::default();
+            let mut open = builder.open(storage).map_err(|e| refused(Stage::Open, &e))?;
+            if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+                rodata.nr_cgroups = named.len() as u32;
+                rodata.cgroup_ids[..named.len()].copy_from_slice(&named);
+            }
+            let mut skel = open.load().map_err(|e| refused(Stage::Load, &e))?;
+            skel.attach().map_err(|e| refused(Stage::Attach, &e))?;
+            Ok(skel)
+        })?;
+        let variables = skel.get_mut().maps.bss_data.take().expect("the tracer has variables");
+        // SAFETY: an aligned u64 that the kernel's side only reads. It is mapped for as long as the
+        // skeleton lives, which the tracer has beside it, and nobody else has a reference any more.
+        let epoch = unsafe { AtomicU64::from_ptr(&raw mut variables.epoch) };
+        Ok(WaitTracer { epoch, skel, cgroup_ids: cgroup_ids.to_vec() })
     }
 
     /// Begins anew: what was recorded is forgotten, and so are the waits under way.
     pub fn reset(&self) -> Result<()> {
-        let map = &self.skel().maps.histograms;
+        let map = &self.skel.get().maps.histograms;
         let cpus = libbpf_rs::num_possible_cpus()
             .attempt(Kind::Failed, || "count the CPUs".to_string())?;
         let zeros = vec![vec![0u8; map.value_size() as usize]; cpus];
-        let bss = self.skel().maps.bss_data.as_deref().expect("the tracer has variables");
-        // SAFETY: an aligned u64 in the program's mapped variables; the kernel side
-        // only reads it, and `&self` being shared, two resets at once merely both count.
-        unsafe {
-            let epoch = ptr::addr_of!(bss.epoch).cast_mut();
-            ptr::write_volatile(epoch, ptr::read_volatile(epoch) + 1);
-        }
+        self.epoch.fetch_add(1, Ordering::SeqCst);
         for index in 0..=Self::CGROUPS_MAX as u32 {
             map.update_percpu(&index.to_ne_bytes(), &zeros, MapFlags::ANY)
                 .attempt(Kind::Failed, || "reset the run-queue waits".to_string())?;
@@ -136,15 +129,7 @@ impl WaitTracer {
     }
 
     fn read_one(&self, index: u32, cgroup_id: u64) -> Result<CgroupWaits> {
-        Ok(CgroupWaits { cgroup_id, waits: read_waits(&self.skel().maps.histograms, index)? })
-    }
-}
-
-impl Drop for WaitTracer {
-    fn drop(&mut self) {
-        self.skel = None;
-        // SAFETY: it came from Box::into_raw, and its only borrower is gone.
-        drop(unsafe { Box::from_raw(self.storage) });
+        Ok(CgroupWaits { cgroup_id, waits: read_waits(&self.skel.get().maps.histograms, index)? })
     }
 }
 

@@ -1,0 +1,75 @@
+//! The program's variables.
+
+use std::ptr;
+
+use metasched_abi::{LANES_MAX, LIMITS_MAX, LaneState, UserLane};
+
+use crate::skel::metasched::{MetaschedSkel, types};
+
+/// The variables, mapped; shared with the kernel, so read one at a time.
+#[derive(Clone, Copy)]
+pub(crate) struct Variables(pub(crate) *const types::bss);
+
+// SAFETY: it is read through volatile reads only, and the mapping lives as long as
+// the Program, which ends the reaper's thread before it goes.
+unsafe impl Send for Variables {}
+
+macro_rules! variable {
+    ($vars:expr, $($field:tt)+) => {
+        // SAFETY: the mapping is there as long as the program; the kernel may write
+        // at any time, hence the volatile read of a plain number.
+        unsafe { std::ptr::read_volatile(std::ptr::addr_of!((*$vars.0).$($field)+)) }
+    };
+}
+pub(crate) use variable;
+
+impl Variables {
+    /// Those of a program that is loaded.
+    pub(crate) fn of(skel: &MetaschedSkel<'static>) -> Self {
+        Self(ptr::from_ref(skel.maps.bss_data.as_deref().expect("the program has variables")))
+    }
+
+    /// How many lanes wait for a grace period, as the last reap() left them.
+    pub(crate) fn reap_waits(self) -> u32 {
+        variable!(self, reap_waits)
+    }
+
+    /// Where the lane in a slot is in its life.
+    pub(crate) fn lane_state(self, slot: usize) -> LaneState {
+        LaneState::try_from(variable!(self, lanes[slot].state)).unwrap_or(LaneState::Free)
+    }
+
+    /// An entry of the list of lanes in quarantine.
+    pub(crate) fn quarantine(self, at: usize) -> types::quarantine {
+        variable!(self, quarantines[at])
+    }
+
+    /// The limits, with places that are free, and how many had none.
+    pub(crate) fn limits(self) -> (Vec<types::limit>, u64) {
+        let used = (variable!(self, limits_used) as usize).min(LIMITS_MAX);
+        let limits = (0..used).map(|at| variable!(self, limits[at])).collect();
+        (limits, variable!(self, limits_refused))
+    }
+
+    /// The turns that are taken, as they stand at this moment.
+    pub(crate) fn cycle(self) -> types::cycle {
+        variable!(self, cycle)
+    }
+
+    /// What is counted of the half in user space of a slot's lane.
+    pub(crate) fn user_lane(self, slot: usize) -> UserLane {
+        let types::user_lane { told, untold, taken, late, stale, wrong, .. } =
+            variable!(self, user_lanes[slot % LANES_MAX]);
+        UserLane { told, untold, taken, late, stale, wrong, ..Default::default() }
+    }
+
+    /// How many lanes were put in quarantine.
+    pub(crate) fn quarantined(self) -> u64 {
+        variable!(self, quarantined)
+    }
+
+    /// The slot of the root lane.
+    pub(crate) fn root(self) -> usize {
+        variable!(self, root_word) as usize % LANES_MAX
+    }
+}
