@@ -10,9 +10,10 @@ use std::path::Path;
 
 use btf_rs::{Btf, BtfType, Type};
 use metasched_base::{Error, Kind, Result, ResultExt};
+use object::{File, Object as _, ObjectSection as _};
 use serde::Serialize;
 
-use crate::{elf, vmlinuz};
+use crate::vmlinuz;
 
 /// The kfuncs without which no scheduler of ours, nor of the usual collections, can be
 /// loaded. All of them are in 7.0 to 7.3.
@@ -133,18 +134,17 @@ fn takes_hidden_argument(btf: &Btf, function: u32) -> Result<bool, btf_rs::Error
 pub fn from_vmlinuz(path: &Path) -> Result<Vec<u8>> {
     let attempt = || format!("read the BTF of '{}'", path.display());
     let image = std::fs::read(path).attempt(Kind::BadInput, attempt)?;
-    let elf = if image.starts_with(elf::MAGIC) {
+    let elf = if image.starts_with(b"\x7fELF") {
         image
     } else {
         vmlinuz::unpack(&image).map_err(|e| Error { attempt: attempt(), ..e })?
     };
-    let sections = elf::sections(&elf).attempt(Kind::Unsupported, attempt)?;
-    let btf = sections
-        .into_iter()
-        .find(|section| section.name == b".BTF")
+    let elf = File::parse(&*elf).attempt(Kind::Unsupported, attempt)?;
+    let btf = elf
+        .section_by_name(".BTF")
         .ok_or("it has no section .BTF: the kernel was built without CONFIG_DEBUG_INFO_BTF")
         .attempt(Kind::Unsupported, attempt)?;
-    Ok(btf.contents.to_vec())
+    Ok(btf.data().attempt(Kind::BadInput, attempt)?.to_vec())
 }
 
 #[cfg(test)]

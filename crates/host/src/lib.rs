@@ -2,7 +2,6 @@
 
 pub mod btf;
 pub mod cgroup;
-pub mod elf;
 pub mod kallsyms;
 pub mod kernel;
 pub mod machine;

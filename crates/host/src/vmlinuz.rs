@@ -1,10 +1,11 @@
 //! The kernel's ELF file out of its boot image.
+//!
+//! It is a header and one compressed stream, so there is little that a library could do, and none
+//! that is kept reads the payload of a boot image.
 
 use std::io::Read;
 
 use metasched_base::{Kind, Result, ResultExt};
-
-use crate::elf::{u16_at, u32_at};
 
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
@@ -32,7 +33,7 @@ fn payload(image: &[u8]) -> Result<&[u8], String> {
     if image.get(HEADER_MAGIC..HEADER_MAGIC + 4) != Some(b"HdrS".as_slice()) {
         return Err("it is neither an x86 kernel image nor an ELF file".into());
     }
-    let version = u16_at(image, VERSION)?;
+    let version = u16::from_le_bytes(bytes_at(image, VERSION)?);
     if version < 0x0208 {
         return Err(format!("its boot protocol {version:#06x} is older than 2.08"));
     }
@@ -41,11 +42,17 @@ fn payload(image: &[u8]) -> Result<&[u8], String> {
         0 => 4,
         n => usize::from(n),
     };
-    let start = (setup_sectors + 1) * SECTOR_BYTES + u32_at(image, PAYLOAD_OFFSET)? as usize;
-    let length = u32_at(image, PAYLOAD_LENGTH)? as usize;
+    let start = (setup_sectors + 1) * SECTOR_BYTES
+        + u32::from_le_bytes(bytes_at(image, PAYLOAD_OFFSET)?) as usize;
+    let length = u32::from_le_bytes(bytes_at(image, PAYLOAD_LENGTH)?) as usize;
     image
         .get(start..start.saturating_add(length))
         .ok_or_else(|| "the image is cut short: its compressed part ends after the file".into())
+}
+
+fn bytes_at<const N: usize>(image: &[u8], at: usize) -> Result<[u8; N], String> {
+    let bytes = image.get(at..).and_then(<[u8]>::first_chunk);
+    bytes.copied().ok_or_else(|| format!("the image is cut short at byte {at}"))
 }
 
 fn decompress(payload: &[u8]) -> Result<Vec<u8>, String> {

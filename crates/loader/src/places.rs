@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ::object::{File, Object as _, ObjectSection as _};
 use libbpf_rs::OpenMapMut;
 use metasched_abi::{
     CPUS_MAX, LANE_CPU_SETS_MAX, LANE_QUEUES_MAX, LANES_MAX, USES_GROUPS, USES_PLACES,
@@ -10,9 +11,11 @@ use metasched_abi::{
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_host::machine::Place;
 
+use crate::object::object;
 use crate::skel::metasched::{OpenMetaschedSkel, types};
 
-/// What a policy keeps beside its tasks: `policy_shapes` of meta/table.bpf.h.
+/// What a policy keeps beside its tasks, by the policy's number: `policy_shapes` of
+/// meta/table.bpf.h.
 struct Shape {
     /// `POLICY_USES` of bpf/policy.h.
     uses: u64,
@@ -25,11 +28,21 @@ struct Shape {
     user_half: u64,
 }
 
+/// As the program's file says.
+fn shapes() -> Vec<Shape> {
+    let file = File::parse(object().bytes).expect("the compiler's own output");
+    let section = file.section_by_name(".policy_shapes").expect("table.bpf.h makes it");
+    let words = |bytes: &[u8; 5 * 8]| {
+        let [uses, cpu_bytes, llc_bytes, cpu_sets, user_half] = std::array::from_fn(|at| {
+            u64::from_le_bytes(*bytes[at * 8..].first_chunk().expect("8"))
+        });
+        Shape { uses, cpu_bytes, llc_bytes, cpu_sets, user_half }
+    };
+    section.data().expect("the compiler has filled it").as_chunks().0.iter().map(words).collect()
+}
+
 /// A ring that nobody writes to: a page.
 const LEAST_RING_BYTES: u32 = 4096;
-
-/// By a policy's number.
-const SHAPES: &[Shape] = include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
 
 /// Writes a machine's topology into the program, gives its maps of CPUs and caches the
 /// size that the enabled policies need there, and leaves out callbacks that none of them
@@ -43,7 +56,8 @@ pub(crate) fn prepare(
     let topology = &mut rodata.topology;
     fill_in(topology, machine)?;
     let (cpus, llcs) = (topology.cpus, topology.llcs);
-    let mine = || SHAPES.iter().enumerate().filter(|(i, _)| enabled >> i & 1 == 1).map(|(_, s)| s);
+    let shapes = shapes();
+    let mine = || shapes.iter().enumerate().filter(|(i, _)| enabled >> i & 1 == 1).map(|(_, s)| s);
     let size = |map: &mut OpenMapMut<'_>, wanted: bool, each: usize| {
         map.set_max_entries(if wanted { (LANES_MAX * each) as u32 } else { 1 })
             .attempt(Kind::Failed, || "size a map".into())

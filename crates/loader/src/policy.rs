@@ -1,11 +1,13 @@
 //! The policies that the kernel program holds, and their presets.
 
-use metasched_abi::{FAULTY_POLICIES, POLICIES, PRESETS, PolicyInfo};
+use metasched_abi::{PRESETS, PolicyInfo};
 use metasched_base::{Error, Kind, Result, nearest};
+
+use crate::object::object;
 
 /// Every policy, in the order of `policies.def`.
 pub fn policies() -> &'static [PolicyInfo] {
-    if cfg!(lazy) { FAULTY_POLICIES } else { POLICIES }
+    object().policies
 }
 
 /// Every policy, and after them every preset of one, in the order of `presets.def`: all that a

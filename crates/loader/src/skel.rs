@@ -5,9 +5,6 @@
 
 pub(crate) mod metasched {
     include!(concat!(env!("OUT_DIR"), "/metasched.skel.rs"));
-
-    /// The ELF file that the skeleton holds.
-    pub(crate) const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/metasched.bpf.o"));
 }
 
 pub(crate) mod wait {

@@ -3,17 +3,17 @@
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-use metasched_host::elf;
+use ::object::{File, Object as _, ObjectSection as _};
 use sha2::{Digest, Sha256};
 
-use crate::skel::metasched::OBJECT;
+use crate::object::object;
 
 /// The version of all our policies: metasched's own and, as in `0.1.0+1a2b3c4d`, a hash of
 /// the kernel program that they are compiled into. Figures of a policy that was changed
 /// are thus told from those of the policy before.
 pub fn policies_version() -> &'static str {
     static VERSION: LazyLock<String> =
-        LazyLock::new(|| format!("{}+{}", env!("CARGO_PKG_VERSION"), hash(OBJECT)));
+        LazyLock::new(|| format!("{}+{}", env!("CARGO_PKG_VERSION"), hash(object().bytes)));
     &VERSION
 }
 
@@ -23,10 +23,15 @@ pub fn policies_version() -> &'static str {
 fn hash(object: &[u8]) -> String {
     const BYTES: usize = 4;
     let mut hasher = Sha256::new();
-    let sections = elf::sections(object).expect("the compiler's own output");
-    for section in sections.iter().filter(|section| !section.name.ends_with(b".BTF.ext")) {
+    let file = File::parse(object).expect("the compiler's own output");
+    for section in file.sections() {
+        let (name, contents) = (section.name_bytes(), section.data());
+        let (name, contents) = (name.expect("it has one"), contents.expect("the file holds it"));
+        if name.ends_with(b".BTF.ext") {
+            continue;
+        }
         // With lengths, so that no two files give the same stream of bytes.
-        for part in [section.name, section.contents] {
+        for part in [name, contents] {
             hasher.update((part.len() as u64).to_le_bytes());
             hasher.update(part);
         }
@@ -43,26 +48,28 @@ mod tests {
 
     /// The program with one byte of a section changed.
     fn changed_in(name: &[u8]) -> Vec<u8> {
-        let sections = elf::sections(OBJECT).unwrap();
-        let section = sections.iter().find(|section| section.name == name).unwrap();
-        let at = section.contents.as_ptr() as usize - OBJECT.as_ptr() as usize;
-        let mut object = OBJECT.to_vec();
-        object[at + section.contents.len() / 2] ^= 1;
+        let file = File::parse(object().bytes).unwrap();
+        let contents = file.section_by_name_bytes(name).unwrap().data().unwrap();
+        let at = contents.as_ptr() as usize - object().bytes.as_ptr() as usize;
+        let mut object = object().bytes.to_vec();
+        object[at + contents.len() / 2] ^= 1;
         object
     }
 
     #[test]
     fn another_instruction_constant_or_type_is_another_version_and_another_line_is_not() {
         for name in [&b".text"[..], b".rodata", b".relsyscall", b".BTF"] {
-            assert_ne!(hash(&changed_in(name)), hash(OBJECT), "{}", name.escape_ascii());
+            assert_ne!(hash(&changed_in(name)), hash(object().bytes), "{}", name.escape_ascii());
         }
-        assert_eq!(hash(&changed_in(b".BTF.ext")), hash(OBJECT));
+        assert_eq!(hash(&changed_in(b".BTF.ext")), hash(object().bytes));
     }
 
     #[test]
     fn the_version_does_not_depend_on_where_the_sources_lie() {
         let folder = env!("CARGO_MANIFEST_DIR").trim_end_matches("crates/loader").as_bytes();
-        assert!(folder.len() > 1 && !OBJECT.windows(folder.len()).any(|bytes| bytes == folder));
+        assert!(
+            folder.len() > 1 && !object().bytes.windows(folder.len()).any(|bytes| bytes == folder)
+        );
         assert!(policies_version().starts_with(concat!(env!("CARGO_PKG_VERSION"), "+")));
     }
 }

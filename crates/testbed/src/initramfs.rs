@@ -5,6 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use metasched_base::{Error, Kind, Result, ResultExt};
+use object::Endianness;
+use object::elf::{FileHeader64, PT_INTERP};
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
 
 use crate::cpio::Archive;
 use crate::modules::{self, ModuleTable};
@@ -59,24 +62,12 @@ fn busybox() -> Result<Vec<u8>> {
 }
 
 /// Whether a 64-bit ELF program names no interpreter, and so needs no libraries.
-fn is_static(elf: &[u8]) -> bool {
-    const INTERPRETER: u32 = 3;
-    let number = |at: usize, size: usize| -> Option<u64> {
-        let mut bytes = [0; 8];
-        bytes[..size].copy_from_slice(elf.get(at..at + size)?);
-        Some(u64::from_le_bytes(bytes))
-    };
-    let read = || -> Option<bool> {
-        if elf.get(..5)? != b"\x7fELF\x02" {
-            return None;
-        }
-        let (table, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
-        for i in 0..count {
-            if number((table + i * size) as usize, 4)? == u64::from(INTERPRETER) {
-                return Some(false);
-            }
-        }
-        Some(true)
+fn is_static(program: &[u8]) -> bool {
+    let read = || -> object::Result<bool> {
+        let header = FileHeader64::<Endianness>::parse(program)?;
+        let endian = header.endian()?;
+        let mut parts = header.program_headers(endian, program)?.iter();
+        Ok(parts.all(|part| part.p_type(endian) != PT_INTERP))
     };
     read().unwrap_or(false)
 }

@@ -3,8 +3,6 @@
 //! It changes the scheduler of the machine that it runs on, so it is for the guest:
 //! `make test-guest`. Elsewhere it fails.
 
-#[path = "../../../loader/tests/guest/calls.rs"]
-mod calls;
 mod quarantine;
 mod services;
 mod user_half;

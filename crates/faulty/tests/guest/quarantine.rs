@@ -2,8 +2,8 @@
 
 use crate::{HOGS, hogs, ran};
 use metasched_abi::{QUARANTINE_SWEEPS, SWEEP_NS};
-use metasched_faulty::{LaneSpec, LoadOptions, Program};
 use metasched_host::cgroup::Cgroup;
+use metasched_loader::{LaneSpec, LoadOptions};
 use std::time::{Duration, Instant};
 
 /// The policy of crates/sim/faults that takes tasks and gives no CPU one.
@@ -19,7 +19,7 @@ fn a_policy_that_does_not_dispatch_loses_its_cgroups_before_the_watchdog_notices
     let timeout_ms = WATCHDOG.as_millis() as u32;
     let policies = [LAZY, "vtime"].map(str::to_owned).into();
     let options = LoadOptions { timeout_ms, policies, ..LoadOptions::policy("fifo") };
-    let mut program = Program::load(&options).unwrap();
+    let mut program = metasched_faulty::load(&options).unwrap();
     let victim = Cgroup::create("metasched-test/victim").unwrap();
     let other = Cgroup::create("metasched-test/other").unwrap();
     let _hogs = (hogs(&victim, HOGS), hogs(&other, 2));

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use metasched_faulty::{LaneSpec, LoadOptions, Program};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn};
+use metasched_loader::{LaneSpec, LoadOptions, Program};
 
 const CENTRAL: &str = "central";
 const PLACES: &str = "places";
@@ -57,7 +57,8 @@ fn ran(child: &Child) -> Duration {
 fn load(named: &[&str]) -> Program {
     let timeout_ms = WATCHDOG.as_millis() as u32;
     let policies = named.iter().map(ToString::to_string).collect();
-    Program::load(&LoadOptions { timeout_ms, policies, ..LoadOptions::policy(named[0]) }).unwrap()
+    metasched_faulty::load(&LoadOptions { timeout_ms, policies, ..LoadOptions::policy(named[0]) })
+        .unwrap()
 }
 
 /// All of them run, again and again, past the watchdog's time, and nobody is ejected.
@@ -87,7 +88,8 @@ fn all_run_for(program: &mut Program, tasks: &[(&'static str, Child)], held: Dur
 
 fn verified(policies: &[&str]) -> Vec<(String, u32)> {
     let policies = policies.iter().map(ToString::to_string).collect();
-    let program = Program::load(&LoadOptions { policies, ..LoadOptions::policy("fifo") }).unwrap();
+    let program =
+        metasched_faulty::load(&LoadOptions { policies, ..LoadOptions::policy("fifo") }).unwrap();
     let all = libbpf_rs::query::ProgInfoIter::default();
     let found = all.map(|info| (info.name.to_string_lossy().into_owned(), info.verified_insns));
     let found = found.filter(|(name, _)| name.starts_with("metasched")).collect();

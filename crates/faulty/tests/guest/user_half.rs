@@ -2,9 +2,9 @@
 
 use crate::{HOGS, hogs, ran};
 use metasched_base::Kind;
-use metasched_faulty::{LaneSpec, LoadOptions, Program, UserDriver, UserFiles};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::Prompt;
+use metasched_loader::{LaneSpec, LoadOptions, Program, UserDriver, UserFiles};
 use metasched_userhalf::{Halves, half_of};
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn a_process_decides_for_a_lane_and_stopped_or_dead_it_is_not_waited_for() {
 
     let policies = [RUSTLAND, "vtime"].map(str::to_owned).into();
     let mut program =
-        Program::load(&LoadOptions { policies, ..LoadOptions::policy("fifo") }).unwrap();
+        metasched_faulty::load(&LoadOptions { policies, ..LoadOptions::policy("fifo") }).unwrap();
     let own = Cgroup::create("metasched-test/decider").unwrap();
     let work = Cgroup::create("metasched-test/work").unwrap();
     program.set_app(1, &LaneSpec::of("fifo"), 100).unwrap();

@@ -124,26 +124,29 @@ fn bytes_that_are_no_btf_are_refused() {
 
 /// An ELF file with the section names and one more section.
 fn elf_with(name: &str, contents: &[u8]) -> Vec<u8> {
+    use object::elf::{SHT_PROGBITS, SHT_STRTAB};
     let mut names = vec![0];
     names.extend(name.as_bytes());
     names.push(0);
     let mut elf = vec![0u8; 64];
-    elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    elf[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
     let contents_at = elf.len() as u64;
     elf.extend(contents);
     let names_at = elf.len() as u64;
     elf.extend(&names);
     let headers_at = elf.len() as u64;
-    let section = |name_at: u32, offset: u64, size: usize| {
+    let section = |name_at: u32, kind: u32, offset: u64, size: usize| {
         let mut header = vec![0u8; 64];
+        header[4..8].copy_from_slice(&kind.to_le_bytes());
         header[..4].copy_from_slice(&name_at.to_le_bytes());
         header[0x18..0x20].copy_from_slice(&offset.to_le_bytes());
         header[0x20..0x28].copy_from_slice(&(size as u64).to_le_bytes());
         header
     };
-    elf.extend(section(1, contents_at, contents.len()));
-    elf.extend(section(0, names_at, names.len()));
+    elf.extend(section(1, SHT_PROGBITS.0, contents_at, contents.len()));
+    elf.extend(section(0, SHT_STRTAB.0, names_at, names.len()));
     elf[0x28..0x30].copy_from_slice(&headers_at.to_le_bytes());
+    elf[0x3a..0x3c].copy_from_slice(&64u16.to_le_bytes());
     elf[0x3c..0x3e].copy_from_slice(&2u16.to_le_bytes());
     elf[0x3e..0x40].copy_from_slice(&1u16.to_le_bytes());
     elf

@@ -4,7 +4,6 @@
 //! the guest: `make test-guest`, one at a time. Elsewhere they fail.
 
 mod awake;
-mod calls;
 mod constants;
 mod cpu_masks;
 mod lanes;

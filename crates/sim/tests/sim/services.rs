@@ -87,7 +87,9 @@ fn a_task_that_comes_back_to_its_policy_is_known_there() {
         .run_for(ms(600))
         .run();
     let failure = result.err().expect("it joins, and the witness has met it").to_string();
-    assert!(failure.contains("!w->joined"), "{failure}");
+    let source = include_str!("../../faults/policies/witness/witness.bpf.c");
+    let line = 1 + source.lines().position(|line| line.contains("MUST(!w->joined")).unwrap();
+    assert!(failure.contains(&format!("line {line}")), "{failure}");
 }
 
 /// Alone on its CPU it is enqueued nowhere; the witness hears of its run all the same.

@@ -1,10 +1,11 @@
-//! Compiles the kernel programs.
+//! Compiles a kernel program and looks at what came of it.
+//!
+//! The build script of `crates/faulty` has this too, for the program with policies that are for tests.
 
 use std::collections::BTreeMap;
 use std::env;
-use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use libbpf_cargo::SkeletonBuilder;
@@ -12,29 +13,17 @@ use object::{
     Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionKind, SymbolKind,
 };
 
-fn main() {
+/// Compiles a source of the tree to `NAME.bpf.o`, with the policies that a variable of `crates/abi`'s
+/// names, and makes its skeleton, `NAME.skel.rs`: the text of it.
+pub fn compile(source: &str, name: &str, policies: &str) -> String {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap()).join("../..");
     let root = root.canonicalize().expect("the workspace's root");
     let out = PathBuf::from(env::var("OUT_DIR").unwrap());
-    for folder in ["bpf", "meta", "policies"] {
+    for folder in ["bpf", "meta", "policies", "crates/loader/build"] {
         println!("cargo::rerun-if-changed={}", root.join(folder).display());
     }
     println!("cargo::rerun-if-env-changed=BPF_CLANG");
-    println!("cargo::rustc-check-cfg=cfg(lazy)");
-
-    // The loader of `crates/faulty`, which is for tests, has a policy more.
-    let policies = match env::var_os("CARGO_FEATURE_LAZY") {
-        None => env::var_os("DEP_METASCHED_ABI_POLICIES_INCLUDE"),
-        Some(_) => {
-            println!("cargo::rustc-cfg=lazy");
-            println!(
-                "cargo::rerun-if-changed={}",
-                root.join("crates/sim/faults/policies").display()
-            );
-            env::var_os("DEP_METASCHED_ABI_FAULTY_INCLUDE")
-        }
-    }
-    .expect("crates/abi says where the policies' headers are");
+    let policies = env::var_os(policies).expect("crates/abi says where the policies' headers are");
 
     let clang = clang();
     // Those of the policies come first: one of them may stand in for what is in the tree.
@@ -51,42 +40,46 @@ fn main() {
     );
     // A callback takes all the arguments that its caller has.
     args.extend(["-Wno-unused-parameter", "-Wno-sign-compare"].map(Into::into));
-    for (source, name) in [("meta/metasched.bpf.c", "metasched"), ("bpf/wait.bpf.c", "wait")] {
-        if let Err(error) = SkeletonBuilder::new()
-            .source(root.join(source))
-            .obj(out.join(format!("{name}.bpf.o")))
-            .clang(&clang)
-            .clang_args(&args)
-            .reference_obj(true)
-            .build_and_generate(out.join(format!("{name}.skel.rs")))
-        {
-            panic!("cannot build {source} with '{clang}': {error:?}");
-        }
-        let bytes = fs::read(out.join(format!("{name}.bpf.o"))).expect("it was just built");
-        let object = object::File::parse(&*bytes).expect("the compiler writes ELF");
-        if name == "metasched" {
-            fs::write(out.join("shapes.rs"), shapes(&object)).expect("write shapes.rs");
-        }
-        let functions = functions(&object);
-        for (most, what, each) in [
-            (FRAMES, "frames", (|_| 1) as fn(&Function) -> u64),
-            (STACK_BYTES, "bytes of stack", Function::stack_bytes),
-        ] {
-            let (needs, calls) = deepest(&functions, each);
-            if needs > most {
-                panic!(
-                    "{source}: the kernel grants {most} {what}, here are {needs}: {}. Could one of \
-                     them stand in line, or keep less?",
-                    calls.join(" > ")
-                );
-            }
-        }
-        if let Some(section) = data_with_addresses(&object) {
+    let skeleton = out.join(format!("{name}.skel.rs"));
+    let object = out.join(format!("{name}.bpf.o"));
+    if let Err(error) = SkeletonBuilder::new()
+        .source(root.join(source))
+        .obj(&object)
+        .clang(&clang)
+        .clang_args(&args)
+        .reference_obj(true)
+        .build_and_generate(&skeleton)
+    {
+        panic!("cannot build {source} with '{clang}': {error:?}");
+    }
+    check(source, &object);
+    fs::read_to_string(&skeleton).expect("it was just made")
+}
+
+/// Refuses what a kernel would refuse, or would take and run otherwise than it was meant.
+fn check(source: &str, object: &Path) {
+    let bytes = fs::read(object).expect("it was just built");
+    let object = object::File::parse(&*bytes).expect("the compiler writes ELF");
+    let functions = functions(&object);
+    for (most, what, each) in [
+        (FRAMES, "frames", (|_| 1) as fn(&Function) -> u64),
+        (STACK_BYTES, "bytes of stack", Function::stack_bytes),
+    ] {
+        let (needs, calls) = deepest(&functions, each);
+        assert!(needs > 1, "{source}: no {what} were found, so its file was not understood");
+        if needs > most {
             panic!(
-                "{source}: its section {section} holds addresses, which the kernel would read as \
-                 0. Is a callback taken from a policy_ops that is no constant to the compiler?"
+                "{source}: the kernel grants {most} {what}, here are {needs}: {}. Could one of \
+                 them stand in line, or keep less?",
+                calls.join(" > ")
             );
         }
+    }
+    if let Some(section) = data_with_addresses(&object) {
+        panic!(
+            "{source}: its section {section} holds addresses, which the kernel would read as \
+             0. Is a callback taken from a policy_ops that is no constant to the compiler?"
+        );
     }
 }
 
@@ -231,27 +224,4 @@ fn data_with_addresses(object: &object::File) -> Option<String> {
         .filter(|section| section.relocations().next().is_some())
         .map(|section| section.name().expect("a section has a name").to_owned())
         .find(|name| [".data", ".rodata", ".bss"].iter().any(|data| name.starts_with(data)))
-}
-
-/// What `policy_shapes` of meta/table.bpf.h says of each policy.
-fn shapes(object: &object::File) -> String {
-    const NUMBERS: usize = 5;
-    let section = object.section_by_name(".policy_shapes").expect("table.bpf.h makes it");
-    let bytes = section.data().expect("the compiler has filled it");
-    let mut text = String::from("&[\n");
-    for policy in bytes.chunks_exact(NUMBERS * 8) {
-        let words: Vec<u64> = policy
-            .chunks_exact(8)
-            .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
-            .collect();
-        let [uses, cpu_bytes, llc_bytes, cpu_sets, user_half] = words[..] else { unreachable!() };
-        writeln!(
-            text,
-            "Shape {{ uses: {uses}, cpu_bytes: {cpu_bytes}, llc_bytes: {llc_bytes}, cpu_sets: {cpu_sets}, \
-             user_half: {user_half} }},"
-        )
-        .unwrap();
-    }
-    text.push_str("]\n");
-    text
 }
