@@ -19,6 +19,9 @@ for module in /modules/*.ko; do
     busybox insmod "$module" || fail "load ${module##*/}"
 done
 
+# Its address comes with that.
+busybox ifconfig lo up || fail "bring the loopback interface up"
+
 # cache=loose: the guest keeps what it has read, and asks no more about it. It
 # never writes there, and the host's files hardly change while it runs.
 busybox mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=512000 \

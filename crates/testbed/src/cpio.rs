@@ -1,6 +1,9 @@
 //! Writes cpio archives in the "newc" form, the one that the kernel unpacks as
 //! its first file system. Described in the kernel's
 //! `Documentation/driver-api/early-userspace/buffer-format.rst`.
+//!
+//! A header of numbers and two paddings are less than it takes to hold a library to what the kernel
+//! reads.
 
 /// What marks the end of an archive.
 const TRAILER: &str = "TRAILER!!!";

@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, ResultExt};
 use nix::errno::Errno;
-use nix::libc;
 use nix::mount::{MsFlags, mount};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill, killpg};
@@ -150,26 +149,6 @@ fn place_kernel_files(spec: &Spec) -> Result<()> {
     Ok(())
 }
 
-/// Brings the loopback interface up; its address comes with that.
-fn loopback_up() -> Result<()> {
-    let attempt = || "bring the loopback interface up".to_owned();
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0").attempt(Kind::Failed, attempt)?;
-    // SAFETY: an all-zero ifreq is valid, and the kernel reads only the name and the flags.
-    let status = unsafe {
-        let mut request: libc::ifreq = std::mem::zeroed();
-        for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
-            *to = *from as libc::c_char;
-        }
-        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-        libc::ioctl(
-            std::os::fd::AsRawFd::as_raw_fd(&socket),
-            libc::SIOCSIFFLAGS as _,
-            &raw const request,
-        )
-    };
-    Errno::result(status).map(drop).attempt(Kind::Failed, attempt)
-}
-
 /// Opens the port of that name, for reading and writing, once it is there and
 /// the host's end is open: before that a read would see the end of the stream.
 fn open_port(name: &str) -> Result<File> {
@@ -221,7 +200,6 @@ fn run(control: &File) -> Result<FromGuest> {
         serde_json::from_str(&text).attempt(Kind::Failed, || "read the orders".into())?;
     mount_all(&spec)?;
     place_kernel_files(&spec)?;
-    loopback_up()?;
     nix::unistd::sethostname(&spec.hostname)
         .attempt(Kind::Failed, || "set the guest's name".into())?;
 

@@ -10,7 +10,6 @@ mod cpio;
 pub mod guest;
 mod initramfs;
 pub mod kernels;
-mod kvm;
 mod modules;
 mod options;
 mod pin;
@@ -19,6 +18,5 @@ mod session;
 pub mod spec;
 mod vm;
 
-pub use kvm::works as kvm_works;
 pub use options::{Accel, Llc, Thread, Topology, VmOptions, parse_memory};
-pub use vm::{Outcome, Streams, Vm, run};
+pub use vm::{Outcome, Streams, Vm, kvm_opens, run};

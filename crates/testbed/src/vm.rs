@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
 
+use crate::initramfs;
 use crate::kernels::{self, Kernel};
 use crate::options::{Accel, Thread, VmOptions};
 use crate::qemu::Machine;
 use crate::session::Session;
 use crate::spec::{Share, Spec};
-use crate::{initramfs, kvm};
 
 /// How often a guest is booted at most, where the emulator fails before its command starts: it
 /// does in about one of a thousand boots.
@@ -96,6 +96,12 @@ pub fn run(options: &VmOptions, command: &[String], interrupt: &Interrupt) -> Re
     Vm::new(options.clone())?.run(command, Streams::inherit(), interrupt)
 }
 
+/// Whether KVM may be used, as its device says: not whether a guest runs with it, which takes a trial.
+pub fn kvm_opens(device: &Path) -> Result<(), String> {
+    let opened = fs::OpenOptions::new().read(true).write(true).open(device);
+    opened.map(drop).map_err(|e| format!("{}: {e}", device.display()))
+}
+
 /// A guest that is ready to be booted, any number of times.
 #[derive(Debug)]
 pub struct Vm {
@@ -165,11 +171,11 @@ impl Vm {
         }
     }
 
-    /// Whether this kernel boots with KVM: first one instruction, then a guest. Some
-    /// virtual machines offer a KVM that runs the one and not the other. The answer
-    /// holds until this machine is booted again.
+    /// Whether this kernel boots with KVM, which is tried with a guest: some virtual machines offer
+    /// a KVM that runs nothing, or some instructions and not others. The answer holds until this
+    /// machine is booted again.
     fn kvm_boots(&self) -> Result<(), String> {
-        kvm::works(Path::new("/dev/kvm"))?;
+        kvm_opens(Path::new("/dev/kvm"))?;
         let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let store = self.kernel.store().map_err(|e| e.cause)?;
         let cause = store.kvm_verdict(boot_id.trim()).unwrap_or_else(|| {

@@ -180,7 +180,7 @@ fn will_be_emulated(site: &Site) -> bool {
         return site.machine.emulated;
     }
     // That there is no KVM is known at once; whether a guest runs with it takes a trial.
-    let kvm = metasched_testbed::kvm_works(Path::new("/dev/kvm")).is_ok()
+    let kvm = metasched_testbed::kvm_opens(Path::new("/dev/kvm")).is_ok()
         && Vm::new(VmOptions::default()).is_ok_and(|vm| vm.machine().kvm);
     !kvm
 }

@@ -1,4 +1,7 @@
 //! Versions of kernels and packages, and which is newer.
+//!
+//! Debian's own order, which libraries for versions of programs do not have; `dpkg` has it, and is a
+//! process for each pair.
 
 use std::cmp::Ordering;
 

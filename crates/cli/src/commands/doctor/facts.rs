@@ -92,7 +92,7 @@ impl Facts {
             cgroup2_controllers: cgroup2_controllers(root),
             rivals: services::rivals(root),
             isolated_cpus: read(root, "sys/devices/system/cpu/isolated").trim().to_string(),
-            kvm: metasched_testbed::kvm_works(&root.join("dev/kvm")),
+            kvm: metasched_testbed::kvm_opens(&root.join("dev/kvm")),
             qemu: qemu_version(),
             tools_missing: TOOLS.iter().filter(|tool| !is_on_path(tool.command)).collect(),
             release,

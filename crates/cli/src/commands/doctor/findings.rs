@@ -255,11 +255,11 @@ fn rivals(rivals: &[Rival]) -> Vec<Finding> {
 
 fn kvm(facts: &Facts) -> Finding {
     match &facts.kvm {
-        Ok(()) => Finding::ok("KVM", "it runs code; the testbed uses it if it boots a guest too"),
+        Ok(()) => Finding::ok("KVM", "it may be used; the testbed does if a guest boots with it"),
         Err(cause) => Finding::new(
             "KVM",
             Level::Note,
-            format!("it does not run guests ({cause}); the testbed emulates, 3 to 20 times slower"),
+            format!("it cannot be used ({cause}); the testbed emulates, 3 to 20 times slower"),
         ),
     }
 }
