@@ -1,6 +1,8 @@
 //! The policies, as `policies/policies.def` and their `options.h` declare them, and their
 //! presets, as `policies/presets.def` does.
 
+use metasched_base::{Error, Kind, Result, meant, parse_duration};
+
 use crate::{LANE_COUNTERS_MAX, LANE_OPTIONS_MAX, PRESETS_FIRST};
 
 /// One policy of ours, or a preset of one: the same with other defaults, under a name of its own.
@@ -46,6 +48,54 @@ impl OptionInfo {
         let OptionInfo { unit, default, least, most, .. } = self;
         let range = format!("{least} to {most} {unit}");
         if (least..=most).contains(&default) { range } else { format!("{range}, or {default}") }
+    }
+}
+
+impl PolicyInfo {
+    /// The number of an option, which may have that value.
+    ///
+    /// # Errors
+    /// `BadInput` where there is no such option, or that is no value of it, with what there is.
+    pub fn option(&self, name: &str, value: u64) -> Result<usize> {
+        let number = self.find(name, |option| option.name == name)?;
+        let option = &self.options[number];
+        if option.takes(value) {
+            return Ok(number);
+        }
+        Err(self
+            .wrong(name, &format!("{value} is out of range"))
+            .remedy(format!("choose {}", option.values())))
+    }
+
+    /// The number of an option and its value, as users write them: a unit at the end of the name
+    /// may be left out, and a time be given as 5ms.
+    ///
+    /// # Errors
+    /// As of [`PolicyInfo::option`].
+    pub fn read_option(&self, name: &str, value: &str) -> Result<(usize, u64)> {
+        let is = |option: &OptionInfo| {
+            option.name == name || option.name == format!("{name}_{}", option.unit)
+        };
+        let option = &self.options[self.find(name, is)?];
+        let time = || parse_duration(value).ok()?.as_nanos().try_into().ok();
+        let read = value.parse().ok().or_else(|| if option.unit == "ns" { time() } else { None });
+        let Some(read) = read else {
+            return Err(self
+                .wrong(name, &format!("'{value}' is no number"))
+                .remedy(format!("write {}, or a time such as 5ms", option.values())));
+        };
+        Ok((self.option(option.name, read)?, read))
+    }
+
+    fn find(&self, name: &str, is: impl FnMut(&OptionInfo) -> bool) -> Result<usize> {
+        self.options.iter().position(is).ok_or_else(|| {
+            let known: Vec<&str> = self.options.iter().map(|option| option.name).collect();
+            self.wrong(name, "it has no such option").remedy(meant(name, &known, "it has"))
+        })
+    }
+
+    fn wrong(&self, name: &str, cause: &str) -> Error {
+        Error::new(Kind::BadInput, format!("set '{name}' of the policy '{}'", self.name), cause)
     }
 }
 
@@ -135,6 +185,31 @@ mod tests {
         let (others, for_tests) = names.split_at(POLICY_NAMES.len());
         assert_eq!(others, POLICY_NAMES);
         assert_eq!(for_tests.first(), Some(&"lazy"));
+    }
+
+    #[test]
+    fn an_option_is_found_with_and_without_its_unit() {
+        let (_, vtime) = variant(POLICIES, "vtime").unwrap();
+        for (name, value) in [("slice_ns", "5000000"), ("slice", "5ms"), ("slice", "5000000")] {
+            assert_eq!(vtime.read_option(name, value).unwrap(), (0, 5_000_000));
+        }
+        assert_eq!(vtime.option("slice_ns", 5_000_000).unwrap(), 0);
+    }
+
+    #[test]
+    fn what_no_option_is_or_can_be_is_told_with_what_there_is() {
+        let (_, vtime) = variant(POLICIES, "vtime").unwrap();
+        for (name, value, said) in [
+            ("slise_ns", "5ms", "did you mean 'slice_ns'?"),
+            ("quantum", "5ms", "it has slice_ns"),
+            ("slice", "1", "100000 to 1000000000 ns"),
+            ("slice", "soon", "'soon' is no number"),
+        ] {
+            let e = vtime.read_option(name, value).unwrap_err();
+            assert_eq!(e.kind, Kind::BadInput);
+            assert!(e.to_string().contains(said), "{e}");
+        }
+        assert!(vtime.option("slice", 5_000_000).is_err(), "only users leave units out");
     }
 
     #[test]

@@ -1,16 +1,23 @@
 //! What every crate shares: one error type that always says what was attempted,
-//! why it failed and what to do; interruption by signals; progress of long steps.
+//! why it failed and what to do; interruption by signals; progress of long steps; and how what users
+//! write is read.
 
+mod cache;
+mod cpus;
 mod error;
 mod interrupt;
 mod nearest;
+mod pair;
 mod place;
 mod progress;
 mod units;
 
+pub use cache::cache_root;
+pub use cpus::{format_cpu_list, parse_cpu_list};
 pub use error::{Error, Kind, Result, ResultExt};
 pub use interrupt::Interrupt;
-pub use nearest::{did_you_mean, nearest};
+pub use nearest::{meant, nearest};
+pub use pair::parse_pair;
 pub use place::Place;
 pub use progress::Progress;
-pub use units::{brief_time, format_duration, parse_duration};
+pub use units::{brief_time, change, format_duration, parse_duration, percent, timestamp};

@@ -9,13 +9,13 @@ pub fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, word)| word)
 }
 
-/// The word that was meant, if a message of serde's says that one is unknown, and which there
-/// are.
-pub fn did_you_mean(message: &str) -> Option<&str> {
-    let mut words = message.split('`').skip(1).step_by(2);
-    let wrong = words.next().filter(|_| message.starts_with("unknown "))?;
-    let expected: Vec<&str> = words.collect();
-    nearest(wrong, expected)
+/// What to tell who wrote a name that there is not: the one that was probably meant, else all,
+/// after `there_are`.
+pub fn meant(wrong: &str, known: &[&str], there_are: &str) -> String {
+    match nearest(wrong, known.iter().copied()) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => format!("{there_are} {}", known.join(", ")),
+    }
 }
 
 #[cfg(test)]
@@ -31,10 +31,9 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_field_is_told_with_the_one_that_was_meant() {
-        let message = "unknown field `polcy`, expected one of `name`, `policy`";
-        assert_eq!(did_you_mean(message), Some("policy"));
-        assert_eq!(did_you_mean("unknown field `x`, expected `name`"), None);
-        assert_eq!(did_you_mean("invalid type: `a`, expected `b`"), None);
+    fn who_errs_is_told_what_was_meant_or_what_there_is() {
+        let told = |wrong| meant(wrong, &["fifo", "vtime"], "there are");
+        assert_eq!(told("vtiem"), "did you mean 'vtime'?");
+        assert_eq!(told("zebra"), "there are fifo, vtime");
     }
 }

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::{Error, Kind, Result};
 
@@ -13,6 +13,21 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
 /// Writes a duration as [`parse_duration`] reads it.
 pub fn format_duration(duration: Duration) -> String {
     humantime::format_duration(duration).to_string()
+}
+
+/// Now, in UTC, to the millisecond: `2026-11-28T13:49:58.123Z`.
+pub fn timestamp() -> String {
+    humantime::format_rfc3339_millis(SystemTime::now()).to_string()
+}
+
+/// A part of a whole: `12.3 %`.
+pub fn percent(part: f64) -> String {
+    format!("{:.1} %", part * 100.0)
+}
+
+/// A ratio as the change that it is: `+3.9 %`.
+pub fn change(ratio: f64) -> String {
+    format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }
 
 /// A time in nanoseconds with a unit that leaves two or three digits: `1.25 ms`, `310 us`.
@@ -46,6 +61,14 @@ mod tests {
         ] {
             assert_eq!(brief_time(ns), text);
         }
+    }
+
+    #[test]
+    fn parts_and_changes_are_told_in_percent() {
+        assert_eq!((percent(0.1234).as_str(), change(1.039).as_str()), ("12.3 %", "+3.9 %"));
+        assert_eq!(change(0.9), "-10.0 %");
+        let now = timestamp();
+        assert_eq!((now.len(), &now[10..11], &now[23..]), (24, "T", "Z"), "{now}");
     }
 
     #[test]

@@ -49,23 +49,9 @@ pub struct CandidateEnv {
 }
 
 impl CandidateEnv {
-    /// This system: `METASCHED_CACHE_ROOT` or the default cache, and `PATH`.
+    /// This system: its cache, and `PATH`.
     pub fn system() -> Self {
-        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        let cache = set("METASCHED_CACHE_ROOT").map_or_else(
-            || {
-                if nix::unistd::geteuid().is_root() {
-                    PathBuf::from("/var/cache/metasched")
-                } else {
-                    set("XDG_CACHE_HOME")
-                        .map(PathBuf::from)
-                        .or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".cache")))
-                        .unwrap_or_else(std::env::temp_dir)
-                        .join("metasched")
-                }
-            },
-            PathBuf::from,
-        );
+        let cache = metasched_base::cache_root();
         Self { root: PathBuf::from("/"), cache, path: std::env::var_os("PATH").unwrap_or_default() }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use metasched_base::Result;
+use metasched_base::{Result, parse_cpu_list};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -61,16 +61,6 @@ pub fn fingerprint(machine: &Machine) -> String {
     );
     let digest = Sha256::digest(text.as_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()[..SHORT].to_string()
-}
-
-/// The CPUs of a list as the kernel writes it: `0-3,8`.
-pub fn parse_cpu_list(text: &str) -> Option<BTreeSet<u32>> {
-    let mut cpus = BTreeSet::new();
-    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        cpus.extend(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?);
-    }
-    Some(cpus)
 }
 
 /// The CPUs that are on line, those side by side that share most: a core, then a last-level
@@ -440,12 +430,5 @@ mod tests {
         assert_eq!(fingerprint(&a), fingerprint(&b));
         b.llcs = 1;
         assert_ne!(fingerprint(&a), fingerprint(&b));
-    }
-
-    #[test]
-    fn cpu_lists_are_read_as_the_kernel_writes_them() {
-        assert_eq!(parse_cpu_list("0-2,8\n"), Some(BTreeSet::from([0, 1, 2, 8])));
-        assert_eq!(parse_cpu_list(""), Some(BTreeSet::new()));
-        assert_eq!(parse_cpu_list("a-b"), None);
     }
 }

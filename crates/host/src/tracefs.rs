@@ -3,13 +3,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, ResultExt};
 use nix::libc;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 /// Where it is mounted, if it is, the newer place first.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -96,27 +97,9 @@ impl Tracefs {
 
 /// A new mount that is nowhere in the tree of files.
 fn mount() -> io::Result<OwnedFd> {
-    const CLOEXEC: libc::c_uint = 1;
-    const CREATE: libc::c_uint = 6;
-    let descriptor = |result: libc::c_long| {
-        if result < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the call has just opened it, and nobody else knows of it.
-        Ok(unsafe { OwnedFd::from_raw_fd(result as i32) })
-    };
-    let none = std::ptr::null::<libc::c_char>();
-    // SAFETY: the calls read the name, and write nothing.
-    unsafe {
-        let context = libc::syscall(libc::SYS_fsopen, c"tracefs".as_ptr(), CLOEXEC);
-        let context = descriptor(context)?;
-        let fd = context.as_raw_fd();
-        let configured = libc::syscall(libc::SYS_fsconfig, fd, CREATE, none, none, 0);
-        if configured != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        descriptor(libc::syscall(libc::SYS_fsmount, fd, CLOEXEC, 0))
-    }
+    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
 }
 
 fn failed(e: &io::Error) -> Error {

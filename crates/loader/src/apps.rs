@@ -69,7 +69,7 @@ impl LaneSpec {
             check_weight(weight)?;
         }
         for (name, value) in &self.options {
-            option_index(policy, name, *value)?;
+            policy.option(name, *value)?;
         }
         Ok(())
     }
@@ -82,7 +82,7 @@ impl LaneSpec {
         let policy = self.policy()?;
         let mut values = [OPTION_DEFAULT; LANE_OPTIONS_MAX];
         for (name, value) in &self.options {
-            values[option_index(policy, name, *value)?] = *value;
+            values[policy.option(name, *value)?] = *value;
         }
         Ok(values)
     }
@@ -99,26 +99,6 @@ pub fn check_weight(weight: u32) -> Result<()> {
     let (least, most) = (WEIGHTS.start(), WEIGHTS.end());
     Err(Error::new(Kind::BadInput, format!("give a lane the weight {weight}"), "out of range")
         .remedy(format!("choose {least} to {most}; 100 is what a cgroup has by default")))
-}
-
-/// Where an option of a policy is among its options.
-///
-/// # Errors
-/// `BadInput` where it has no such option, or that value is out of its range.
-pub fn option_index(policy: &PolicyInfo, name: &str, value: u64) -> Result<usize> {
-    let attempt = || format!("set '{name}' of the policy '{}'", policy.name);
-    let found = policy.options.iter().position(|option| option.name == name);
-    let Some(index) = found else {
-        let known: Vec<&str> = policy.options.iter().map(|option| option.name).collect();
-        return Err(Error::new(Kind::BadInput, attempt(), "it has no such option")
-            .remedy(format!("it has {}", known.join(", "))));
-    };
-    let option = &policy.options[index];
-    if !option.takes(value) {
-        return Err(Error::new(Kind::BadInput, attempt(), format!("{value} is out of range"))
-            .remedy(format!("choose {}", option.values())));
-    }
-    Ok(index)
 }
 
 impl Program {

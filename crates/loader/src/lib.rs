@@ -29,7 +29,7 @@ mod variables;
 mod version;
 mod wait;
 
-pub use apps::{APPS, DEFAULT_WEIGHT, LaneSpec, Quarantine, WEIGHTS, check_weight, option_index};
+pub use apps::{APPS, DEFAULT_WEIGHT, LaneSpec, Quarantine, WEIGHTS, check_weight};
 pub use callbacks::{CallbackCost, CountCallbacks, HOT_CALLBACKS};
 pub use exit::ExitRecord;
 pub use lanes::LaneInfo;

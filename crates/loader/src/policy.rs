@@ -1,7 +1,7 @@
 //! The policies that the kernel program holds, and their presets.
 
 use metasched_abi::{PRESETS, PolicyInfo};
-use metasched_base::{Error, Kind, Result, nearest};
+use metasched_base::{Error, Kind, Result, meant};
 
 use crate::object::object;
 
@@ -43,12 +43,8 @@ pub(crate) fn by_number(number: u32) -> Option<&'static PolicyInfo> {
 fn find(name: &str) -> Result<(u32, &'static PolicyInfo)> {
     metasched_abi::variant(policies(), name).ok_or_else(|| {
         let known: Vec<&str> = variants().map(|info| info.name).collect();
-        let remedy = match nearest(name, known.iter().copied()) {
-            Some(near) => format!("did you mean '{near}'? there are {}", known.join(", ")),
-            None => format!("choose one of {}", known.join(", ")),
-        };
         Error::new(Kind::BadInput, format!("use the policy '{name}'"), "there is no such policy")
-            .remedy(remedy)
+            .remedy(meant(name, &known, "choose one of"))
     })
 }
 

@@ -5,9 +5,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use libbpf_rs::libbpf_sys;
-use nix::libc;
+use metasched_base::parse_cpu_list;
+use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
+use rustix::thread::{MembarrierCommand, membarrier};
 
 /// How often a program that finds the timer of turns at work is run again. The timer takes
 /// microseconds; a CPU of a virtual machine may stop in it for far longer.
@@ -21,7 +23,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(1);
 pub(crate) fn run_program(program: BorrowedFd<'_>, args: &[u8]) -> io::Result<i32> {
     for _ in 1..TRIES {
         match run_once(program, args)? {
-            status if -status == libc::EAGAIN => std::thread::sleep(BETWEEN_TRIES),
+            status if -status == Errno::EAGAIN as i32 => std::thread::sleep(BETWEEN_TRIES),
             status => return Ok(status),
         }
     }
@@ -69,9 +71,9 @@ pub(crate) fn wait_for_callbacks() -> io::Result<()> {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
     let before = sched_getaffinity(Pid::from_raw(0))?;
     let mut visited = Ok(());
-    for cpu in parse_cpu_list(&online) {
+    for cpu in parse_cpu_list(&online).unwrap_or_default() {
         let mut only = CpuSet::new();
-        visited = only.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &only));
+        visited = only.set(cpu as usize).and_then(|()| sched_setaffinity(Pid::from_raw(0), &only));
         if visited.is_err() {
             break;
         }
@@ -86,35 +88,12 @@ pub(crate) fn wait_for_callbacks() -> io::Result<()> {
 
 /// A whole RCU grace period.
 fn wait_for_grace_period() -> io::Result<()> {
-    // From linux/membarrier.h.
-    const MEMBARRIER_CMD_GLOBAL: i32 = 1;
-    // SAFETY: the call takes three numbers and touches no memory of ours.
-    let status = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// "0-2,5" as numbers; what is no number is left out.
-fn parse_cpu_list(text: &str) -> Vec<usize> {
-    text.trim()
-        .split(',')
-        .filter_map(|part| {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            Some(first.parse::<usize>().ok()?..=last.parse::<usize>().ok()?)
-        })
-        .flatten()
-        .collect()
+    Ok(membarrier(MembarrierCommand::Global)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_list_of_cpus_holds_ranges_and_single_ones() {
-        assert_eq!(parse_cpu_list("0-2,5\n"), [0, 1, 2, 5]);
-        assert_eq!(parse_cpu_list("0"), [0]);
-        assert!(parse_cpu_list("").is_empty());
-    }
 
     #[test]
     fn visiting_the_cpus_leaves_the_thread_where_it_may_run() {

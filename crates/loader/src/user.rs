@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
@@ -19,7 +19,8 @@ use metasched_abi::{
 };
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_userhalf::Halves;
-use nix::libc;
+use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::program::Program;
 use crate::syscalls::run_program;
@@ -45,10 +46,8 @@ impl UserFiles {
         command.env(VARIABLE, numbers.map(|number| number.to_string()).join(","));
         let keep = move || {
             for number in numbers {
-                // SAFETY: it changes a flag of a file that is open, in the child.
-                if unsafe { libc::fcntl(number, libc::F_SETFD, 0) } < 0 {
-                    return Err(io::Error::last_os_error());
-                }
+                // SAFETY: the file is open until the child has started, says this function's doc.
+                fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, FdFlags::empty())?;
             }
             Ok(())
         };
@@ -64,8 +63,8 @@ impl UserFiles {
         let said = std::env::var(VARIABLE).unwrap_or_default();
         let numbers: Vec<RawFd> = said.split(',').filter_map(|n| n.parse().ok()).collect();
         let open = |number: &RawFd| {
-            // SAFETY: it reads a flag; a number that is no file's is an error.
-            unsafe { libc::fcntl(*number, libc::F_GETFD) >= 0 }
+            // SAFETY: it reads a flag; a number that is no file's is an error. -1 is none.
+            *number >= 0 && fcntl_getfd(unsafe { BorrowedFd::borrow_raw(*number) }).is_ok()
         };
         let &[messages, decisions, decide] = numbers.as_slice() else {
             return Err(not_passed(format!("{VARIABLE} is '{said}'")));
@@ -102,7 +101,7 @@ struct Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         // SAFETY: it was mapped so, and nobody else has the address.
-        unsafe { libc::munmap(self.at.cast(), self.bytes) };
+        let _ = unsafe { munmap(self.at.cast(), self.bytes) };
     }
 }
 
@@ -177,14 +176,9 @@ impl UserDriver {
 impl Shared {
     fn of(map: &OwnedFd) -> io::Result<Self> {
         let bytes = DECISIONS_MAX * size_of::<UserDecision>();
-        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, of a map that holds as much.
-        let at = unsafe {
-            libc::mmap(ptr::null_mut(), bytes, access, libc::MAP_SHARED, map.as_raw_fd(), 0)
-        };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let at = unsafe { mmap(ptr::null_mut(), bytes, access, MapFlags::SHARED, map, 0)? };
         Ok(Shared { at: at.cast(), bytes })
     }
 }

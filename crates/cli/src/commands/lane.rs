@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
 
-use metasched_base::{Error, Kind, Result, parse_duration};
+use metasched_base::{Error, Kind, Result};
 use metasched_control::keeper::{Answer, Order};
 use metasched_host::process::Prompt;
-use metasched_loader::{PolicyInfo, variant};
+use metasched_loader::variant;
 
 use super::assign::describe;
 use super::keeper::{START_ONE_WITH_LANES, ask_keeper, kept_status, no_answer};
@@ -102,30 +102,11 @@ fn policy_of(context: &Context, attempt: &str, cgroup: &str) -> Result<String> {
 /// left out, and one of time may be given as 5ms.
 pub(super) fn settings(policy: &str, given: &[Setting]) -> Result<BTreeMap<String, u64>> {
     let info = variant(policy)?;
-    given.iter().map(|setting| option(info, setting)).collect()
-}
-
-fn option(policy: &PolicyInfo, setting: &Setting) -> Result<(String, u64)> {
-    let attempt = || format!("set '{}={}'", setting.name, setting.value);
-    let found = policy.options.iter().find(|option| {
-        option.name == setting.name || option.name == format!("{}_{}", setting.name, option.unit)
-    });
-    let Some(option) = found else {
-        let known: Vec<&str> = policy.options.iter().map(|option| option.name).collect();
-        return Err(Error::new(
-            Kind::BadInput,
-            attempt(),
-            format!("the policy '{}' has no such option", policy.name),
-        )
-        .remedy(format!("it has {}", known.join(", "))));
+    let option = |setting: &Setting| {
+        let (number, value) = info.read_option(&setting.name, &setting.value)?;
+        Ok((info.options[number].name.to_owned(), value))
     };
-    let plain = setting.value.parse::<u64>().ok();
-    let time = || parse_duration(&setting.value).ok()?.as_nanos().try_into().ok();
-    let value = plain.or_else(|| if option.unit == "ns" { time() } else { None });
-    value.map(|value| (option.name.to_owned(), value)).ok_or_else(|| {
-        Error::new(Kind::BadInput, attempt(), "it is no number")
-            .remedy(format!("give {}: {}", option.unit, option.help))
-    })
+    given.iter().map(option).collect()
 }
 
 #[cfg(test)]

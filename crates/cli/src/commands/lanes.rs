@@ -118,8 +118,7 @@ fn text(view: &View) -> String {
         "APP", "POLICY", "WEIGHT", "WANTED", "GOT", "QUEUED", "WAIT P50", "P99", "LONGEST",
         "PREEMPTS", "UNSERVED", "REPLACED", "STATE", "CGROUPS",
     ]);
-    let percent =
-        |share: Option<f64>| share.map_or("-".to_owned(), |s| format!("{:.1} %", s * 100.0));
+    let percent = |share: Option<f64>| share.map_or("-".to_owned(), metasched_base::percent);
     for row in &view.lanes {
         let lane = &row.lane;
         let name = match &row.name {

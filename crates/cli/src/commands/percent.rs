@@ -7,12 +7,7 @@ use metasched_stats::Interval;
 pub fn change(ratio: Interval) -> String {
     let percent = |value: f64| (value - 1.0) * 100.0;
     let (low, high) = (percent(ratio.low), percent(ratio.high));
-    format!("{} ({low:+.1} to {high:+.1})", plain_change(ratio.estimate))
-}
-
-/// The same of a ratio that has none: `+3.9 %`.
-pub fn plain_change(ratio: f64) -> String {
-    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+    format!("{} ({low:+.1} to {high:+.1})", metasched_base::change(ratio.estimate))
 }
 
 /// Reads `5%` or `0.05` as 0.05.

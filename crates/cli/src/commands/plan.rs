@@ -252,7 +252,7 @@ fn weight_table(plan: &Plan) -> Table {
             format!("{weight:.3}  {slice_ms:.0} ms")
         }));
         if let Some(e) = plan.expected.iter().find(|e| e.strategy == strategy) {
-            row.push(format!("{:+.1} %", (e.ratio - 1.0) * 100.0));
+            row.push(metasched_base::change(e.ratio));
         }
         table.add_row(row);
     }

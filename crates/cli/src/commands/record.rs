@@ -109,8 +109,8 @@ fn may_write(path: &Path) -> Result<()> {
 }
 
 fn head(of: &str) -> String {
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC");
-    format!("{} {} {of}, {now}.", &MARK[2..], version())
+    let now = metasched_base::timestamp();
+    format!("{} {} {of}, {} {} UTC.", &MARK[2..], version(), &now[..10], &now[11..16])
 }
 
 fn from_text(path: &Path) -> Result<Recording> {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use metasched_base::{Error, Kind, Result};
+use metasched_base::Result;
 use metasched_testbed::kernels::{self, Candidate};
 use metasched_testbed::{Accel, Llc, Thread, Topology, VmOptions};
 
@@ -74,14 +74,7 @@ pub struct Args {
 }
 
 fn parse_variable(text: &str) -> Result<(String, String)> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(Error::new(
-            Kind::Usage,
-            format!("read '{text}' as a variable"),
-            "it has no name and '='",
-        )),
-    }
+    metasched_base::parse_pair(text, "a variable", "--env LANG=C")
 }
 
 /// Carries the command out; the value is the process's exit status.

@@ -2,6 +2,10 @@ use std::io;
 use std::marker::PhantomData;
 
 use nix::libc;
+use rustix::process::{getpriority_process, setpriority_process};
+
+// Classes are asked for by libc: neither nix nor rustix has sched_setscheduler(2), which the C
+// libraries do not agree on.
 
 /// Makes the calling thread run before all ordinary ones, and outside of any sched_ext
 /// scheduler, at a real-time priority of 1 or more. What it starts does not inherit that.
@@ -32,11 +36,11 @@ pub struct Prompt {
 enum Before {
     Same,
     Class(libc::c_int, libc::sched_param),
-    Nice(libc::c_int),
+    Nice(i32),
 }
 
 /// The least niceness.
-const LEAST_NICE: libc::c_int = -20;
+const LEAST_NICE: i32 = -20;
 
 impl Prompt {
     /// Makes the calling thread a prompt one.
@@ -58,12 +62,8 @@ impl Prompt {
     }
 
     fn nice() -> Option<Before> {
-        // SAFETY: 0 is this thread; neither call touches memory of ours.
-        unsafe {
-            let before = libc::getpriority(libc::PRIO_PROCESS, 0);
-            (libc::setpriority(libc::PRIO_PROCESS, 0, LEAST_NICE) == 0)
-                .then_some(Before::Nice(before))
-        }
+        let before = getpriority_process(None).ok()?;
+        setpriority_process(None, LEAST_NICE).ok().map(|()| Before::Nice(before))
     }
 }
 
@@ -75,10 +75,8 @@ impl Drop for Prompt {
             Before::Class(policy, parameters) => unsafe {
                 libc::sched_setscheduler(0, *policy, &raw const *parameters);
             },
-            // SAFETY: as before.
-            Before::Nice(before) => unsafe {
-                libc::setpriority(libc::PRIO_PROCESS, 0, *before);
-            },
+            // It is what the thread had, which it may have again.
+            Before::Nice(before) => drop(setpriority_process(None, *before)),
         }
     }
 }
@@ -89,9 +87,8 @@ mod tests {
 
     #[test]
     fn a_thread_is_afterwards_what_it_was() {
-        // SAFETY: reads this thread's own policy and niceness.
-        let now =
-            || unsafe { (libc::sched_getscheduler(0), libc::getpriority(libc::PRIO_PROCESS, 0)) };
+        // SAFETY: reads this thread's own policy.
+        let now = || (unsafe { libc::sched_getscheduler(0) }, getpriority_process(None).unwrap());
         let before = now();
         let prompt = Prompt::new();
         match prompt.before {
@@ -111,8 +108,7 @@ mod tests {
 
     #[test]
     fn without_real_time_a_thread_is_less_nice_meanwhile() {
-        // SAFETY: reads this thread's own niceness.
-        let nice = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        let nice = || getpriority_process(None).unwrap();
         let before = nice();
         let prompt =
             Prompt { before: Prompt::nice().unwrap_or(Before::Same), _not_send: PhantomData };

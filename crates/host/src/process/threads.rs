@@ -2,8 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use metasched_base::parse_cpu_list;
+
 use crate::cgroup::of_process;
-use crate::machine::parse_cpu_list;
 
 /// Fields of /proc/PID/stat after the name, from 0.
 const FLAGS: usize = 6;

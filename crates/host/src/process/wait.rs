@@ -1,12 +1,13 @@
 //! Waits for children without looking again and again, which would itself take CPU
 //! time from what is measured.
 
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use metasched_base::{Interrupt, Kind, Result, ResultExt};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// A process that can be waited for together with others.
 #[derive(Debug)]
@@ -29,12 +30,10 @@ impl Watched {
     /// # Errors
     /// When there is no such process, or no descriptor left.
     pub fn new(pid: i32) -> Result<Self> {
-        // SAFETY: takes two numbers, and gives a new descriptor or -1.
-        let fd = unsafe { nix::libc::syscall(nix::libc::SYS_pidfd_open, pid, 0) };
-        let fd = nix::errno::Errno::result(fd)
-            .attempt(Kind::Failed, || format!("watch the process {pid}"))?;
-        // SAFETY: the descriptor is new and nobody else's; it fits, as all descriptors do.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
+        let attempt = || format!("watch the process {pid}");
+        let pid = Pid::from_raw(pid).ok_or("there is none").attempt(Kind::Failed, attempt)?;
+        let file = pidfd_open(pid, PidfdFlags::empty()).attempt(Kind::Failed, attempt)?;
+        Ok(Self(file))
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use metasched_base::{Error, Result, did_you_mean};
+use metasched_base::{Error, Result};
 use nix::sys::signal::Signal;
 use toml::Spanned;
 
@@ -23,9 +23,11 @@ const DEFAULT_STOP_GRACE: Duration = Duration::from_secs(5);
 /// Where the text is, to name lines in errors.
 struct Place<'a>(metasched_base::Place<'a>);
 
+const ATTEMPT: &str = "read the manifest";
+
 impl Place<'_> {
     fn error(&self, offset: usize, cause: impl std::fmt::Display) -> Error {
-        self.0.error("read the manifest", offset, cause)
+        self.0.error(ATTEMPT, offset, cause)
     }
 
     fn command(&self, command: Spanned<Vec<String>>) -> Result<Vec<String>> {
@@ -107,14 +109,7 @@ impl Place<'_> {
 /// Reads and checks a manifest.
 pub(super) fn manifest(path: &Path, text: &str, folder: PathBuf) -> Result<Manifest> {
     let place = Place(metasched_base::Place { path: &path.to_string_lossy(), text });
-    let raw: raw::Manifest = toml::from_str(text).map_err(|e| {
-        let at = e.span().map_or(0, |span| span.start);
-        let error = place.error(at, e.message());
-        match did_you_mean(e.message()) {
-            Some(word) => error.remedy(format!("did you mean '{word}'?")),
-            None => error.remedy("correct that line"),
-        }
-    })?;
+    let raw: raw::Manifest = place.0.toml(ATTEMPT, "correct that line")?;
     if *raw.schema.get_ref() != SCHEMA {
         return Err(place
             .error(raw.schema.span().start, format!("schema {} is not known", raw.schema.get_ref()))

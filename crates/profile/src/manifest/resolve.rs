@@ -19,13 +19,7 @@ pub struct Workload {
 
 /// Reads `name=value` as `--set` takes it.
 pub fn parse_setting(text: &str) -> Result<(String, String)> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.trim().is_empty() => {
-            Ok((name.trim().to_owned(), value.to_owned()))
-        }
-        _ => Err(Error::new(Kind::Usage, format!("set '{text}'"), "it is not NAME=VALUE")
-            .remedy("write it like --set encoder=lsa")),
-    }
+    metasched_base::parse_pair(text, "a parameter", "--set encoder=lsa")
 }
 
 impl Workload {

@@ -26,22 +26,11 @@ pub struct Site {
 
 impl Site {
     /// This machine, with its usual folders.
-    ///
-    /// The cache is `$METASCHED_CACHE_ROOT`, else `/var/cache/metasched` for root and
-    /// the XDG cache folder for others.
     pub fn here(groups: Box<dyn Groups>, interrupt: &Interrupt) -> Result<Self> {
         let machine = metasched_host::machine::machine(Path::new("/"))?;
         let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let root = nix::unistd::geteuid().is_root();
-        let cache_root = variable("METASCHED_CACHE_ROOT").unwrap_or_else(|| {
-            if root {
-                return PathBuf::from("/var/cache/metasched");
-            }
-            variable("XDG_CACHE_HOME")
-                .or_else(|| variable("HOME").map(|home| home.join(".cache")))
-                .unwrap_or_else(std::env::temp_dir)
-                .join("metasched")
-        });
+        let cache_root = metasched_base::cache_root();
         let run_root = if root {
             PathBuf::from(metasched_control::RUN_DIR).join("workloads")
         } else {

@@ -88,5 +88,5 @@ fn unreadable(path: &Path, table: &str, id: i64, cause: impl std::fmt::Display) 
 
 /// Now, as the store writes it.
 pub(crate) fn now() -> String {
-    format!("{:.3}", jiff::Timestamp::now())
+    metasched_base::timestamp()
 }

@@ -7,7 +7,7 @@ use super::{ATTEMPT, KernelThread, MachineSpec, ScenarioFile, raw};
 use crate::cpu_mask::MAX_CPUS;
 use crate::machine::{Costs, HZ, HZ_RANGE};
 use crate::span::Span;
-use metasched_base::{Error, Place, Result, did_you_mean, nearest};
+use metasched_base::{Error, Place, Result, nearest};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -42,13 +42,7 @@ pub(super) fn read_machine(place: Place) -> Result<MachineSpec> {
 }
 
 fn toml_of<T: DeserializeOwned>(place: Place) -> Result<T> {
-    toml::from_str(place.text).map_err(|e| {
-        let error = place.error(ATTEMPT, e.span().map_or(0, |span| span.start), e.message());
-        match did_you_mean(e.message()) {
-            Some(word) => error.remedy(format!("did you mean '{word}'?")),
-            None => error.remedy("correct that line; see docs/simulator.md"),
-        }
-    })
+    place.toml(ATTEMPT, "correct that line; see docs/simulator.md")
 }
 
 impl Reader<'_> {

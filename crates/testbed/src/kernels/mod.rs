@@ -7,7 +7,7 @@ mod version;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use metasched_base::{Error, Kind, Result};
+use metasched_base::{Error, Kind, Result, cache_root};
 
 pub use archive::Offer;
 pub use facts::{Store, Verdict};
@@ -99,19 +99,6 @@ impl Kernel {
     pub fn verdict(&self) -> Result<Verdict> {
         Ok(self.store()?.verdict_of(&self.image, self.config.as_deref()))
     }
-}
-
-/// Where prepared things are kept: `METASCHED_CACHE_ROOT`, else a folder that is
-/// there for all users, else the user's own.
-pub fn cache_root() -> PathBuf {
-    if let Some(root) = std::env::var_os("METASCHED_CACHE_ROOT") {
-        return PathBuf::from(root);
-    }
-    if nix::unistd::geteuid().is_root() {
-        return PathBuf::from("/var/cache/metasched");
-    }
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache");
-    std::env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from).join("metasched")
 }
 
 /// Where a kernel comes from.

@@ -63,10 +63,7 @@ impl RulesFile {
     }
 
     fn parse(place: Place) -> Result<Self> {
-        let raw: RawFile = toml::from_str(place.text).map_err(|e| {
-            let at = e.span().map_or(0, |span| span.start);
-            place.error(ATTEMPT, at, e.message()).remedy("correct that line; see docs/lanes.md")
-        })?;
+        let raw: RawFile = place.toml(ATTEMPT, "correct that line; see docs/lanes.md")?;
         if let Some(policy) = &raw.default {
             at(&place, policy, LaneSpec::of(policy.get_ref()).check())?;
         }

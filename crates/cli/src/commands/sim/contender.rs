@@ -7,7 +7,7 @@ use std::time::Duration;
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
 use metasched_experiment::{self as experiment, Share, lane_weights, timeslices};
 use metasched_loader::{
-    DEFAULT_WEIGHT, LaneTurn, check_turns, check_weight, option_index, variant,
+    DEFAULT_WEIGHT, LaneTurn, check_turns, check_weight, variant,
 };
 use metasched_scenario::file::{LaneSpec, ScenarioFile};
 use metasched_sim::metasched::{POLICIES, assign, scenario, set_app, set_option, start_turns};
@@ -316,10 +316,7 @@ fn options(app: u32, policy: &str, given: &[Setting]) -> Result<Vec<OptionValue>
     }
     let info = variant(policy)?;
     let values = settings(policy, given)?;
-    values
-        .iter()
-        .map(|(name, value)| Ok((app, option_index(info, name, *value)?, *value)))
-        .collect()
+    values.iter().map(|(name, value)| Ok((app, info.option(name, *value)?, *value))).collect()
 }
 
 /// Contenders of different names, in the order given.

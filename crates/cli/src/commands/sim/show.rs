@@ -7,7 +7,7 @@ use metasched_base::{brief_time, format_duration};
 
 use super::compare::{Metric, Ratio, Work};
 use super::report::{Entry, GroupEntry, Report, Spread};
-use crate::commands::percent::{change, plain_change};
+use crate::commands::percent::change;
 
 /// The whole report.
 pub fn text(report: &Report) -> String {
@@ -90,7 +90,7 @@ fn brief(value: f64) -> String {
 const NOT_MEASURED: &str = "not measured";
 
 fn percent(part: f64) -> String {
-    format!("{:.1} %", part * 100.0)
+    metasched_base::percent(part)
 }
 
 fn unit(work: Work) -> &'static str {
@@ -243,7 +243,7 @@ fn ratio(ratio: Option<&Ratio>) -> String {
     match ratio {
         None => "-".to_owned(),
         Some(Ratio { interval: Some(interval), .. }) => change(*interval),
-        Some(Ratio { estimate, .. }) => plain_change(*estimate),
+        Some(Ratio { estimate, .. }) => metasched_base::change(*estimate),
     }
 }
 
