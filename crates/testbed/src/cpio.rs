@@ -12,6 +12,7 @@ const ALIGNMENT: usize = 4;
 
 const TYPE_DIRECTORY: u32 = 0o040000;
 const TYPE_FILE: u32 = 0o100000;
+const TYPE_LINK: u32 = 0o120000;
 
 /// An archive that is being put together in memory.
 #[derive(Debug, Default)]
@@ -34,6 +35,11 @@ impl Archive {
     /// Adds a file with the given permission bits.
     pub fn file(&mut self, path: &str, permissions: u32, data: &[u8]) {
         self.entry(path, TYPE_FILE | permissions, data);
+    }
+
+    /// Adds a symbolic link.
+    pub fn link(&mut self, path: &str, target: &str) {
+        self.entry(path, TYPE_LINK | 0o777, target.as_bytes());
     }
 
     /// The finished archive.

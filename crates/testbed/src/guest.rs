@@ -8,6 +8,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -16,13 +17,15 @@ use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, ResultExt};
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use nix::mount::{MsFlags, mount};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::termios::{ControlFlags, SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use crate::spec::{FromGuest, SPEC_PATH, Share, Spec, ToGuest, port};
+use crate::spec::{FromGuest, SERIAL, SERIAL_PORTS, SPEC_PATH, Share, Spec, ToGuest, port};
 
 /// How long the ports may take to appear: they are announced one by one.
 const PORTS_WITHIN: Duration = Duration::from_secs(30);
@@ -127,15 +130,10 @@ fn place_kernel_files(spec: &Spec) -> Result<()> {
         .attempt(Kind::Failed, || "read the kernel's release".into())?;
     let release = release.trim();
     let modules = format!("/lib/modules/{release}");
-    if Path::new(&modules) != Path::new(&spec.modules) {
+    if let Some(theirs) = spec.modules.as_deref().filter(|theirs| *theirs != modules) {
         fs::create_dir_all(&modules).attempt(Kind::Failed, || format!("make {modules}"))?;
-        let bind = mount(
-            Some(spec.modules.as_str()),
-            modules.as_str(),
-            None::<&str>,
-            MsFlags::MS_BIND,
-            None::<&str>,
-        );
+        let bind =
+            mount(Some(theirs), modules.as_str(), None::<&str>, MsFlags::MS_BIND, None::<&str>);
         bind.attempt(Kind::Failed, || format!("show the modules at {modules}"))?;
     }
     if let Some(config) = &spec.config {
@@ -153,6 +151,9 @@ fn place_kernel_files(spec: &Spec) -> Result<()> {
 /// the host's end is open: before that a read would see the end of the stream.
 fn open_port(name: &str) -> Result<File> {
     let attempt = || format!("open the port {name}");
+    if std::env::var_os(SERIAL).is_some() {
+        return open_line(name).attempt(Kind::Failed, attempt);
+    }
     let end = Instant::now() + PORTS_WITHIN;
     let mut file = None;
     loop {
@@ -176,6 +177,21 @@ fn open_port(name: &str) -> Result<File> {
         }
         std::thread::sleep(POLL);
     }
+}
+
+/// The serial line that stands for a port; where there is none, nothing comes and nothing goes.
+fn open_line(name: &str) -> std::io::Result<File> {
+    let Some(number) = SERIAL_PORTS.iter().position(|port| *port == name) else {
+        return OpenOptions::new().read(true).write(true).open("/dev/null");
+    };
+    let path = format!("/dev/ttyS{}", number + 1);
+    let mut options = OpenOptions::new();
+    let line = options.read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(path)?;
+    let mut settings = tcgetattr(&line)?;
+    cfmakeraw(&mut settings);
+    settings.control_flags |= ControlFlags::CLOCAL | ControlFlags::CREAD;
+    tcsetattr(&line, SetArg::TCSANOW, &settings)?;
+    Ok(line)
 }
 
 fn find_port(name: &str) -> Option<PathBuf> {
@@ -276,7 +292,7 @@ fn command(spec: &Spec) -> Result<Command> {
 
 /// The first executable of that name in `path`, as a shell would find it; the
 /// name itself where there is none, so that starting it gives the usual error.
-fn find_program(name: &str, path: &str) -> PathBuf {
+pub(crate) fn find_program(name: &str, path: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
     if name.contains('/') {
         return PathBuf::from(name);

@@ -22,6 +22,9 @@ pub struct VmOptions {
     pub llc: Option<Llc>,
     /// The kernel: a version or a path; the newest sound one where it is `None`.
     pub kernel: Option<String>,
+    /// For a kernel of which there is the image alone: the guest's files are the command's program
+    /// and these, with the libraries that they need, and it talks over serial lines.
+    pub no_modules: Option<Vec<PathBuf>>,
     /// Emulation: whether CPUs run in parallel.
     pub thread: Thread,
     /// Whether each CPU stays on a CPU of this machine of its own.
@@ -57,6 +60,7 @@ impl Default for VmOptions {
             topology: None,
             llc: None,
             kernel: None,
+            no_modules: None,
             thread: Thread::Auto,
             pin: false,
             accel: Accel::Auto,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::options::{Llc, Thread, Topology};
-use crate::spec::port;
+use crate::spec::{SERIAL, port};
 
 /// The program.
 pub const QEMU: &str = "qemu-system-x86_64";
@@ -29,6 +29,9 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// The kernel's image.
     pub kernel: PathBuf,
+    /// The first process, where the first file system is the only one and serial lines are the
+    /// ports; else that file system says it, and finds the host's files and virtio's ports.
+    pub alone: Option<PathBuf>,
     /// Shared folders and the names of their devices.
     pub shares: Vec<(String, PathBuf)>,
     /// Whether the kernel should tell all on its console.
@@ -102,6 +105,10 @@ pub fn kernel_command_line(machine: &Machine) -> String {
         line.push(' ');
         line.push_str(parameter);
     }
+    if let Some(agent) = &machine.alone {
+        // What the kernel does not know becomes the first process's environment.
+        line.push_str(&format!(" {SERIAL}=1 rdinit={} -- vm --guest-init", agent.display()));
+    }
     line
 }
 
@@ -143,6 +150,13 @@ pub fn arguments(machine: &Machine, fds: &Descriptors) -> Vec<String> {
 
     add("-chardev", format!("socket,id=console,fd={}", fds.console));
     add("-serial", "chardev:console".into());
+    if machine.alone.is_some() {
+        for (number, fd) in [fds.control, fds.stdout, fds.stderr].into_iter().enumerate() {
+            add("-chardev", format!("socket,id=line{number},fd={fd}"));
+            add("-serial", format!("chardev:line{number}"));
+        }
+        return args;
+    }
     add("-device", "virtio-serial-pci,max_ports=8".into());
     for (number, (name, fd)) in [
         (port::CONTROL, fds.control),
@@ -234,9 +248,19 @@ mod tests {
             append: Vec::new(),
             memory_bytes: 2 << 30,
             kernel: "/k/vmlinuz".into(),
+            alone: None,
             shares: Vec::new(),
             verbose: false,
         }
+    }
+
+    #[test]
+    fn without_modules_there_are_serial_lines_and_no_devices() {
+        let alone = Machine { alone: Some("/bin/metasched".into()), ..machine() };
+        assert!(values(&alone, "-device").is_empty());
+        assert_eq!(values(&alone, "-serial").len(), 1 + crate::spec::SERIAL_PORTS.len());
+        let line = kernel_command_line(&alone);
+        assert!(line.ends_with(" rdinit=/bin/metasched -- vm --guest-init"), "{line}");
     }
 
     /// The values of an option, in order.

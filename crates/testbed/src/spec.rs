@@ -20,6 +20,11 @@ pub mod port {
     pub const STDERR: &str = "metasched.stderr";
 }
 
+/// A variable of the first process: the ports are serial lines.
+pub const SERIAL: &str = "METASCHED_SERIAL";
+/// The ports that are then `/dev/ttyS1` and so on, in order; the first line is the console.
+pub const SERIAL_PORTS: [&str; 3] = [port::CONTROL, port::STDOUT, port::STDERR];
+
 /// Where the guest finds its orders once it sees the host's files.
 pub const SPEC_PATH: &str = "/run/testbed/spec.json";
 
@@ -36,8 +41,8 @@ pub struct Spec {
     pub hostname: String,
     /// Folders shared for reading and writing.
     pub shares: Vec<Share>,
-    /// The folder of the kernel's modules on the host.
-    pub modules: String,
+    /// The folder of the kernel's modules on the host, where there is one.
+    pub modules: Option<String>,
     /// The kernel's configuration on the host, where there is one.
     pub config: Option<String>,
     /// The limit on open files: soft and hard, as on the host.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
 
+use crate::guest::find_program;
 use crate::initramfs;
 use crate::kernels::{self, Kernel};
 use crate::options::{Accel, Thread, VmOptions};
@@ -126,7 +127,15 @@ impl Vm {
             return Err(Error::new(Kind::Usage, "pin the guest's CPUs", cause)
                 .remedy(format!("give --thread multi and {host_cpus} CPUs at most")));
         }
-        let kernel = kernels::choose(options.kernel.as_deref())?;
+        let kernel = match (&options.no_modules, &options.kernel) {
+            (None, kernel) => kernels::choose(kernel.as_deref())?,
+            (Some(_), Some(image)) if options.shares.is_empty() => Kernel::image_alone(image)?,
+            (Some(_), _) => {
+                let cause = "it takes an image, and such a guest shares no folders";
+                return Err(Error::new(Kind::Usage, "boot a kernel without its modules", cause)
+                    .remedy("give --kernel IMAGE, and no --rw"));
+            }
+        };
         let mut shares = Vec::new();
         for (number, path) in options.shares.iter().enumerate() {
             let attempt = || format!("share {}", path.display());
@@ -151,6 +160,7 @@ impl Vm {
             append: options.append.clone(),
             memory_bytes: options.memory_bytes,
             kernel: kernel.bootable()?,
+            alone: options.no_modules.is_some().then(|| agent.clone()),
             shares,
             verbose: options.show_console,
         };
@@ -187,7 +197,8 @@ impl Vm {
     }
 
     fn try_kvm(&self) -> Result<(), String> {
-        let options = VmOptions { timeout: Some(KVM_TRIAL), ..VmOptions::default() };
+        let no_modules = self.options.no_modules.clone();
+        let options = VmOptions { timeout: Some(KVM_TRIAL), no_modules, ..VmOptions::default() };
         let machine = Machine {
             kvm: true,
             cpus: 1,
@@ -243,7 +254,7 @@ impl Vm {
                 .iter()
                 .map(|(tag, path)| Share { tag: tag.clone(), path: path.display().to_string() })
                 .collect(),
-            modules: self.kernel.modules.display().to_string(),
+            modules: self.kernel.modules.as_ref().map(|path| path.display().to_string()),
             config: self.kernel.config.as_ref().map(|c| c.display().to_string()),
             open_files,
         })
@@ -265,7 +276,16 @@ impl Vm {
                 .remedy("write it after --, as in `metasched vm -- uname -r`"));
         }
         let spec = self.spec(command)?;
-        let initramfs = initramfs::build(&self.kernel.modules, &self.agent, &spec)?;
+        let initramfs = match (&self.kernel.modules, &self.options.no_modules) {
+            (Some(modules), None) => initramfs::build(modules, &self.agent, &spec)?,
+            (_, with) => {
+                let path = spec.env.get("PATH").map_or("", String::as_str);
+                let named = with.iter().flatten().map(|name| name.to_string_lossy());
+                let named = named.chain([spec.command[0].as_str().into()]);
+                let programs: Vec<PathBuf> = named.map(|name| find_program(&name, path)).collect();
+                initramfs::build_alone(&programs, &self.agent, &spec)?
+            }
+        };
         let mut boots = 0;
         loop {
             boots += 1;

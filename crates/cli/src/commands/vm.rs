@@ -32,6 +32,13 @@ pub struct Args {
     /// The kernel: a version, or a path [default: the newest sound one]
     #[arg(long, value_name = "VERSION|PATH")]
     kernel: Option<String>,
+    /// For a kernel of which there is the image alone, which --kernel names: the guest has no files
+    /// of this machine but the command's program and those of --with, and no standard input
+    #[arg(long, requires = "kernel")]
+    no_modules: bool,
+    /// A program that such a guest has too, with its libraries (repeatable)
+    #[arg(long, value_name = "PROGRAM", requires = "no_modules")]
+    with: Vec<PathBuf>,
     /// Emulated CPUs in parallel (multi) or in turn (single, for loading and unloading
     /// schedulers very often); counted: in turn, by a clock that counts instructions, so that
     /// figures do not depend on what else this machine does; auto: multi where each can have a
@@ -91,6 +98,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         topology: args.topology,
         llc: args.llc,
         kernel: args.kernel.clone(),
+        no_modules: args.no_modules.then(|| args.with.clone()),
         thread: args.thread,
         pin: args.pin,
         accel: args.accel,

@@ -7,7 +7,7 @@ mod version;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use metasched_base::{Error, Kind, Result, cache_root};
+use metasched_base::{Error, Kind, Result, ResultExt, cache_root};
 
 pub use archive::Offer;
 pub use facts::{Store, Verdict};
@@ -19,8 +19,8 @@ pub struct Kernel {
     pub version: String,
     /// The image to boot.
     pub image: PathBuf,
-    /// The folder of its modules.
-    pub modules: PathBuf,
+    /// The folder of its modules; `None` where there is its image alone.
+    pub modules: Option<PathBuf>,
     /// Its configuration.
     pub config: Option<PathBuf>,
 }
@@ -48,7 +48,15 @@ impl Kernel {
             boot.join(format!("config-{version}")),
             modules.join("build/.config"),
         ]);
-        Some(Self { version, image, modules: modules.to_owned(), config })
+        Some(Self { version, image, modules: Some(modules.to_owned()), config })
+    }
+
+    /// The kernel of which there is this image and nothing else.
+    pub fn image_alone(path: &str) -> Result<Self> {
+        let attempt = || format!("use the kernel {path}");
+        let image = Path::new(path).canonicalize().attempt(Kind::BadInput, attempt)?;
+        let version = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self { version, image, modules: None, config: None })
     }
 
     /// The kernel that a path stands for: its image, its modules folder, or the
