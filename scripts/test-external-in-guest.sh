@@ -44,7 +44,7 @@ watch_lanes() { # ROUND
 		sleep 0.2
 	done
 	sleep 3
-	"$METASCHED" lanes >"$OUT/lanes.$1.txt" 2>&1
+	"$METASCHED" lane list >"$OUT/lanes.$1.txt" 2>&1
 }
 
 uname -r >"$OUT/kernel"
@@ -57,7 +57,7 @@ for round in $(seq "$ROUNDS"); do
 	in_force || die "'fair' has left the kernel"
 	"$METASCHED" stop >/dev/null || die "cannot stop 'fair'"
 
-	"$METASCHED" run --config "$OUT/lanes.toml" >"$OUT/rules.$round.txt" 2>&1 &
+	"$METASCHED" rules "$OUT/lanes.toml" >"$OUT/rules.$round.txt" 2>&1 &
 	rules=$!
 	for ((i = 0; i < START_TIMEOUT_S * 5; i++)); do
 		# It says what goes where as soon as that holds.

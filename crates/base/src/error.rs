@@ -30,13 +30,29 @@ pub enum Kind {
     Guest,
     /// A simulated run broke a rule of the kernel's, or failed a checker.
     Simulation,
+    /// The command that was to be run is there, and cannot be executed.
+    NotExecutable,
+    /// The command that was to be run is not there.
+    NoSuchCommand,
     /// A signal asked us to stop, and we did, in an orderly way.
     Interrupted,
 }
 
+/// The exit status of a failure of ours where the status is otherwise that of a command which we
+/// run, as env, timeout and docker have it.
+pub const OURS_BESIDE_A_COMMAND: u8 = 125;
+
+/// The exit status that passes a command's own on, as a shell does: 128 and the signal's number
+/// where one killed it.
+pub fn passed_on(status: std::process::ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt;
+    let code = status.code().or_else(|| status.signal().map(|number| 128 + number));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(OURS_BESIDE_A_COMMAND)
+}
+
 impl Kind {
     /// Every kind, in the order of its exit status.
-    pub const ALL: [Kind; 11] = [
+    pub const ALL: [Kind; 13] = [
         Kind::Failed,
         Kind::Usage,
         Kind::BadInput,
@@ -47,6 +63,8 @@ impl Kind {
         Kind::Timeout,
         Kind::Guest,
         Kind::Simulation,
+        Kind::NotExecutable,
+        Kind::NoSuchCommand,
         Kind::Interrupted,
     ];
 
@@ -63,7 +81,26 @@ impl Kind {
             Kind::Timeout => 8,
             Kind::Guest => 9,
             Kind::Simulation => 10,
+            Kind::NotExecutable => 126,
+            Kind::NoSuchCommand => 127,
             Kind::Interrupted => 130,
+        }
+    }
+
+    /// Why a command could not be started, as a shell tells it.
+    pub fn of_command(error: &std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::NotFound => Kind::NoSuchCommand,
+            _ => Kind::NotExecutable,
+        }
+    }
+
+    /// The exit status where it is otherwise that of a command which we run: one that no such
+    /// command has by chance.
+    pub fn exit_code_beside_a_command(self) -> u8 {
+        match self {
+            Kind::NotExecutable | Kind::NoSuchCommand | Kind::Interrupted => self.exit_code(),
+            _ => OURS_BESIDE_A_COMMAND,
         }
     }
 
@@ -80,6 +117,8 @@ impl Kind {
             Kind::Timeout => "something did not happen in the time that it was given",
             Kind::Guest => "the guest of the testbed panicked or vanished",
             Kind::Simulation => "a simulated run broke a rule or failed a checker",
+            Kind::NotExecutable => "the command that was to be run cannot be executed",
+            Kind::NoSuchCommand => "the command that was to be run is not there",
             Kind::Interrupted => "stopped by a signal, in an orderly way",
         }
     }
@@ -206,6 +245,16 @@ mod tests {
         let told = error.to_string();
         let again = Err::<(), _>(error).attempt(Kind::Failed, || "start".into()).unwrap_err();
         assert_eq!(again.cause, told);
+    }
+
+    #[test]
+    fn beside_a_command_no_failure_of_ours_looks_like_one_of_its_own() {
+        let codes = Kind::ALL.map(Kind::exit_code_beside_a_command);
+        assert!(codes.iter().all(|code| (125..=127).contains(code) || *code == 130), "{codes:?}");
+        let not_found = std::process::Command::new("/no/such/command").spawn().unwrap_err();
+        assert_eq!(Kind::of_command(&not_found), Kind::NoSuchCommand);
+        let not_executable = std::process::Command::new("/").spawn().unwrap_err();
+        assert_eq!(Kind::of_command(&not_executable), Kind::NotExecutable);
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod units;
 
 pub use cache::cache_root;
 pub use cpus::{format_cpu_list, parse_cpu_list};
-pub use error::{Error, Kind, Result, ResultExt};
+pub use error::{Error, Kind, OURS_BESIDE_A_COMMAND, Result, ResultExt, passed_on};
 pub use interrupt::Interrupt;
 pub use nearest::{meant, nearest};
 pub use pair::parse_pair;

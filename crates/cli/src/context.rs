@@ -7,12 +7,13 @@ use metasched_base::{Error, Interrupt, Kind, Result};
 /// Options that every command takes.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GlobalArgs {
-    /// Print one JSON document on standard output instead of text
+    /// Print JSON on standard output instead of text: one document, but where the command says
+    /// JSON lines, one a line
     #[arg(long, global = true)]
     pub json: bool,
-    /// Say more of what is being done; twice for everything
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
-    pub verbose: u8,
+    /// Say more of what is being done
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
 }
 
 /// The global options as facts, and the signals.
@@ -20,8 +21,8 @@ pub struct GlobalArgs {
 pub struct Context {
     /// Whether standard output carries JSON.
     pub json: bool,
-    /// 0, 1 or 2: how much is said on standard error.
-    pub verbose: u8,
+    /// Whether more is said on standard error.
+    pub verbose: bool,
     /// Whether a signal has asked us to stop.
     pub interrupt: Interrupt,
 }
@@ -56,17 +57,22 @@ impl Context {
 
     /// Says something on standard error when `-v` was given.
     pub fn verbose(&self, text: impl FnOnce() -> String) {
-        if self.verbose > 0 {
+        if self.verbose {
             eprintln!("{}", text());
         }
     }
 }
 
-/// Reports a failure, and gives the exit status that goes with it.
-pub fn fail(error: &Error, json: bool) -> ExitCode {
+/// Reports a failure, and gives the exit status that goes with it; `beside` a command it is one
+/// that is not taken for the command's.
+pub fn fail(error: &Error, json: bool, beside: bool) -> ExitCode {
+    let code = match beside {
+        true => error.kind.exit_code_beside_a_command(),
+        false => error.kind.exit_code(),
+    };
     if json {
-        println!("{}", serde_json::json!({ "error": error, "exit_code": error.kind.exit_code() }));
+        println!("{}", serde_json::json!({ "error": error, "exit_code": code }));
     }
     eprintln!("metasched: {error}");
-    ExitCode::from(error.kind.exit_code())
+    ExitCode::from(code)
 }

@@ -3,10 +3,11 @@
 mod commands;
 mod context;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use metasched_base::Result;
+use clap::{CommandFactory, Parser, Subcommand};
+use metasched_base::{OURS_BESIDE_A_COMMAND, Result};
 
 use crate::context::{Context, GlobalArgs};
 
@@ -28,15 +29,13 @@ enum Command {
     Start(commands::start::Args),
     Switch(commands::switch::Args),
     Stop(commands::stop::Args),
-    Assign(commands::assign::Args),
-    Unassign(commands::unassign::Args),
-    Lanes(commands::lanes::Args),
     Lane(commands::lane::Args),
-    Explain(commands::explain::Args),
     Profile(commands::profile::Args),
     Plan(commands::plan::Args),
     Tune(commands::tune::Args),
     Run(commands::run::Args),
+    Rules(commands::rules::Args),
+    Exec(commands::exec::Args),
     Sim(Box<commands::sim::Args>),
     Record(commands::record::Args),
     Report(commands::report::Args),
@@ -54,15 +53,28 @@ enum Command {
 fn main() -> ExitCode {
     // The kernel would call the keeper and the guard by the link that they are started through.
     let _ = nix::sys::prctl::set_name(c"metasched");
-    let cli = Cli::parse();
-    let context = match Context::new(&cli.global) {
-        Ok(context) => context,
-        Err(error) => return context::fail(&error, cli.global.json),
-    };
-    match dispatch(&cli.command, &context) {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => context::fail(&error, cli.global.json),
-    }
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let beside = runs_a_command(&words);
+    let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| {
+        if beside && error.use_stderr() {
+            let _ = error.print();
+            std::process::exit(i32::from(OURS_BESIDE_A_COMMAND));
+        }
+        error.exit()
+    });
+    let done = Context::new(&cli.global).and_then(|context| dispatch(&cli.command, &context));
+    done.map_or_else(|error| context::fail(&error, cli.global.json, beside), ExitCode::from)
+}
+
+/// Whether the exit status is to be that of a command after `--`, which ours would be taken for.
+fn runs_a_command(words: &[OsString]) -> bool {
+    let is_word = |word: &&OsString| !word.as_encoded_bytes().starts_with(b"-");
+    let ours = words.iter().skip(1).find(is_word).and_then(|word| word.to_str());
+    let all = Cli::command();
+    let takes_one = ours
+        .and_then(|name| all.find_subcommand(name))
+        .is_some_and(|sub| sub.get_arguments().any(clap::Arg::is_last_set));
+    takes_one && words.iter().skip_while(|word| *word != "--").nth(1).is_some()
 }
 
 fn dispatch(command: &Command, context: &Context) -> Result<u8> {
@@ -73,15 +85,13 @@ fn dispatch(command: &Command, context: &Context) -> Result<u8> {
         Command::Start(args) => commands::start::run(args, context),
         Command::Switch(args) => commands::switch::run(args, context),
         Command::Stop(args) => commands::stop::run(args, context),
-        Command::Assign(args) => commands::assign::run(args, context),
-        Command::Unassign(args) => commands::unassign::run(args, context),
-        Command::Lanes(args) => commands::lanes::run(args, context),
         Command::Lane(args) => commands::lane::run(args, context),
-        Command::Explain(args) => commands::explain::run(args, context),
         Command::Profile(args) => commands::profile::run(args, context),
         Command::Plan(args) => commands::plan::run(args, context),
         Command::Tune(args) => commands::tune::run(args, context),
         Command::Run(args) => commands::run::run(args, context),
+        Command::Rules(args) => commands::rules::run(args, context),
+        Command::Exec(args) => commands::exec::run(args, context),
         Command::Sim(args) => commands::sim::run(args, context),
         Command::Record(args) => commands::record::run(args, context),
         Command::Report(args) => commands::report::run(args, context),

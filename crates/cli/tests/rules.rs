@@ -1,18 +1,10 @@
-//! `metasched run --config`, as far as it goes without a kernel that has sched_ext: what is
+//! `metasched rules`, as far as it goes without a kernel that has sched_ext: what is
 //! wrong is told before anything is loaded.
 
 use std::process::{Command, Output};
 
-fn run(config: &str, more: &[&str]) -> Output {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("app.toml");
-    std::fs::write(&path, config).unwrap();
-    Command::new(env!("CARGO_BIN_EXE_metasched"))
-        .args(["run", "--config"])
-        .arg(path)
-        .args(more)
-        .output()
-        .unwrap()
+fn metasched(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_metasched")).args(arguments).output().unwrap()
 }
 
 #[test]
@@ -22,7 +14,10 @@ fn a_wrong_file_of_rules_ends_with_status_3_and_names_the_line() {
         ("[[app]]\nname = \"x\"\npolicy = \"fifo\"\ncgroups = [\"../a\"]", "app.toml:4: "),
         ("attributes = yes", "app.toml:1: "),
     ] {
-        let output = run(config, &[]);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.toml");
+        std::fs::write(&path, config).unwrap();
+        let output = metasched(&["rules", path.to_str().unwrap()]);
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(3), "{stderr}");
         assert!(stderr.contains(said), "{stderr}");
@@ -30,10 +25,14 @@ fn a_wrong_file_of_rules_ends_with_status_3_and_names_the_line() {
 }
 
 #[test]
-fn rules_are_for_lanes_and_not_for_turns_or_the_short_form() {
-    let config = "[[app]]\nname = \"x\"\npolicy = \"fifo\"\ncgroups = [\"a\"]";
-    for more in [["--mode", "turns"], ["--cgroup", "x=a"]] {
-        let output = run(config, &more);
+fn what_is_about_lanes_is_refused_of_turns_and_the_other_way_round() {
+    for (arguments, remedy) in [
+        (["run", "--turn", "x=fifo", "--cgroup", "x=a"].as_slice(), "add --mode lanes"),
+        (&["run", "--turn", "x=fifo", "--default", "fifo"], "add --mode lanes"),
+        (&["run", "--mode", "lanes", "--turn", "x=fifo", "--mechanism", "swap"], "leave it out"),
+    ] {
+        let output = metasched(arguments);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(remedy), "{output:?}");
     }
 }

@@ -236,7 +236,7 @@ impl Assignments {
                 format!("assign '{cgroup}'"),
                 format!("{APPS} applications have lanes, and there are no more"),
             )
-            .remedy("assign a cgroup further up, or unassign one: metasched unassign")
+            .remedy("assign a cgroup further up, or unassign one: metasched lane unassign")
         })
     }
 
@@ -307,7 +307,7 @@ impl Assignments {
                 format!("change the lane of '{name}'"),
                 format!("it has none: the policy '{policy}' did not dispatch"),
             )
-            .remedy(format!("assign it to another policy: metasched assign {name} POLICY")));
+            .remedy(format!("assign it to another policy: metasched lane assign {name} POLICY")));
         }
         let change = LaneSpec { policy: app.lane.policy.clone(), weight, options: options.clone() };
         change.check()?;
@@ -393,7 +393,7 @@ impl Assignments {
         let found = self.apps.values().find(|app| app.cgroups.contains_key(name));
         found.map(|app| app.number).ok_or_else(|| {
             Error::new(Kind::BadInput, format!("change the lane of '{name}'"), "it is not assigned")
-                .remedy("'metasched lanes' shows what is; a cgroup below one that is inherits")
+                .remedy("'metasched lane list' shows what is; a cgroup below one that is inherits")
         })
     }
 
@@ -570,7 +570,7 @@ mod tests {
         table.note_quarantines(&*program, &[quarantine]).unwrap();
         assert!(table.apps().next().unwrap().quarantined);
         let error = table.adjust(&mut *program, "a", Some(5), &BTreeMap::new()).unwrap_err();
-        assert!(error.to_string().contains("metasched assign a POLICY"), "{error}");
+        assert!(error.to_string().contains("metasched lane assign a POLICY"), "{error}");
         let said = table.assign(&mut *program, "a", &lane("fifo", None)).unwrap();
         assert_eq!(said.change, Change::Replaced);
         assert!(!table.apps().next().unwrap().quarantined);

@@ -422,7 +422,7 @@ impl Keeper {
                     self.assignments.apps().map(|app| app.cgroups.len()).sum::<usize>()
                 ),
             )
-            .remedy("take them off first: metasched unassign --all"));
+            .remedy("take them off first: metasched lane unassign --all"));
         }
         let record = match by {
             Some(mechanism) => self.switcher.switch_by(candidate, mechanism)?,

@@ -51,9 +51,11 @@ pub struct TurnEvent {
 pub struct TurnsSummary {
     /// Turns that were begun.
     pub turns: u64,
-    /// Changes of the scheduler: fewer than turns where neighbours agree.
+    /// Time that it took to put the first scheduler in force, in nanoseconds.
+    pub start_ns: u64,
+    /// Changes of the scheduler after that: fewer than turns where neighbours agree.
     pub switches: u64,
-    /// Time spent changing, in nanoseconds.
+    /// Time spent on them, in nanoseconds.
     pub switching_ns: u64,
     /// From beginning to end, in nanoseconds.
     pub elapsed_ns: u64,
@@ -77,9 +79,13 @@ pub struct Lateness {
 }
 
 impl TurnsSummary {
-    /// The part of the time that went into changing, 0 to 1.
+    /// The part of the time since the first scheduler was in force that went into changing, 0
+    /// to 1.
     pub fn switching_share(&self) -> f64 {
-        if self.elapsed_ns == 0 { 0.0 } else { self.switching_ns as f64 / self.elapsed_ns as f64 }
+        match self.elapsed_ns.saturating_sub(self.start_ns) {
+            0 => 0.0,
+            since_start_ns => self.switching_ns as f64 / since_start_ns as f64,
+        }
     }
 }
 
@@ -135,8 +141,12 @@ fn swap(
         if let Some(end) = end {
             deadline = deadline.min(end);
         }
-        summary.switches += u64::from(record.is_change());
-        summary.switching_ns += record.total_ns;
+        if summary.turns == 0 {
+            summary.start_ns = record.total_ns;
+        } else {
+            summary.switches += u64::from(record.is_change());
+            summary.switching_ns += record.total_ns;
+        }
         on_turn(&TurnEvent {
             number: summary.turns,
             app: turn.app.clone(),

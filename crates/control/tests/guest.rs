@@ -254,16 +254,16 @@ fn cgroups_are_assigned_shown_and_unassigned() {
         said
     };
     let bad_input = Some(i32::from(Kind::BadInput.exit_code()));
-    let (code, said) = command(&["assign", "metasched-test/a", "fifo"]);
+    let (code, said) = command(&["lane", "assign", "metasched-test/a", "fifo"]);
     assert_eq!(code, Some(i32::from(Kind::Failed.exit_code())), "{said}");
     assert!(said.contains("metasched start"), "{said}");
 
     let cgroup = Cgroup::create("metasched-test/a").unwrap();
     let mut hog = Spawn::new(["sh", "-c", "while :; do :; done"]).cgroup(&cgroup).start().unwrap();
     ok(&["start", "vtime", "--policies", "fifo"]);
-    ok(&["assign", "metasched-test/a", "fifo", "--weight", "300", "--set", "slice=5ms"]);
+    ok(&["lane", "assign", "metasched-test/a", "fifo", "--weight", "300", "--set", "slice=5ms"]);
     let view: serde_json::Value =
-        serde_json::from_str(&ok(&["--json", "lanes", "--for", "2s"])).unwrap();
+        serde_json::from_str(&ok(&["--json", "lane", "list", "--interval", "2s"])).unwrap();
     let lanes = view["lanes"].as_array().unwrap();
     let own = lanes.iter().find(|l| l["cgroups"][0] == "metasched-test/a").unwrap();
     assert_eq!((&own["policy"], &own["weight"]), (&"fifo".into(), &300.into()), "{own}");
@@ -274,12 +274,12 @@ fn cgroups_are_assigned_shown_and_unassigned() {
     let (code, said) = command(&["switch", "eevdf"]);
     assert_eq!(code, Some(i32::from(Kind::Busy.exit_code())), "{said}");
     for wrong in [["nowhere", "fifo"], ["metasched-test/a", "lavd"], ["/", "fifo"]] {
-        let (code, said) = command(&["assign", wrong[0], wrong[1]]);
+        let (code, said) = command(&["lane", "assign", wrong[0], wrong[1]]);
         assert_eq!(code, bad_input, "{said}");
     }
     // A command in a cgroup of its own keeps its exit status, and its cgroup goes with it.
     let (code, said) =
-        command(&["run", "--policy", "fifo", "--", "sh", "-c", "cat /proc/self/cgroup; exit 7"]);
+        command(&["exec", "--policy", "fifo", "--", "sh", "-c", "cat /proc/self/cgroup; exit 7"]);
     assert_eq!(code, Some(7), "{said}");
     assert!(said.contains("/metasched/run/sh-"), "{said}");
     let runs = Path::new("/sys/fs/cgroup/metasched/run");
@@ -293,10 +293,10 @@ fn cgroups_are_assigned_shown_and_unassigned() {
     cgroup.remove().unwrap();
     eventually("one lane is left", || {
         let view: serde_json::Value =
-            serde_json::from_str(&ok(&["--json", "lanes", "--for", "10ms"])).unwrap();
+            serde_json::from_str(&ok(&["--json", "lane", "list", "--interval", "10ms"])).unwrap();
         view["lanes"].as_array().unwrap().len() == 1
     });
-    assert!(ok(&["unassign", "--all"]).contains("no cgroup is assigned"));
+    assert!(ok(&["lane", "unassign", "--all"]).contains("no cgroup is assigned"));
     ok(&["stop"]);
     assert!(status().is_default());
     Cgroup::open(Path::new("/sys/fs/cgroup/metasched-test")).unwrap().remove().unwrap();

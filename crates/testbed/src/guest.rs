@@ -15,7 +15,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_base::{Error, Kind, Result, ResultExt, passed_on};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::mount::{MsFlags, mount};
@@ -48,11 +48,8 @@ pub fn main() -> ! {
     };
     let end = run(&control).unwrap_or_else(|error| FromGuest::Failed {
         why: error.to_string(),
-        status: match error.kind {
-            Kind::BadInput => Some(127),
-            Kind::Denied => Some(126),
-            _ => None,
-        },
+        status: matches!(error.kind, Kind::NoSuchCommand | Kind::NotExecutable)
+            .then(|| i32::from(error.kind.exit_code())),
     });
     if let Err(error) = say(&mut control, &end) {
         eprintln!("testbed: {error}");
@@ -236,11 +233,7 @@ fn run(control: &File) -> Result<FromGuest> {
         return Err(Error::new(Kind::Failed, "wait for the host", "it went away"));
     }
     let child = command.spawn().map_err(|cause| {
-        let kind = match cause.kind() {
-            std::io::ErrorKind::NotFound => Kind::BadInput,
-            _ => Kind::Denied,
-        };
-        Error::new(kind, format!("run '{}'", spec.command[0]), cause)
+        Error::new(Kind::of_command(&cause), format!("run '{}'", spec.command[0]), cause)
     })?;
     // It holds the command's ends of the pipes, which must close when the command ends.
     drop(command);
@@ -265,7 +258,7 @@ fn run(control: &File) -> Result<FromGuest> {
     };
     let (stdout_bytes, stderr_bytes) = (count(out).unwrap_or(0), count(err).unwrap_or(0));
     nix::unistd::sync();
-    let status = status.code().or(status.signal().map(|n| 128 + n)).unwrap_or(1);
+    let status = i32::from(passed_on(status));
     Ok(FromGuest::Ended { status, stdout_bytes, stderr_bytes })
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
 use clap_mangen::{Man, roff};
-use metasched_base::{Kind, Result, ResultExt};
+use metasched_base::{Kind, OURS_BESIDE_A_COMMAND, Result, ResultExt};
 
 use crate::Cli;
 use crate::context::Context;
@@ -67,6 +67,13 @@ fn page(command: &clap::Command, name: &str) -> std::io::Result<Vec<u8>> {
         exit_status.text([roff::bold(code.to_string())]);
         exit_status.text([roff::roman(meaning)]);
     }
+    if command.get_arguments().any(clap::Arg::is_last_set) {
+        exit_status.control("PP", []);
+        exit_status.text([roff::roman(format!(
+            "The status of COMMAND is passed on; beside it a failure of ours is \
+             {OURS_BESIDE_A_COMMAND}, unless it is 126, 127 or 130."
+        ))]);
+    }
     exit_status.to_writer(&mut page)?;
     Ok(page)
 }
@@ -85,14 +92,15 @@ mod tests {
         for kind in Kind::ALL {
             assert!(page.contains(kind.describe()), "{page}");
         }
+        assert!(!page.contains("125"), "{page}");
     }
 
     #[test]
     fn commands_of_commands_have_a_page_and_hidden_ones_have_none() {
         let folder = tempfile::tempdir().unwrap();
-        let context = Context { json: true, verbose: 0, interrupt: Default::default() };
+        let context = Context { json: true, verbose: false, interrupt: Default::default() };
         run(&Args { out: folder.path().join("man") }, &context).unwrap();
-        for name in ["metasched", "metasched-vm", "metasched-lane-set", "metasched-sim-plan"] {
+        for name in ["metasched", "metasched-vm", "metasched-lane-assign", "metasched-lane-list"] {
             assert!(folder.path().join(format!("man/{name}.1")).is_file(), "{name}");
         }
         assert!(!folder.path().join("man/metasched-guard.1").exists());

@@ -1,15 +1,13 @@
 //! One file per command; `keeper.rs`, `percent.rs` and `strategies.rs` are what several share.
 
-pub mod assign;
 pub mod completions;
 pub mod decide;
 pub mod doctor;
-pub mod explain;
+pub mod exec;
 pub mod guard;
 pub mod keep;
 pub mod keeper;
 pub mod lane;
-pub mod lanes;
 pub mod list;
 pub mod load;
 pub mod man;
@@ -18,6 +16,7 @@ pub mod plan;
 pub mod profile;
 pub mod record;
 pub mod report;
+pub mod rules;
 pub mod run;
 pub mod sim;
 pub mod start;
@@ -26,5 +25,4 @@ pub mod stop;
 pub mod strategies;
 pub mod switch;
 pub mod tune;
-pub mod unassign;
 pub mod vm;

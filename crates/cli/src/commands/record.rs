@@ -5,9 +5,12 @@ mod facts;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::Duration;
 
-use metasched_base::{Error, Kind, Place, Result, ResultExt, brief_time, parse_duration};
+use metasched_base::{
+    Error, Kind, Place, Result, ResultExt, brief_time, parse_duration, passed_on,
+};
 use metasched_host::cgroup::Cgroup;
 use metasched_scenario::file::ScenarioFile;
 use metasched_scenario::record::{self, Made, Recording};
@@ -25,7 +28,7 @@ const MARK: &str = "# Recorded by metasched";
 /// Records what this machine schedules, as a scenario for `metasched sim`
 ///
 /// Needs root and a kernel with tracefs, no sched_ext and no perf. Ctrl-C ends the recording
-/// early, and what was recorded until then is kept. docs/simulator.md says what becomes of
+/// early, and what was recorded until then is kept. A command's exit status is passed on. docs/simulator.md says what becomes of
 /// threads, cgroups and wake-ups, and what a trace cannot tell.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -80,8 +83,8 @@ struct CgroupTime {
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     may_write(&args.out)?;
-    let (mut recording, ended) = match &args.from {
-        Some(path) => (from_text(path)?, "it was read to its end".to_owned()),
+    let (mut recording, ended, status) = match &args.from {
+        Some(path) => (from_text(path)?, "it was read to its end".to_owned(), None),
         None => live(args, context)?,
     };
     let stem = args.out.file_stem().unwrap_or(args.out.as_os_str());
@@ -93,7 +96,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     fs::write(&args.out, &made.text)
         .attempt(Kind::Failed, || format!("write '{}'", args.out.display()))?;
     context.print(&report(args, &recording, &made, ended), text)?;
-    Ok(0)
+    Ok(status.map_or(0, passed_on))
 }
 
 /// Refuses to write over what is not ours, before anything is recorded.
@@ -126,7 +129,7 @@ fn from_text(path: &Path) -> Result<Recording> {
     Ok(Recording { events, about, ..Recording::default() })
 }
 
-fn live(args: &Args, context: &Context) -> Result<(Recording, String)> {
+fn live(args: &Args, context: &Context) -> Result<(Recording, String, Option<ExitStatus>)> {
     let root = Path::new("/");
     let only = args.cgroup.as_ref().map(|name| Cgroup::find(root, name)).transpose()?;
     let length = match (args.length, args.command.is_empty()) {
@@ -160,7 +163,7 @@ fn live(args: &Args, context: &Context) -> Result<(Recording, String)> {
         only: only.map(|cgroup| cgroup.name()),
         ..Recording::default()
     };
-    Ok((recording, captured.ended))
+    Ok((recording, captured.ended, captured.status))
 }
 
 fn report(args: &Args, recording: &Recording, made: &Made, ended: String) -> Report {

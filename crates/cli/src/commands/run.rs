@@ -1,18 +1,16 @@
 //! `metasched run`: the metascheduler itself.
 
-mod lanes;
+pub mod lanes;
 mod live;
-mod rules_file;
-mod scope;
-mod turns;
+pub mod turns;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
 use metasched_control::{
-    CandidateEnv, CandidateKind, Mechanism, Switcher, Turn, TurnsSummary, candidates,
-    name_in_force, take_turns,
+    CandidateEnv, CandidateKind, Mechanism, Switcher, SwitcherOptions, Turn, TurnsSummary,
+    candidates, name_in_force, take_turns,
 };
 use metasched_experiment::{Strategy, timeslices};
 use metasched_host::process::peak_memory_kib;
@@ -20,58 +18,59 @@ use serde::Serialize;
 
 use super::plan::Source;
 use crate::context::Context;
+use lanes::Wanted;
 use live::Live;
 use turns::{Plan, TurnSpec};
 
-/// Runs a metascheduler in the foreground, or a command on a lane of its own.
+/// Runs a metascheduler in the foreground, by the plan.
 ///
 /// The schedulers that the applications prefer take turns: application i of n has its
 /// scheduler in force for n * BASE_SLICE * WEIGHT_i, again and again, until Ctrl-C or
 /// the end of --for. What was in force before is put back at the end.
 ///
 /// With --mode lanes nobody waits for a turn: each application's cgroups are on a lane of
-/// the policy that it prefers, with its share as weight, all at the same time. A file of
-/// rules (--config) says which cgroups are whose, those that are made later too; 'metasched
-/// lanes' and 'metasched explain' show meanwhile what came of it.
+/// the policy that it prefers, with its share as weight, all at the same time. 'metasched
+/// lane list' and 'metasched lane explain' show meanwhile what came of it; 'metasched rules'
+/// finds the cgroups by rules.
 ///
-/// With --policy it runs a command in a new cgroup on a lane of that policy, beside
-/// everything else, as 'metasched assign' does for a cgroup that is there.
+/// With --json, turns are JSON lines: one for each turn, and a summary as the last.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How applications get their schedulers: 'turns' (one after the other, the whole
-    /// machine) or 'lanes' (all at the same time, each in its cgroups; our policies only).
-    /// The default is 'lanes' with --config, else 'turns'
-    #[arg(long, value_name = "NAME")]
-    mode: Option<Mode>,
-    /// With --mode lanes: a file of rules that say which cgroups are whose, see
-    /// docs/lanes.md
-    #[arg(short, long, value_name = "FILE", conflicts_with = "cgroups")]
-    config: Option<String>,
+    /// machine) or 'lanes' (all at the same time, each in its cgroups; our policies only)
+    #[arg(long, value_name = "NAME", default_value = "turns")]
+    mode: Mode,
     /// With --mode lanes: a cgroup of an application of the plan; once for each cgroup. A
     /// path below /sys/fs/cgroup may be of one that is made later
     #[arg(long = "cgroup", value_name = "APP=CGROUP")]
     cgroups: Vec<lanes::AppCgroup>,
-    /// With --mode lanes: the policy of everything that is in none of those cgroups. If not
-    /// given, what the file of rules says, else vtime
+    /// With --mode lanes: the policy of everything that is in none of those cgroups
+    /// [default: fair]
     #[arg(long, value_name = "POLICY")]
     default: Option<String>,
-    /// How the time is shared: round-robin, delta, benefit, delta-benefit. For turns the
-    /// default is delta, which was best when published; for lanes it is round-robin: parts
-    /// that wait for each other are as slow as the one with the least share
-    #[arg(long, value_name = "NAME")]
-    strategy: Option<Strategy>,
     /// The base timeslice. Longer: less switching; shorter: an application waits less
     /// for its scheduler. By lane it may be as short as 1ms. 'metasched tune' finds the
     /// best one
-    #[arg(long, value_name = "DURATION", default_value = "1800ms", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1800ms", value_parser = parse_duration)]
     base_slice: Duration,
     /// How to change schedulers: 'lane' (our policies, microseconds) or 'swap' (any,
     /// by stopping and starting processes). The default is 'lane' where it is possible
     #[arg(long, value_name = "NAME")]
     mechanism: Option<Mechanism>,
-    /// Stop after this time
-    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
-    duration: Option<Duration>,
+    #[command(flatten)]
+    plan: PlanArgs,
+    #[command(flatten)]
+    hold: HoldArgs,
+}
+
+/// Which plan it goes by; shared with `rules`.
+#[derive(Debug, clap::Args)]
+pub struct PlanArgs {
+    /// How the time is shared: round-robin, delta, benefit, delta-benefit. For turns the
+    /// default is delta, which was best when published; for lanes it is round-robin: parts
+    /// that wait for each other are as slow as the one with the least share
+    #[arg(long, value_name = "NAME")]
+    strategy: Option<Strategy>,
     /// The plan, as 'metasched plan --json' writes it; '-' reads standard input. The
     /// default is the plan from the store
     #[arg(long, value_name = "FILE", conflicts_with = "turns")]
@@ -82,13 +81,51 @@ pub struct Args {
     turns: Vec<TurnSpec>,
     #[command(flatten)]
     source: Source,
+}
+
+impl PlanArgs {
+    fn strategy(&self, mode: Mode) -> Strategy {
+        self.strategy.unwrap_or(match mode {
+            Mode::Turns => Strategy::Delta,
+            Mode::Lanes => Strategy::RoundRobin,
+        })
+    }
+
+    /// The plan, weighed for turns or for lanes.
+    pub fn read(&self, mode: Mode) -> Result<Plan> {
+        Plan::read(self.plan.as_deref(), &self.source, &self.turns, self.strategy(mode))
+    }
+
+    /// Whether one was named, rather than left to the store.
+    pub fn is_given(&self) -> bool {
+        self.plan.is_some() || !self.turns.is_empty()
+    }
+}
+
+/// How long it is in force, and over what; shared with `rules`.
+#[derive(Debug, clap::Args)]
+pub struct HoldArgs {
+    /// Stop after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
     /// Stop a scheduler that is in force already, and put it back at the end
     #[arg(long)]
     take_over: bool,
     #[command(flatten)]
     load: super::load::Load,
-    #[command(flatten)]
-    scope: scope::Args,
+}
+
+impl HoldArgs {
+    /// Options for the command that is called so.
+    pub fn options(&self, command: &str) -> Result<SwitcherOptions> {
+        Ok(self.load.options(command)?.take_over(self.take_over))
+    }
+
+    /// The exit status at the end: without --for a signal is how it is meant to end.
+    pub fn exit_code(&self, interrupted: bool) -> u8 {
+        let cut_short = interrupted && self.duration.is_some();
+        if cut_short { Kind::Interrupted.exit_code() } else { 0 }
+    }
 }
 
 /// The policy of what has no lane of its own, unless another is named.
@@ -159,27 +196,27 @@ fn cpu_time() -> Option<Duration> {
 }
 
 impl Args {
-    fn mode(&self) -> Mode {
-        self.mode.unwrap_or(if self.config.is_some() { Mode::Lanes } else { Mode::Turns })
-    }
-
-    fn strategy(&self) -> Strategy {
-        self.strategy.unwrap_or(match self.mode() {
-            Mode::Turns => Strategy::Delta,
-            Mode::Lanes => Strategy::RoundRobin,
-        })
-    }
-
-    fn refuse_what_is_about_lanes(&self) -> Result<()> {
-        let given = [
-            ("--config", self.config.is_some()),
-            ("--cgroup", !self.cgroups.is_empty()),
-            ("--default", self.default.is_some()),
-        ];
+    /// Refuses an option that is about the other mode.
+    fn check_mode(&self) -> Result<()> {
+        let (attempt, about, remedy, given) = match self.mode {
+            Mode::Turns => (
+                "take turns",
+                "lanes",
+                "add --mode lanes",
+                [("--cgroup", !self.cgroups.is_empty()), ("--default", self.default.is_some())]
+                    .to_vec(),
+            ),
+            Mode::Lanes => (
+                "use lanes",
+                "turns",
+                "leave it out: with --mode lanes nothing is changed any more",
+                vec![("--mechanism", self.mechanism.is_some())],
+            ),
+        };
         match given.into_iter().find(|(_, given)| *given) {
             Some((option, _)) => {
-                let cause = format!("'{option}' is about lanes");
-                Err(Error::new(Kind::Usage, "take turns", cause).remedy("add --mode lanes"))
+                let cause = format!("'{option}' is about {about}");
+                Err(Error::new(Kind::Usage, attempt, cause).remedy(remedy))
             }
             None => Ok(()),
         }
@@ -188,31 +225,19 @@ impl Args {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
-    if let Some(policy) = args.scope.policy() {
-        return scope::become_command(&args.scope, policy, context);
-    }
+    args.check_mode()?;
     if args.base_slice.is_zero() {
         return Err(Error::new(Kind::Usage, "take turns of no length", "the base timeslice is 0")
             .remedy("write one such as --base-slice 1800ms"));
     }
-    let plan = || Plan::read(args.plan.as_deref(), &args.source, &args.turns, args.strategy());
     let table = candidates(&CandidateEnv::system())?;
-    let options = args.load.options("metasched run")?.take_over(args.take_over);
-    if args.mode() == Mode::Lanes {
-        if args.mechanism.is_some() {
-            return Err(Error::new(Kind::Usage, "use lanes", "'--mechanism' is about turns")
-                .remedy("leave it out: with --mode lanes nothing is changed any more"));
-        }
-        let default = args.default.as_deref();
-        let plan_given = args.plan.is_some() || !args.turns.is_empty();
-        let wanted = match &args.config {
-            Some(path) => lanes::Wanted::from_file(path, default, plan_given, plan, &table)?,
-            None => lanes::Wanted::from_plan(&plan()?, &args.cgroups, default, &table)?,
-        };
-        return lanes::run(wanted, &table, options, args.duration, context);
+    let options = args.hold.options("metasched run")?;
+    let plan = args.plan.read(args.mode)?;
+    if args.mode == Mode::Lanes {
+        let wanted = Wanted::from_plan(&plan, &args.cgroups, args.default.as_deref(), &table)?;
+        return lanes::hold(wanted, &table, options, &args.hold, context);
     }
-    args.refuse_what_is_about_lanes()?;
-    let plan = plan()?;
+    let until = args.hold.duration;
     let turns = plan.turns(&table, |weights| timeslices(args.base_slice, weights))?;
     let mechanism = args.mechanism.unwrap_or_else(|| default_mechanism(&turns));
     if mechanism == Mechanism::Lane && args.base_slice < LEAST_BASE_SLICE {
@@ -225,14 +250,13 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     }
 
     let mut switcher = Switcher::new(options)?;
-    let mut live = Live::new(context, args.duration);
+    let mut live = Live::new(context, until);
     live.begin(&turns, mechanism);
     let mut own = OwnUse::default();
-    let taken =
-        take_turns(&mut switcher, &turns, mechanism, args.duration, &context.interrupt, &mut |e| {
-            own.begin();
-            live.turn(e);
-        });
+    let taken = take_turns(&mut switcher, &turns, mechanism, until, &context.interrupt, &mut |e| {
+        own.begin();
+        live.turn(e);
+    });
     own.end();
     live.end();
     let restored = switcher.restore().and_then(|()| switcher.sysfs().status());
@@ -250,7 +274,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     };
     if context.json {
         live::json_line(&Summary {
-            strategy: args.strategy(),
+            strategy: args.plan.strategy(args.mode),
             mechanism,
             base_slice_ms: args.base_slice.as_secs_f64() * 1e3,
             turns: &turns,
@@ -262,9 +286,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     } else {
         println!("{}", text(&summary, &back, &own));
     }
-    // Without --for a signal is how it is meant to end.
-    let cut_short = summary.interrupted && args.duration.is_some();
-    Ok(if cut_short { Kind::Interrupted.exit_code() } else { 0 })
+    Ok(args.hold.exit_code(summary.interrupted))
 }
 
 /// Lanes where every scheduler is a policy of ours.
@@ -279,9 +301,10 @@ fn default_mechanism(turns: &[Turn]) -> Mechanism {
 fn text(summary: &TurnsSummary, back: &str, own: &OwnUse) -> String {
     let span = |ns: u64| format_duration(Duration::from_millis(ns / 1_000_000));
     let mut out = format!(
-        "{} turns in {}, {} switches that took {:.3} % of the time\n",
+        "{} turns in {}: the start took {}, {} switches after it {:.3} % of the time\n",
         summary.turns,
         span(summary.elapsed_ns),
+        span(summary.start_ns),
         summary.switches,
         summary.switching_share() * 100.0
     );

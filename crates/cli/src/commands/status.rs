@@ -125,7 +125,7 @@ fn text(view: &View) -> String {
         let assigned: usize = keeper.apps.iter().map(|app| app.cgroups.len()).sum();
         let live = keeper.lanes.iter().filter(|lane| lane.state != LaneState::Retired).count();
         if live > 0 {
-            line("lanes", &format!("{live}, {assigned} cgroups assigned ('metasched lanes')"));
+            line("lanes", &format!("{live}, {assigned} cgroups assigned ('metasched lane list')"));
         }
     }
     for app in view.keeper.iter().flat_map(|k| &k.apps).filter(|app| app.quarantined) {

@@ -108,7 +108,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         timeout: Some(args.timeout),
         env: args.env.iter().cloned().collect(),
         console: args.console.clone(),
-        show_console: context.verbose > 0,
+        show_console: context.verbose,
         ..VmOptions::default()
     };
     let outcome = metasched_testbed::run(&options, &args.command, &context.interrupt)?;

@@ -10,8 +10,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use metasched_base::{Interrupt, Kind};
+use metasched_base::{Interrupt, Kind, OURS_BESIDE_A_COMMAND};
 use metasched_testbed::{Accel, Streams, Thread, Vm, VmOptions};
+
+/// The exit status of what fails beside the command.
+const OURS: i32 = OURS_BESIDE_A_COMMAND as i32;
 
 /// A guest boots in 4 to 10 s, on a machine that is busy in half a minute.
 const PATIENCE: Duration = Duration::from_secs(150);
@@ -187,7 +190,7 @@ fn a_panic_ends_the_command_with_the_consoles_last_lines() {
         .output()
         .unwrap();
     let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(9), "{stderr}");
+    assert_eq!(output.status.code(), Some(OURS), "{stderr}");
     assert!(stderr.contains("it died: "), "{stderr}");
     assert!(stderr.contains("Kernel panic - not syncing: sysrq triggered crash"), "{stderr}");
     assert!(stderr.contains("the console's last lines:"), "{stderr}");
@@ -205,7 +208,7 @@ fn a_guest_that_hangs_ends_when_its_time_is_over() {
         .output()
         .unwrap();
     let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(8), "{stderr}");
+    assert_eq!(output.status.code(), Some(OURS), "{stderr}");
     assert!(stderr.contains("it took longer than 45s"), "{stderr}");
     assert!(stderr.contains("a sign of life"), "{stderr}");
     assert!(begin.elapsed() < Duration::from_secs(75), "{:?}", begin.elapsed());
@@ -361,22 +364,24 @@ fn uninstalling_takes_away_what_was_written_unless_it_is_in_use() {
 
 #[test]
 fn what_the_guest_cannot_be_is_said_before_it_boots() {
-    let case = |args: &[&str], code: i32, message: &str| {
+    let case = |args: &[&str], message: &str| {
         let output = vm().args(args).args(["--", "true"]).output().unwrap();
         let stderr = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        assert_eq!(output.status.code(), Some(OURS), "{stderr}");
         assert!(stderr.contains(message), "{args:?}: {stderr}");
     };
-    case(&["--cpus", "3", "--topology", "cores=4"], 2, "makes 4 CPUs, and 3 were asked for");
-    case(&["--topology", "cores"], 2, "'cores' has no '='");
-    case(&["--kernel", "/nonexistent"], 3, "No such file");
-    case(&["--env", "novalue"], 2, "has no name and '='");
+    case(&["--cpus", "3", "--topology", "cores=4"], "makes 4 CPUs, and 3 were asked for");
+    case(&["--topology", "cores"], "'cores' has no '='");
+    case(&["--kernel", "/nonexistent"], "No such file");
+    case(&["--env", "novalue"], "has no name and '='");
 }
 
 #[test]
-fn a_command_that_is_not_there_ends_as_in_a_shell() {
+fn a_command_that_is_not_there_or_no_program_ends_as_in_a_shell() {
     let _turn = Turn::wait();
-    let output = vm().args(["--", "no-such-command"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(127));
-    assert!(text(&output.stderr).contains("cannot run 'no-such-command'"));
+    for (command, status) in [("no-such-command", 127), ("/etc/passwd", 126)] {
+        let output = vm().args(["--", command]).output().unwrap();
+        assert_eq!(output.status.code(), Some(status));
+        assert!(text(&output.stderr).contains(&format!("cannot run '{command}'")));
+    }
 }

@@ -73,7 +73,7 @@ metasched('switch', 'vtime')
 os.mkdir('/sys/fs/cgroup/far')
 with open('/sys/fs/cgroup/far/cgroup.procs', 'w') as file:
     file.write(str(first))
-metasched('assign', 'far', 'central')
+metasched('lane', 'assign', 'far', 'central')
 time.sleep(0.1)
 
 other = hog()

@@ -88,7 +88,7 @@ impl Assignments {
                 "it was taken away, since its policy did not dispatch",
             )
             .remedy(
-                "'metasched lanes' tells more; unassign its cgroups, or choose another policy",
+                "'metasched lane list' tells more; unassign its cgroups, or choose another policy",
             )),
             done => done.map(|_| ()),
         }

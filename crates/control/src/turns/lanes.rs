@@ -56,8 +56,9 @@ pub(super) fn take_turns(
     switcher.turn_of(&turns[figures.current % turns.len()].candidate);
     let mut summary = TurnsSummary {
         turns: figures.begun,
-        switches: figures.changes + u64::from(first.is_change()),
-        switching_ns: figures.changing_ns + first.total_ns,
+        start_ns: first.total_ns,
+        switches: figures.changes,
+        switching_ns: figures.changing_ns,
         elapsed_ns: nanoseconds(began.elapsed()),
         lateness: Some(Lateness {
             mean_ns: figures.late_sum_ns / figures.begun.max(1),

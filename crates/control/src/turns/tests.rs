@@ -38,7 +38,8 @@ fn lanes_take_turns_in_order_and_in_proportion() {
     }
     assert!(order.len() >= 4, "{order:?}");
     assert_eq!(events.len() as u64, summary.turns);
-    assert_eq!(summary.switches, summary.turns);
+    assert_eq!(summary.switches, summary.turns - 1, "the start is told apart");
+    assert_eq!(summary.start_ns, events[0].switch.total_ns);
     // One after the other by their lengths; the last turn is cut by the end.
     for (event, next) in events.iter().zip(&events[1..]) {
         assert_eq!(next.at_ns - event.at_ns, event.slice_ns, "{event:?}");
@@ -91,7 +92,8 @@ fn one_scheduler_for_all_is_a_cycle_without_changes() {
     let turns = [turn(fifo.clone(), "front", 20), turn(fifo, "back", 20)];
     let (events, summary) = run(&machine, &turns, Mechanism::Swap, 150).unwrap();
     assert!(summary.turns >= 3, "{summary:?}");
-    assert_eq!(summary.switches, 1, "only the first turn loads it");
+    assert_eq!((summary.switches, summary.switching_ns), (0, 0), "only the start loads it");
+    assert_eq!(summary.start_ns, events[0].switch.total_ns);
     assert!(events[1..].iter().all(|event| !event.switch.is_change()));
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use metasched_base::Kind;
+use metasched_base::{Kind, OURS_BESIDE_A_COMMAND};
 use metasched_control::{RUN_DIR, lock_holder};
 use metasched_host::process::ProcessId;
 use nix::sys::signal::Signal;
@@ -31,15 +31,14 @@ fn every_client_of_a_stopped_keeper_says_so_and_stop_ends_it() {
     let keeper = start("vtime");
     assert!(keeper.signal(Signal::SIGSTOP));
     let timeout = i32::from(Kind::Timeout.exit_code());
-    let clients: [&[&str]; 8] = [
-        &["lanes", "--for", "10ms"],
-        &["explain"],
-        &["assign", "/", "fifo"],
-        &["unassign", "nobody"],
+    let clients: [&[&str]; 7] = [
+        &["lane", "list", "--interval", "10ms"],
+        &["lane", "explain"],
+        &["lane", "assign", "/", "fifo"],
+        &["lane", "unassign", "nobody"],
         &["lane", "set", "nobody", "--weight", "50"],
         &["switch", "fifo"],
         &["start", "fifo"],
-        &["run", "--policy", "fifo", "--", "true"],
     ];
     for client in clients {
         let asked = Instant::now();
@@ -48,6 +47,10 @@ fn every_client_of_a_stopped_keeper_says_so_and_stop_ends_it() {
         assert!(said.contains("has not answered") && said.contains("metasched stop"), "{said}");
         assert!(asked.elapsed() < CLIENT_MOST, "{client:?}: {:?}", asked.elapsed());
     }
+    // Beside a command the status is not to be taken for the command's.
+    let (code, said) = Run::start(&["exec", "--policy", "fifo", "--", "true"]).finish();
+    assert_eq!(code, Some(i32::from(OURS_BESIDE_A_COMMAND)), "{said}");
+    assert!(said.contains("has not answered"), "{said}");
     // What the kernel says is true all the same.
     let (code, said) = Run::start(&["--json", "status"]).finish();
     assert_eq!(code, Some(0), "{said}");
@@ -55,7 +58,7 @@ fn every_client_of_a_stopped_keeper_says_so_and_stop_ends_it() {
     assert_eq!(view["scheduler"], "metasched", "{said}");
     assert_eq!(view["keeper_error"]["kind"], "timeout", "{said}");
 
-    let waits = Run::start(&["lanes"]);
+    let waits = Run::start(&["lane", "list"]);
     std::thread::sleep(Duration::from_secs(1));
     assert!(waits.id().signal(Signal::SIGTERM), "it waits");
     let asked = Instant::now();

@@ -35,7 +35,7 @@ impl Scene {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("app.toml");
         std::fs::write(&path, rules).unwrap();
-        Self::run(&["--config", path.to_str().unwrap()], folder, cgroups)
+        Self::run(&["rules", path.to_str().unwrap()], folder, cgroups)
     }
 
     fn run(arguments: &[&str], folder: tempfile::TempDir, cgroups: &[&str]) -> Self {
@@ -44,7 +44,7 @@ impl Scene {
         for name in cgroups {
             make(name);
         }
-        let run = Some(Run::start(&[&["run"], &FEW[..], arguments].concat()));
+        let run = Some(Run::start(&[arguments, &FEW[..]].concat()));
         let scene = Self { run, top, folder, _machine: machine };
         eventually("the keeper answers", || asked().is_some_and(|status| !status.lanes.is_empty()));
         scene
@@ -132,7 +132,7 @@ fn a_cgroup_that_is_made_later_under_a_rule_is_on_its_lane_at_once() {
     });
     hog.signal(Signal::SIGKILL);
     hog.wait(Duration::from_secs(30)).unwrap().unwrap();
-    let (_, said) = Run::start(&["explain", "qa"]).finish();
+    let (_, said) = Run::start(&["lane", "explain", "qa"]).finish();
     println!("{said}");
     assert!(said.contains("(20 cgroups)") && said.contains("named in"), "{said}");
     scene.end();
@@ -175,8 +175,8 @@ fn what_is_said_by_hand_beats_rules_and_stays() {
     };
     assert!(["a", "b", "c"].iter().all(|name| owner(name).is_some_and(|app| app.name == "x")));
     assert!(owner("a/inner").is_none(), "it inherits");
-    ok(&["assign", &format!("{TOP}/a"), "vtime"]);
-    ok(&["unassign", &format!("{TOP}/b")]);
+    ok(&["lane", "assign", &format!("{TOP}/a"), "vtime"]);
+    ok(&["lane", "unassign", &format!("{TOP}/b")]);
     // Longer than any look, and something new to compare rules with.
     make("d");
     time_until_on_lane("d", "x");
@@ -244,7 +244,7 @@ fn the_cgroup_of_a_command_is_on_the_lane_while_the_command_runs() {
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn the_short_form_keeps_its_lanes_when_a_service_is_started_anew() {
     let (front, back) = (format!("front={TOP}/front.service"), format!("back={TOP}/back"));
-    let arguments = ["--mode", "lanes", "--turn", "front=fifo:3", "--turn", "back=vtime:1"];
+    let arguments = ["run", "--mode", "lanes", "--turn", "front=fifo:3", "--turn", "back=vtime:1"];
     let cgroups = ["--cgroup", front.as_str(), "--cgroup", back.as_str()];
     let arguments = [&arguments[..], &cgroups[..]].concat();
     let scene = Scene::run(&arguments, tempfile::tempdir().unwrap(), &["front.service", "back"]);
@@ -255,7 +255,8 @@ fn the_short_form_keeps_its_lanes_when_a_service_is_started_anew() {
     eventually("its lane is gone", || kept().apps.len() == 1);
     make("front.service");
     time_until_on_lane("front.service", "front");
-    let (code, said) = Run::start(&["--json", "explain", &format!("{TOP}/front.service")]).finish();
+    let (code, said) =
+        Run::start(&["--json", "lane", "explain", &format!("{TOP}/front.service")]).finish();
     assert_eq!(code, Some(0), "{said}");
     let view: serde_json::Value = serde_json::from_str(&said).unwrap();
     let app = &view["apps"][0];

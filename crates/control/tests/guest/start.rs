@@ -28,13 +28,13 @@ fn a_policy_that_was_not_loaded_is_refused_with_how_to_load_it() {
     let view: serde_json::Value = serde_json::from_str(&ok(&["--json", "status"])).unwrap();
     assert_eq!(view["keeper"]["policies"], serde_json::json!(["vtime"]));
     let cgroup = Cgroup::create("metasched-test/a").unwrap();
-    for refused in [&["assign", "metasched-test/a", "fifo"][..], &["switch", "fifo"]] {
+    for refused in [&["lane", "assign", "metasched-test/a", "fifo"][..], &["switch", "fifo"]] {
         let (code, said) = Run::start(refused).finish();
         assert_eq!(code, bad_input, "{said}");
         assert!(said.contains("metasched start vtime --policies vtime,fifo"), "{said}");
     }
-    ok(&["assign", "metasched-test/a", "vtime"]);
-    ok(&["unassign", "--all"]);
+    ok(&["lane", "assign", "metasched-test/a", "vtime"]);
+    ok(&["lane", "unassign", "--all"]);
     ok(&["stop"]);
     ok(&["start", "vtime"]);
     ok(&["switch", "fifo"]);

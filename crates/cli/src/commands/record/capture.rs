@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::Path;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use metasched_base::{Kind, Progress, Result, format_duration};
+use metasched_base::{Error, Kind, Progress, Result, format_duration};
 use metasched_host::machine::machine;
 use metasched_host::process::{Child, Output, Spawn, StopPlan, own_threads, run_first};
 use metasched_host::tracefs::Tracefs;
@@ -41,6 +42,8 @@ pub struct Captured {
     pub own: BTreeSet<u32>,
     /// Why it ended.
     pub ended: String,
+    /// How the command ended, if it did by itself.
+    pub status: Option<ExitStatus>,
 }
 
 /// Records until the time is up, the command ends, or a signal asks to stop. The kernel's buffers
@@ -69,6 +72,7 @@ pub fn capture(plan: &Plan, context: &Context) -> Result<Captured> {
     let began = Instant::now();
     let mut child = start(plan.command)?;
     let show = Show::new(plan);
+    let mut status = None;
     let ended = loop {
         instance.pages(formats.page_bytes(), |cpu, page| {
             let used = &page[..formats.used_bytes(page)];
@@ -82,7 +86,8 @@ pub fn capture(plan: &Plan, context: &Context) -> Result<Captured> {
         if bytes > machine.memory_bytes / DATA_PART {
             break format!("it was ended when it filled {} MiB", bytes >> 20);
         }
-        if let Some(status) = child.as_mut().map(Child::poll).transpose()?.flatten() {
+        status = child.as_mut().map(Child::poll).transpose()?.flatten();
+        if let Some(status) = status {
             break format!("the command ended with {status}");
         }
         let left = plan.length.map(|length| length.saturating_sub(began.elapsed()));
@@ -111,7 +116,7 @@ pub fn capture(plan: &Plan, context: &Context) -> Result<Captured> {
         }
     }
     events.sort_by_key(|event| event.at_ns);
-    Ok(Captured { events, lost, own, ended })
+    Ok(Captured { events, lost, own, ended, status })
 }
 
 fn start(command: &[String]) -> Result<Option<Child>> {
@@ -121,6 +126,8 @@ fn start(command: &[String]) -> Result<Option<Child>> {
     let spawn = Spawn::new(command).stdout(Output::Inherit).stderr(Output::Inherit);
     let child = spawn.start().map_err(|e| match e.kind {
         Kind::Failed => e.remedy("try it without 'metasched record --'"),
+        Kind::BadInput => Error { kind: Kind::NoSuchCommand, ..e },
+        Kind::Denied => Error { kind: Kind::NotExecutable, ..e },
         _ => e,
     })?;
     Ok(Some(child))

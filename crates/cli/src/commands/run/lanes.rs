@@ -1,10 +1,10 @@
-//! `metasched run --mode lanes`: every application under the scheduler that it prefers, at
-//! the same time.
+//! Every application under the scheduler that it prefers, at the same time: what `metasched
+//! run --mode lanes` and `metasched rules` share.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use metasched_base::{Error, Kind, Result};
 use metasched_control::keeper::Keeper;
@@ -15,16 +15,16 @@ use metasched_control::{
 use metasched_host::cgroup::Cgroup;
 use metasched_loader::LaneSpec;
 
-use super::DEFAULT_POLICY;
-use super::rules_file::RulesFile;
 use super::turns::{Plan, Planned};
-use crate::commands::explain::{View, text};
+use super::{DEFAULT_POLICY, HoldArgs};
+use crate::commands::lane::explain::{View, text};
 use crate::commands::lane::{Setting, pair, settings};
+use crate::commands::rules::RulesFile;
 use crate::context::Context;
 
 /// One `--cgroup APP=CGROUP`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct AppCgroup {
+pub struct AppCgroup {
     app: String,
     cgroup: String,
 }
@@ -40,7 +40,7 @@ impl FromStr for AppCgroup {
 
 /// An application that the user names, and what he says of it.
 #[derive(Debug, PartialEq)]
-pub(super) struct Named {
+pub struct Named {
     pub name: String,
     /// Its policy; `None`: what it prefers by the plan.
     pub policy: Option<String>,
@@ -62,7 +62,7 @@ impl Named {
 }
 
 /// Who goes where, and what holds for everybody else.
-pub(super) struct Wanted {
+pub struct Wanted {
     rules: Rules,
     default: String,
 }
@@ -70,7 +70,7 @@ pub(super) struct Wanted {
 impl Wanted {
     /// What a file of rules says. The plan is asked for only if that leaves a policy open
     /// or `plan_given`.
-    pub(super) fn from_file(
+    pub fn from_file(
         path: &str,
         default: Option<&str>,
         plan_given: bool,
@@ -92,7 +92,7 @@ impl Wanted {
     }
 
     /// What the short form says: the applications are those of the plan.
-    pub(super) fn from_plan(
+    pub fn from_plan(
         plan: &Plan,
         cgroups: &[AppCgroup],
         default: Option<&str>,
@@ -108,11 +108,11 @@ impl Wanted {
 }
 
 /// Puts every application on its lane and holds that until stopped.
-pub(super) fn run(
+pub fn hold(
     wanted: Wanted,
     table: &[Candidate],
     options: SwitcherOptions,
-    duration: Option<Duration>,
+    hold: &HoldArgs,
     context: &Context,
 ) -> Result<u8> {
     let default = resolve(table, &wanted.default)?;
@@ -130,11 +130,9 @@ pub(super) fn run(
     let mut keeper = Keeper::start(Switcher::new(options)?, &default, &run_dir)?;
     keeper.follow(follower)?;
     context.print(&View::of(&keeper.status()?), text)?;
-    let until = duration.map(|duration| Instant::now() + duration);
+    let until = hold.duration.map(|duration| Instant::now() + duration);
     keeper.run(&context.interrupt, until)?;
-    // Without --for a signal is how it is meant to end.
-    let cut_short = context.interrupt.is_raised() && duration.is_some();
-    Ok(if cut_short { Kind::Interrupted.exit_code() } else { 0 })
+    Ok(hold.exit_code(context.interrupt.is_raised()))
 }
 
 /// The applications of the plan, each with the cgroups that the command line gives it:

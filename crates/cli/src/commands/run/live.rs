@@ -32,7 +32,7 @@ impl Live {
     pub(super) fn new(context: &Context, end: Option<Duration>) -> Self {
         let style = match (context.json, context.verbose, std::io::stderr().is_terminal()) {
             (true, _, _) => Style::Json,
-            (_, 1.., _) => Style::Lines,
+            (_, true, _) => Style::Lines,
             (_, _, true) => Style::Line,
             _ => Style::Silent,
         };

@@ -15,7 +15,7 @@ use crate::commands::plan::{PUBLISHED_BASE_SLICE, Source, read_plan};
 
 /// One `--turn APP=SCHEDULER[:WEIGHT]`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct TurnSpec {
+pub struct TurnSpec {
     app: String,
     scheduler: String,
     weight: Option<f64>,
@@ -63,11 +63,11 @@ fn figures(file: &experiment::Plan, app: &AppPlan) -> Option<Figures> {
 
 /// Who has turns, or lanes.
 #[derive(Debug, PartialEq)]
-pub(super) struct Plan(Vec<Planned>);
+pub struct Plan(Vec<Planned>);
 
 /// One application.
 #[derive(Debug, PartialEq)]
-pub(super) struct Planned {
+pub struct Planned {
     pub app: String,
     /// The scheduler that it is to be under.
     pub scheduler: String,
@@ -79,7 +79,7 @@ pub(super) struct Planned {
 
 impl Plan {
     /// The plan that the command line asks for.
-    pub(super) fn read(
+    pub fn read(
         file: Option<&str>,
         source: &Source,
         turns: &[TurnSpec],
@@ -93,19 +93,19 @@ impl Plan {
     }
 
     /// Every application.
-    pub(super) fn rows(&self) -> &[Planned] {
+    pub fn rows(&self) -> &[Planned] {
         &self.0
     }
 
     /// The weight of an application's lane, by its share.
-    pub(super) fn lane_weight(&self, app: &str) -> Option<u32> {
+    pub fn lane_weight(&self, app: &str) -> Option<u32> {
         let shares: Vec<f64> = self.0.iter().map(|planned| planned.share).collect();
         let place = self.0.iter().position(|planned| planned.app == app)?;
         lane_weights(&shares, shares.len()).get(place).copied()
     }
 
     /// The turns, with the lengths that `slices` makes of the weights.
-    pub(super) fn turns(
+    pub fn turns(
         &self,
         table: &[Candidate],
         slices: impl FnOnce(&[f64]) -> Vec<Duration>,

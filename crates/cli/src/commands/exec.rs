@@ -1,4 +1,4 @@
-//! `metasched run --policy POLICY -- COMMAND`: a command in a new cgroup on a lane.
+//! `metasched exec`: a command in a new cgroup on a lane.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -9,44 +9,36 @@ use metasched_control::keeper::{Answer, Order};
 use metasched_host::cgroup::{self, Cgroup};
 use metasched_loader::LaneSpec;
 
-use crate::commands::assign::describe;
-use crate::commands::keeper::{START_ONE_WITH_LANES, ask_keeper, no_answer};
-use crate::commands::lane::{Setting, settings};
+use super::keeper::{START_ONE_WITH_LANES, ask_keeper, no_answer};
+use super::lane::assign::describe;
+use super::lane::{Setting, settings};
 use crate::context::Context;
 
-/// A command on a lane of its own.
+/// Runs a command on a lane of its own, in a new cgroup, beside everything else.
+///
+/// 'metasched start' must have put a policy of ours in force. The command has our input,
+/// output, signals and exit status; its lane and its cgroup go when it ends. A cgroup that is
+/// there is given a lane by 'metasched lane assign'.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Run COMMAND in a new cgroup, on a lane of this policy, beside everything else;
-    /// 'metasched start' must have put a policy of ours in force
-    #[arg(long, value_name = "POLICY", requires = "command", conflicts_with_all = ["plan", "turns", "duration", "take_over"])]
-    policy: Option<String>,
-    /// With --policy: the lane's share among lanes that want a CPU, 1 to 10000
-    #[arg(long, value_name = "N", requires = "policy")]
+    /// The lane's policy, one of ours as 'metasched list' names them
+    #[arg(long, value_name = "POLICY")]
+    policy: String,
+    /// The lane's share among lanes that want a CPU, 1 to 10000
+    #[arg(long, value_name = "N")]
     weight: Option<u32>,
-    /// With --policy: an option of it, slice=5ms
-    #[arg(long = "set", value_name = "OPTION=VALUE", requires = "policy")]
+    /// An option of the policy: slice=5ms
+    #[arg(long = "set", value_name = "OPTION=VALUE")]
     settings: Vec<Setting>,
-    /// The command, with its arguments
-    #[arg(last = true, requires = "policy")]
+    /// The command, after --
+    #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
-impl Args {
-    /// The policy of the lane, if a command is to be run on one.
-    pub fn policy(&self) -> Option<&str> {
-        self.policy.as_deref()
-    }
-}
-
-/// Becomes the command, in its cgroup, so that its input, output, signals and exit status
-/// are its own; returns only if that fails. The keeper removes the cgroup when it is
+/// Becomes the command; returns only if that fails. The keeper removes the cgroup when it is
 /// empty.
-pub fn become_command(args: &Args, policy: &str, context: &Context) -> Result<u8> {
-    let Some(program) = args.command.first() else {
-        return Err(Error::new(Kind::Usage, "run a command on a lane", "there is none")
-            .remedy("write it after '--': metasched run --policy fifo -- make -j8"));
-    };
+pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    let (program, policy) = (&args.command[0], &args.policy);
     let attempt = format!("run '{program}' on a lane of '{policy}'");
     let lane = LaneSpec {
         policy: policy.to_owned(),
@@ -68,7 +60,8 @@ pub fn become_command(args: &Args, policy: &str, context: &Context) -> Result<u8
         Ok(Answer::Assigned(assigned)) => {
             context.verbose(|| describe(&assigned));
             let error = std::process::Command::new(program).args(&args.command[1..]).exec();
-            Error::new(Kind::BadInput, attempt, error).remedy("is it installed, and on PATH?")
+            Error::new(Kind::of_command(&error), attempt, error)
+                .remedy("is it installed, and on PATH?")
         }
         Ok(other) => no_answer(&other),
         Err(error) => error,

@@ -9,14 +9,14 @@ use metasched_loader::LaneSpec;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::lanes::Named;
 use crate::commands::lane::{Setting, settings};
+use crate::commands::run::lanes::Named;
 
 const ATTEMPT: &str = "read the rules";
 
 /// What the file says.
 #[derive(Debug, PartialEq)]
-pub(super) struct RulesFile {
+pub struct RulesFile {
     /// The policy of everything else, if it says so.
     pub default: Option<String>,
     /// Whether cgroups may ask for a policy themselves.

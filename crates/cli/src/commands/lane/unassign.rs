@@ -1,11 +1,11 @@
-//! `metasched unassign`.
+//! `metasched lane unassign`.
 
 use metasched_base::{Kind, Result};
 use metasched_control::App;
 use metasched_control::keeper::{Answer, Order};
 use metasched_host::process::Prompt;
 
-use super::keeper::{START_ONE_WITH_LANES, ask_keeper, kept_status, no_answer};
+use crate::commands::keeper::{START_ONE_WITH_LANES, ask_keeper, kept_status, no_answer};
 use crate::context::Context;
 
 /// Takes a cgroup off its lane; it goes to that of the nearest cgroup above it that is

@@ -1,4 +1,4 @@
-//! `metasched explain`.
+//! `metasched lane explain`.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use metasched_host::cgroup::Cgroup;
 use metasched_loader::LaneInfo;
 use serde::Serialize;
 
-use super::keeper::kept_status;
+use crate::commands::keeper::kept_status;
 use crate::context::Context;
 
 /// Says of each application why it is on the lane that it is on.
@@ -26,7 +26,7 @@ pub struct Args {
 
 /// Who is on which lane, and why.
 #[derive(Debug, Serialize)]
-pub(super) struct View {
+pub struct View {
     /// Those that have lanes.
     apps: Vec<Explained>,
     /// Those of the rules that have none.
@@ -56,7 +56,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
 
 impl View {
     /// What the keeper holds.
-    pub(super) fn of(status: &KeeperStatus) -> Self {
+    pub fn of(status: &KeeperStatus) -> Self {
         let weight = |app: &App| {
             let own =
                 |lane: &&LaneInfo| lane.app == app.number && lane.is_apps() && !lane.quarantined;
@@ -105,7 +105,7 @@ impl View {
 }
 
 /// A line for each application, and one for all else.
-pub(super) fn text(view: &View) -> String {
+pub fn text(view: &View) -> String {
     let mut lines: Vec<String> = view.apps.iter().map(|e| line(e, &view.default)).collect();
     lines.extend(view.without_lane.iter().map(|app| line_without(app, &view.default)));
     lines.push(format!("everything else: on the default lane ('{}')", view.default));
@@ -118,7 +118,7 @@ fn line(explained: &Explained, default: &str) -> String {
     let Some(weight) = weight else {
         return format!(
             "{}: on the default lane ('{default}'), since '{policy}' left its tasks waiting \
-             ('metasched lanes' tells more)",
+             ('metasched lane list' tells more)",
             app.name
         );
     };

@@ -1,4 +1,4 @@
-//! `metasched lanes`.
+//! `metasched lane list`.
 
 mod limits;
 mod waits;
@@ -15,7 +15,7 @@ use metasched_host::process::Prompt;
 use metasched_loader::{LaneInfo, LaneState, Quarantine};
 use serde::Serialize;
 
-use super::keeper::kept_status;
+use crate::commands::keeper::kept_status;
 use crate::context::Context;
 use limits::LimitsView;
 use waits::Waits;

@@ -1,4 +1,4 @@
-//! `metasched assign`.
+//! `metasched lane assign`.
 
 use metasched_base::Result;
 use metasched_control::keeper::{Answer, Order};
@@ -6,8 +6,8 @@ use metasched_control::{Assigned, Change};
 use metasched_host::process::Prompt;
 use metasched_loader::LaneSpec;
 
-use super::keeper::{START_ONE_WITH_LANES, ask_keeper, no_answer};
-use super::lane::{Setting, settings};
+use super::{Setting, settings};
+use crate::commands::keeper::{START_ONE_WITH_LANES, ask_keeper, no_answer};
 use crate::context::Context;
 
 /// Puts a cgroup on a lane of its own: under its own policy, with its own weight, beside
@@ -51,7 +51,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
 }
 
 /// An assignment in a sentence.
-pub(super) fn describe(assigned: &Assigned) -> String {
+pub fn describe(assigned: &Assigned) -> String {
     let Assigned { cgroup, lane, change, write_ns, .. } = assigned;
     let weight = lane.weight.map_or("cpu.weight".to_owned(), |weight| weight.to_string());
     let what = format!("'{cgroup}' is on a lane of '{}', weight {weight}", lane.policy);
