@@ -111,6 +111,21 @@ impl ThreadStats {
     }
 }
 
+/// The controllers of the hierarchy that is mounted at [`MOUNT`]. One of v2 that is elsewhere, beside
+/// those of v1, does not count: its controllers are there.
+///
+/// # Errors
+/// `Unsupported` where it is not of cgroup v2.
+pub fn controllers(root: &Path) -> Result<Vec<String>> {
+    let path = root.join(MOUNT);
+    let text = fs::read_to_string(path.join("cgroup.controllers")).map_err(|_| {
+        let cause = format!("'{}' is not a cgroup v2 file system", path.display());
+        Error::new(Kind::Unsupported, "use cgroups", cause)
+            .remedy("boot with systemd.unified_cgroup_hierarchy=1, or mount cgroup2 there")
+    })?;
+    Ok(text.split_whitespace().map(str::to_owned).collect())
+}
+
 impl Cgroup {
     /// Makes the cgroup `name` (relative to `/sys/fs/cgroup`, such as
     /// `metasched/qa/front`), or takes the one that is there.
@@ -129,14 +144,7 @@ impl Cgroup {
                 .remedy("write it like 'metasched/qa/front'"));
         }
         let mut path = root.join(MOUNT);
-        if !path.join("cgroup.controllers").exists() {
-            return Err(Error::new(
-                Kind::Unsupported,
-                attempt(),
-                format!("'{}' is not a cgroup v2 file system", path.display()),
-            )
-            .remedy("boot with systemd.unified_cgroup_hierarchy=1, or mount cgroup2 there"));
-        }
+        controllers(root).map_err(|error| Error { attempt: attempt(), ..error })?;
         for part in Path::new(name).components() {
             let control = path.join("cgroup.subtree_control");
             let enabled = fs::read_to_string(&control).unwrap_or_default();

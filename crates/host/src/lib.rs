@@ -5,6 +5,7 @@ pub mod cgroup;
 pub mod kallsyms;
 pub mod kernel;
 pub mod machine;
+pub mod privileges;
 pub mod process;
 pub mod sched_ext;
 pub mod services;

@@ -7,6 +7,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use metasched_base::{Error, Kind, Result};
+use metasched_host::privileges::{TO_LOAD_SCHEDULERS, may_load_schedulers};
 
 use crate::exit::ExitRecord;
 
@@ -43,7 +44,8 @@ pub(crate) struct Host {
     pub attached: Option<String>,
     /// `/sys/devices/system/cpu/isolated`.
     pub isolated: String,
-    pub root_user: bool,
+    /// Whether we have the capabilities that it takes.
+    pub privileged: bool,
     /// `/proc/sys/net/core/bpf_jit_enable` is "0".
     pub jit_off: bool,
 }
@@ -62,7 +64,7 @@ impl Host {
             btf: root.join("sys/kernel/btf/vmlinux").exists(),
             attached: Some(attached).filter(|name| !name.is_empty()),
             isolated: text("sys/devices/system/cpu/isolated"),
-            root_user: nix::unistd::geteuid().is_root(),
+            privileged: may_load_schedulers(root),
             jit_off: text("proc/sys/net/core/bpf_jit_enable") == "0",
         }
     }
@@ -142,10 +144,10 @@ fn unfit(host: &Host) -> Option<Verdict> {
             "boot a kernel with CONFIG_DEBUG_INFO_BTF=y",
         ));
     }
-    if !host.root_user {
+    if !host.privileged {
         return Some(Verdict::new(
             Kind::Denied,
-            "loading a scheduler needs root",
+            format!("loading a scheduler takes {TO_LOAD_SCHEDULERS}"),
             "run it as root, for example with sudo",
         ));
     }
@@ -213,8 +215,8 @@ pub(crate) fn decide(facts: &Facts) -> Verdict {
     if facts.error == ErrorKind::PermissionDenied {
         return Verdict::new(
             Kind::Denied,
-            "the kernel does not permit it, although we are root: a container or a lockdown may be in the way",
-            "run it outside the container, or with CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN",
+            "the kernel does not permit it, although we have the capabilities: a container or a lockdown may be in the way",
+            "run it outside the container, or without the lockdown",
         );
     }
     if let Some(record) = &facts.record {

@@ -5,7 +5,7 @@ fn sound_host() -> Host {
         release: "7.2.13".into(),
         sched_ext: true,
         btf: true,
-        root_user: true,
+        privileged: true,
         ..Host::default()
     }
 }
@@ -24,7 +24,7 @@ fn a_kernel_without_sched_ext_is_named_and_the_testbed_offered() {
 
 #[test]
 fn a_user_who_is_not_root_is_told_so_before_anything_is_tried() {
-    let verdict = unfit(&Host { root_user: false, ..sound_host() }).unwrap();
+    let verdict = unfit(&Host { privileged: false, ..sound_host() }).unwrap();
     assert_eq!(verdict.kind, Kind::Denied);
     assert!(unfit(&sound_host()).is_none());
 }

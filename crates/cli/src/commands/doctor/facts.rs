@@ -5,7 +5,9 @@ use std::process::Command;
 
 use metasched_base::Result;
 use metasched_host::btf::{self, BtfVerdict};
+use metasched_host::cgroup;
 use metasched_host::kernel::{self, Release};
+use metasched_host::privileges::may_load_schedulers;
 use metasched_host::sched_ext::{SchedExt, State};
 use metasched_host::services::{self, Rival};
 
@@ -24,8 +26,8 @@ pub struct Facts {
     pub btf: Option<Result<BtfVerdict, String>>,
     /// Whether we may load BPF programs and attach schedulers.
     pub privileged: bool,
-    /// The controllers of the cgroup v2 hierarchy; None if none is mounted.
-    pub cgroup2_controllers: Option<Vec<String>>,
+    /// The controllers of the cgroup v2 hierarchy, or why there is none.
+    pub cgroup2_controllers: Result<Vec<String>>,
     /// Who else loads schedulers.
     pub rivals: Vec<Rival>,
     /// CPUs that the kernel's command line took out of scheduling; empty if none.
@@ -88,8 +90,8 @@ impl Facts {
             btf: std::fs::read(root.join("sys/kernel/btf/vmlinux"))
                 .ok()
                 .map(|bytes| btf::soundness(&bytes).map_err(|error| error.cause)),
-            privileged: is_privileged(root),
-            cgroup2_controllers: cgroup2_controllers(root),
+            privileged: may_load_schedulers(root),
+            cgroup2_controllers: cgroup::controllers(root),
             rivals: services::rivals(root),
             isolated_cpus: read(root, "sys/devices/system/cpu/isolated").trim().to_string(),
             kvm: metasched_testbed::kvm_opens(&root.join("dev/kvm")),
@@ -107,26 +109,6 @@ impl Facts {
 
 fn read(root: &Path, path: &str) -> String {
     std::fs::read_to_string(root.join(path)).unwrap_or_default()
-}
-
-/// Attaching a scheduler takes what root has: CAP_SYS_ADMIN, or CAP_BPF and CAP_PERFMON
-/// with the right to the BPF file system. We ask for the first, which is sure.
-fn is_privileged(root: &Path) -> bool {
-    const CAP_SYS_ADMIN: u32 = 21;
-    read(root, "proc/self/status")
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .is_some_and(|mask| mask & (1 << CAP_SYS_ADMIN) != 0)
-}
-
-/// The controllers of the mounted cgroup v2 hierarchy; its mount point is the fifth field
-/// of a line of mountinfo, the type follows the dash (proc_pid_mountinfo(5)).
-fn cgroup2_controllers(root: &Path) -> Option<Vec<String>> {
-    let mounts = read(root, "proc/self/mountinfo");
-    let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?;
-    let controllers = read(root, &format!("{}/cgroup.controllers", mount.trim_start_matches('/')));
-    Some(controllers.split_whitespace().map(str::to_string).collect())
 }
 
 fn is_on_path(command: &str) -> bool {
@@ -157,11 +139,6 @@ mod tests {
         let root = dir.path();
         write(root, "proc/sys/kernel/osrelease", "7.2.13-x\n");
         write(root, "proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
-        write(
-            root,
-            "proc/self/mountinfo",
-            "30 25 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n",
-        );
         write(root, "sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory\n");
         write(root, "sys/devices/system/cpu/isolated", "2-3\n");
         write(root, "usr/lib/modules/7.2.13-x/config", "CONFIG_BPF_SYSCALL=y\n");
@@ -178,9 +155,18 @@ mod tests {
     }
 
     #[test]
-    fn a_user_without_capabilities_is_not_privileged() {
+    fn a_unified_hierarchy_beside_those_of_v1_is_told_as_run_tells_it() {
         let dir = tempfile::tempdir().unwrap();
-        write(dir.path(), "proc/self/status", "CapEff:\t0000000000000000\n");
-        assert!(!is_privileged(dir.path()));
+        let root = dir.path();
+        write(root, "proc/sys/kernel/osrelease", "7.2.13-x\n");
+        write(
+            root,
+            "proc/self/mountinfo",
+            "30 25 0:26 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+        );
+        write(root, "sys/fs/cgroup/unified/cgroup.controllers", "\n");
+        let told = Facts::gather(root).unwrap().cgroup2_controllers.unwrap_err();
+        let refused = cgroup::Cgroup::create_at(root, "a").unwrap_err();
+        assert_eq!((told.kind, told.cause), (refused.kind, refused.cause));
     }
 }

@@ -1,5 +1,6 @@
 //! What the facts mean, and what to do about each: a pure function.
 
+use metasched_host::privileges::TO_LOAD_SCHEDULERS;
 use metasched_host::sched_ext::State;
 use metasched_host::services::{Rival, RivalState};
 use serde::Serialize;
@@ -172,7 +173,7 @@ fn privileges(facts: &Facts) -> Finding {
     } else {
         Finding::blocks(
             "privileges",
-            "this user may not load schedulers (CAP_SYS_ADMIN is missing)",
+            format!("this user may not load schedulers: that takes {TO_LOAD_SCHEDULERS}"),
             "run it as root",
         )
     }
@@ -180,16 +181,15 @@ fn privileges(facts: &Facts) -> Finding {
 
 fn cgroups(facts: &Facts) -> Finding {
     match &facts.cgroup2_controllers {
-        None => Finding::note(
+        Err(error) => Finding::note(
             "cgroups",
-            "no cgroup v2 hierarchy is mounted",
-            "workloads cannot be measured part by part here: mount -t cgroup2 none /sys/fs/cgroup, or \
-             boot with systemd.unified_cgroup_hierarchy=1",
+            format!("{}; nothing can have a lane, or be measured part by part", error.cause),
+            &error.remedy,
         ),
-        Some(controllers) if controllers.iter().any(|name| name == "cpu") => {
+        Ok(controllers) if controllers.iter().any(|name| name == "cpu") => {
             Finding::ok("cgroups", "cgroup v2 with the cpu controller")
         }
-        Some(_) => Finding::note(
+        Ok(_) => Finding::note(
             "cgroups",
             "cgroup v2 is mounted, but the cpu controller is not in it",
             "moves between cgroups are not seen by schedulers: boot with cgroup_no_v1=cpu,cpuacct",
@@ -313,7 +313,7 @@ mod tests {
             ops: None,
             btf: Some(Ok(BtfVerdict { sound: true, missing: vec![] })),
             privileged: true,
-            cgroup2_controllers: Some(vec!["cpu".into()]),
+            cgroup2_controllers: Ok(vec!["cpu".into()]),
             rivals: vec![],
             isolated_cpus: String::new(),
             kvm: Ok(()),
@@ -341,7 +341,7 @@ mod tests {
         sick.ops = Some("rusty".into());
         sick.config = None;
         sick.privileged = false;
-        sick.cgroup2_controllers = Some(vec![]);
+        sick.cgroup2_controllers = Ok(vec![]);
         sick.isolated_cpus = "2-3".into();
         sick.tools_missing = TOOLS.iter().collect();
         let findings = examine(&sick);
