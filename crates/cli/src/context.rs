@@ -1,8 +1,9 @@
 //! What every command is given: the global options, and how to print.
 
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-use metasched_base::{Error, Interrupt, Kind, Result};
+use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
 
 /// Options that every command takes.
 #[derive(Clone, Debug, clap::Args)]
@@ -39,19 +40,10 @@ impl Context {
         value: &T,
         text: impl FnOnce(&T) -> String,
     ) -> Result<()> {
-        use std::io::Write;
-        let out = if self.json {
-            serde_json::to_string_pretty(value)
-                .map_err(|e| Error::new(Kind::Failed, "write the result as JSON", e))?
+        if self.json {
+            write_out(&serde_json::to_string_pretty(value).attempt(Kind::Failed, as_json)?)
         } else {
-            text(value)
-        };
-        // A reader that went away (`| head`) is not a failure.
-        match writeln!(std::io::stdout(), "{}", out.trim_end()) {
-            Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-                Err(Error::new(Kind::Failed, "write to standard output", e))
-            }
-            _ => Ok(()),
+            write_out(text(value).trim_end())
         }
     }
 
@@ -60,6 +52,25 @@ impl Context {
         if self.verbose {
             eprintln!("{}", text());
         }
+    }
+}
+
+/// Prints a value as one line of JSON, of many.
+pub fn json_line(value: &impl serde::Serialize) -> Result<()> {
+    write_out(&serde_json::to_string(value).attempt(Kind::Failed, as_json)?)
+}
+
+fn as_json() -> String {
+    "write the result as JSON".to_owned()
+}
+
+fn write_out(text: &str) -> Result<()> {
+    match writeln!(std::io::stdout(), "{text}") {
+        // A reader that went away (`| head`) is not a failure.
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::new(Kind::Failed, "write to standard output", e))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -131,10 +131,10 @@ fn figures_agree_with_what_the_scenario_says() {
 #[test]
 fn a_comparison_has_a_row_for_each_policy_and_ratios_to_the_first() {
     let place = Place::new();
-    let text = place.text(&["small.toml", "--compare", "fifo,vtime"]);
+    let text = place.text(&["small.toml", "--compare=fifo,vtime"]);
     assert!(text.contains("against fifo") && text.contains(" %"), "{text}");
     assert!(!text.contains(" to +"), "one run has no interval: {text}");
-    let report = place.json(&["small.toml", "--compare", "fifo,vtime", "--runs", "3"]);
+    let report = place.json(&["small.toml", "--compare=fifo,vtime", "--runs", "3"]);
     assert_eq!(report["seeds"], serde_json::json!([1, 2, 3]));
     assert_eq!(contenders(&report), ["fifo", "vtime"]);
     let ratio = &report["contenders"][1]["groups"][1]["ratios"]["wait_p99"];
@@ -154,7 +154,7 @@ fn without_a_name_every_policy_is_compared_with_the_kernels_own() {
 #[test]
 fn repeating_until_narrow_ends_and_says_how_narrow() {
     let place = Place::new();
-    let common = ["small.toml", "--compare", "fifo,vtime", "--until-narrow", "--precision"];
+    let common = ["small.toml", "--compare=fifo,vtime", "--until-narrow", "--precision"];
     let with = |more: &[&'static str]| [&common[..], more].concat();
     let coarse = place.json(&with(&["90%", "--most-runs", "50"]));
     let runs = coarse["seeds"].as_array().unwrap().len();
@@ -180,7 +180,7 @@ fn cgroups_with_weights_are_compared_with_the_default_scheduler() {
     let hogs = SCENARIO.replace(", \"sleep 1ms..4ms\"", "");
     let weighed = format!("{hogs}\n[cgroups]\nweb = {{ weight = 300 }}\n");
     std::fs::write(place.path("weighed.toml"), weighed).unwrap();
-    let args = ["weighed.toml", "--duration", "2s", "--compare", "eevdf,fifo"];
+    let args = ["weighed.toml", "--duration", "2s", "--compare=eevdf,fifo"];
     let report = place.json(&args);
     assert_eq!(contenders(&report), ["eevdf", "fifo"]);
     let share = group(&report, "web")["share"].as_f64().unwrap();
@@ -233,12 +233,12 @@ fn what_is_wrong_is_refused_with_what_would_be_right() {
         (vec!["small.toml", "--set", "slice=1h"], 3, "out of range"),
         (vec!["small.toml", "--lanes", "wbe=fifo"], 3, "batch, web"),
         (vec!["small.toml", "--lanes", "web"], 2, "CGROUP=POLICY"),
-        (vec!["small.toml", "--compare", "fifo,fifo"], 2, "twice"),
-        (vec!["small.toml", "--compare", "fifo,lanes"], 3, "says no lanes"),
-        (vec!["small.toml", "--warm-up", "1s"], 3, "--duration"),
+        (vec!["small.toml", "--compare=fifo,fifo"], 2, "twice"),
+        (vec!["small.toml", "--compare=fifo,lanes"], 3, "says no lanes"),
+        (vec!["small.toml", "--warmup", "1s"], 3, "--duration"),
         (vec!["small.toml", "--from", "1ms"], 2, "--gantt"),
         (vec!["small.toml", "--gantt", "a.svg", "--from", "2s"], 2, "300ms"),
-        (vec!["small.toml", "--gantt", "a.svg", "--to", "1ns", "--warm-up", "9ms"], 2, "warm-up"),
+        (vec!["small.toml", "--gantt", "a.svg", "--to", "1ns", "--warmup", "9ms"], 2, "warm-up"),
         (vec!["small.toml", "--policy", "fifo", "--compare"], 2, "cannot be used with"),
         (vec!["small.toml", "--cpus", "0"], 3, "no CPUs"),
         (vec!["small.toml", "--cpus", "6", "--llcs", "4"], 3, "a multiple of 4 CPUs"),
@@ -363,7 +363,7 @@ fn a_run_that_fails_ends_with_status_10_and_the_command_that_fails_again() {
     let place = Place::new();
     let crowd = SCENARIO.replace("count = 3", "count = 40").replace("cpus = 2", "cpus = 1");
     std::fs::write(place.path("crowd.toml"), crowd).unwrap();
-    let args = ["crowd.toml", "--duration", "35s", "--set", "slice=1s", "--compare", "fifo"];
+    let args = ["crowd.toml", "--duration", "35s", "--set", "slice=1s", "--compare=fifo"];
     let (code, said) = place.refused(&args);
     assert_eq!(code, 10, "{said}");
     assert!(said.contains("waiting_bounded") && said.contains("under fifo with seed 1"), "{said}");
@@ -374,7 +374,7 @@ fn a_run_that_fails_ends_with_status_10_and_the_command_that_fails_again() {
 #[test]
 fn a_scenario_is_replayed_with_real_threads_and_told_in_the_same_figures() {
     let place = Place::new();
-    let args = ["replay", "small.toml", "--duration", "200ms", "--warm-up", "20ms"];
+    let args = ["replay", "small.toml", "--duration", "200ms", "--warmup", "20ms"];
     let report = place.json(&args);
     let groups = report["replayed"]["groups"].as_array().unwrap();
     let names: Vec<&str> = groups.iter().map(|group| group["cgroup"].as_str().unwrap()).collect();

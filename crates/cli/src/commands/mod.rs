@@ -1,4 +1,4 @@
-//! One file per command; `keeper.rs`, `percent.rs` and `strategies.rs` are what several share.
+//! One file per command; `keeper.rs`, `percent.rs`, `strategies.rs` and `table.rs` are what several share.
 
 pub mod completions;
 pub mod decide;
@@ -24,5 +24,6 @@ pub mod status;
 pub mod stop;
 pub mod strategies;
 pub mod switch;
+pub mod table;
 pub mod tune;
 pub mod vm;

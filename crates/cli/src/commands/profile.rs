@@ -38,7 +38,7 @@ pub struct Args {
     /// Sets a parameter of the workload; can be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
     set: Vec<(String, String)>,
-    /// How long each load runs. Longer runs vary less, but fewer fit into the budget
+    /// How long a run of each load lasts. Longer runs vary less, but fewer fit into the budget
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = parse_duration)]
     duration: Duration,
     /// How long a load runs, uncounted, after each change of scheduler
@@ -98,7 +98,7 @@ pub struct Args {
     /// Whether the CPU that will be measured on is emulated in software, which decides
     /// what the parameter value 'auto' means. Found out if not given; where this kernel
     /// has no sched_ext, it is the testbed's that counts
-    #[arg(long, value_name = "YES", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "YES", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     emulated: Option<bool>,
     /// Stops a scheduler that is in force already, and puts it back at the end
     #[arg(long)]

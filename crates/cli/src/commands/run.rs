@@ -17,7 +17,7 @@ use metasched_host::process::peak_memory_kib;
 use serde::Serialize;
 
 use super::plan::Source;
-use crate::context::Context;
+use crate::context::{Context, json_line};
 use lanes::Wanted;
 use live::Live;
 use turns::{Plan, TurnSpec};
@@ -273,7 +273,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         }
     };
     if context.json {
-        live::json_line(&Summary {
+        json_line(&Summary {
             strategy: args.plan.strategy(args.mode),
             mechanism,
             base_slice_ms: args.base_slice.as_secs_f64() * 1e3,

@@ -63,7 +63,7 @@ pub struct Args {
     /// Compares policies, each with the first; if none is named, all that there are with
     /// 'eevdf', a simple model of the kernel's own scheduler. 'lanes' is what the scenario says
     /// of its cgroups
-    #[arg(long, value_name = "POLICY,...", num_args = 0..=1)]
+    #[arg(long, value_name = "POLICY,...", num_args = 0..=1, require_equals = true)]
     compare: Option<Option<String>>,
     /// The whole machine goes from policy to policy
     #[arg(

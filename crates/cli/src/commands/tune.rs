@@ -73,7 +73,7 @@ pub struct Args {
     /// The time for all of it; it decides how many timeslices and rounds there are
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
     budget: Duration,
-    /// How long each load runs: three whole cycles of turns must fit into it
+    /// How long a run of each load lasts: three whole cycles of turns must fit into it
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_duration)]
     duration: Duration,
     /// How long a load runs, uncounted, after each change of what is in force

@@ -3,12 +3,11 @@
 mod limits;
 mod waits;
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
-use metasched_base::{Result, parse_duration};
+use metasched_base::{Kind, Result, parse_duration};
 use metasched_control::describe_quarantine;
 use metasched_control::keeper::KeeperStatus;
 use metasched_host::process::Prompt;
@@ -16,7 +15,8 @@ use metasched_loader::{LaneInfo, LaneState, Quarantine};
 use serde::Serialize;
 
 use crate::commands::keeper::kept_status;
-use crate::context::Context;
+use crate::commands::table::{Column, Fit, fitted, terminal_width};
+use crate::context::{self, Context};
 use limits::LimitsView;
 use waits::Waits;
 
@@ -28,8 +28,11 @@ const CGROUPS_SHOWN: usize = 3;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Over how long a time shares and waits are measured
-    #[arg(long = "for", value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
-    duration: Duration,
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    interval: Duration,
+    /// Show it again after each interval until Ctrl-C; with --json as JSON lines
+    #[arg(long)]
+    watch: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -67,13 +70,33 @@ struct Row {
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let _prompt = Prompt::new();
+    match show(args, context) {
+        // That is how watching is meant to end.
+        Err(error) if args.watch && error.kind == Kind::Interrupted => Ok(0),
+        shown => shown.map(|()| 0),
+    }
+}
+
+fn show(args: &Args, context: &Context) -> Result<()> {
     let attempt = "show the lanes";
-    let before = kept_status(context, attempt)?;
-    context.interrupt.sleep(args.duration);
-    context.interrupt.check(attempt)?;
-    let view = compare(&before, &kept_status(context, attempt)?);
-    context.print(&view, text)?;
-    Ok(0)
+    let mut before = kept_status(context, attempt)?;
+    loop {
+        context.interrupt.sleep(args.interval);
+        context.interrupt.check(attempt)?;
+        let after = kept_status(context, attempt)?;
+        let view = compare(&before, &after);
+        if !args.watch {
+            return context.print(&view, |view| text(view, terminal_width()));
+        }
+        if context.json {
+            context::json_line(&view)?;
+        } else {
+            // A terminal's screen is written over, elsewhere one follows the other.
+            let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "\n" };
+            context.print(&view, |view| format!("{clear}{}", text(view, terminal_width())))?;
+        }
+        before = after;
+    }
 }
 
 /// What happened between two looks.
@@ -112,14 +135,25 @@ fn compare(before: &KeeperStatus, after: &KeeperStatus) -> View {
     }
 }
 
-fn text(view: &View) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header([
-        "APP", "POLICY", "WEIGHT", "WANTED", "GOT", "QUEUED", "WAIT P50", "P99", "LONGEST",
-        "PREEMPTS", "UNSERVED", "REPLACED", "STATE", "CGROUPS",
-    ]);
+fn text(view: &View, width: Option<usize>) -> String {
+    const COLUMNS: &[Column] = &[
+        ("APP", Fit::Names),
+        ("POLICY", Fit::Whole),
+        ("WEIGHT", Fit::Whole),
+        ("WANTED", Fit::Whole),
+        ("GOT", Fit::Whole),
+        ("QUEUED", Fit::Out(4)),
+        ("WAIT P50", Fit::Out(5)),
+        ("P99", Fit::Whole),
+        ("LONGEST", Fit::Out(3)),
+        ("PREEMPTS", Fit::Out(2)),
+        ("UNSERVED", Fit::Out(1)),
+        ("REPLACED", Fit::Out(0)),
+        ("STATE", Fit::Whole),
+        ("CGROUPS", Fit::Names),
+    ];
     let percent = |share: Option<f64>| share.map_or("-".to_owned(), metasched_base::percent);
-    for row in &view.lanes {
+    let cells = |row: &Row| {
         let lane = &row.lane;
         let name = match &row.name {
             Some(name) => name.as_str(),
@@ -127,7 +161,7 @@ fn text(view: &View) -> String {
             None => "(none any more)",
         };
         let [p50, p99, longest] = Waits::cells(row.waits.as_ref());
-        table.add_row([
+        vec![
             name.to_owned(),
             lane.policy.clone(),
             lane.weight.to_string(),
@@ -142,11 +176,11 @@ fn text(view: &View) -> String {
             row.replaced.map_or("-".to_owned(), |times| times.to_string()),
             state(lane).to_owned(),
             some(&row.cgroups),
-        ]);
-    }
-    let mut out: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
+        ]
+    };
+    let mut out = fitted(COLUMNS, &view.lanes.iter().map(cells).collect::<Vec<_>>(), width);
     out.extend(Waits::notes(view.lanes.iter().map(|row| row.waits.as_ref())));
-    out.extend(view.limits.text());
+    out.extend(view.limits.text(width));
     out.extend(view.told.iter().cloned());
     out.join("\n")
 }
@@ -232,10 +266,13 @@ mod tests {
         let view = compare(&before, &after);
         let shares: Vec<_> = view.lanes.iter().map(|r| (r.share_wanted, r.share_got)).collect();
         assert_eq!(shares, [(Some(0.25), Some(0.25)), (Some(0.75), Some(0.75)), (None, Some(0.0))]);
-        let text = text(&view);
+        let text = text(&view, None);
         assert!(text.contains("(everything else)") && text.contains("front"), "{text}");
         assert!(text.contains("a/b c d and 1 more"), "{text}");
         assert_eq!(view.lanes[1].cgroups.len(), 4);
+        for line in super::text(&view, Some(80)).lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
     }
 
     #[test]

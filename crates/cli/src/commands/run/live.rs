@@ -3,12 +3,11 @@
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use metasched_base::{Kind, Result, ResultExt, format_duration};
+use metasched_base::format_duration;
 use metasched_control::{Mechanism, Turn, TurnEvent};
-use serde::Serialize;
 
 use crate::commands::switch::describe;
-use crate::context::Context;
+use crate::context::{Context, json_line};
 
 /// How turns are shown.
 enum Style {
@@ -97,17 +96,5 @@ fn round(duration: Duration) -> String {
     match duration {
         d if d < Duration::from_millis(1) => format_duration(d),
         d => format_duration(Duration::from_millis(d.as_millis() as u64)),
-    }
-}
-
-/// Prints a value as one line of JSON.
-pub(super) fn json_line(value: &impl Serialize) -> Result<()> {
-    let line = serde_json::to_string(value)
-        .attempt(Kind::Failed, || "write the result as JSON".to_owned())?;
-    match writeln!(std::io::stdout(), "{line}") {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(e).attempt(Kind::Failed, || "write to standard output".to_owned())
-        }
-        _ => Ok(()),
     }
 }

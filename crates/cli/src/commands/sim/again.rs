@@ -7,6 +7,7 @@ use metasched_base::format_duration;
 use super::Args;
 use super::bed::BedArgs;
 use super::contender::Contender;
+use crate::commands::percent::percent;
 use crate::commands::run::{DEFAULT_POLICY, Mode};
 
 /// The command line of the same runs from the seed `seed` on; of one contender's run with
@@ -35,8 +36,9 @@ pub fn words(before: &[&str], bed: &BedArgs, seed: u64, more: &[String]) -> Stri
     for (option, number) in numbers {
         number.into_iter().for_each(|n| add(option, n.to_string()));
     }
-    machine.smt.into_iter().for_each(|smt| add("--smt", smt.to_string()));
-    for (option, time) in [("--duration", bed.duration), ("--warm-up", bed.warm_up)] {
+    machine.smt.into_iter().for_each(|smt| words.push(format!("--smt={smt}")));
+    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+    for (option, time) in [("--duration", bed.duration), ("--warmup", bed.warm_up)] {
         time.into_iter().for_each(|t| add(option, brief(t)));
     }
     bed.settings.iter().for_each(|setting| add("--set", setting.to_string()));
@@ -84,13 +86,13 @@ fn several(args: &Args) -> Vec<String> {
         add("--runs", args.runs.to_string());
     }
     if args.until_narrow {
-        add("--precision", args.precision.to_string());
+        add("--precision", percent(args.precision));
         add("--most-runs", args.most_runs.to_string());
         words.push("--until-narrow".to_owned());
     }
     if let Some(compare) = &args.compare {
-        words.push("--compare".to_owned());
-        words.extend(compare.clone());
+        let list = compare.iter().map(|list| format!("={list}")).collect::<String>();
+        words.push(format!("--compare{list}"));
     }
     words
 }
@@ -128,12 +130,12 @@ mod tests {
     fn what_is_said_again_is_said_the_same_way() {
         for line in [
             "metasched sim a.toml --seed 7 --policy fifo",
-            "metasched sim a.toml --cpus 64 --llcs 8 --smt true --duration 1m30s --set slice=5ms --seed 7 --runs 3 --compare fifo,vtime",
+            "metasched sim a.toml --cpus 64 --llcs 8 --smt=true --duration 1m30s --set slice=5ms --seed 7 --runs 3 --compare=fifo,vtime",
             "metasched sim a.toml --machine here.toml --cpus 2 --seed 7 --policy fifo",
             "metasched sim a.toml --seed 7 --lanes web=fifo:300,db=vtime:100 --default fifo",
             "metasched sim a.toml --seed 7 --turns vtime=3ms,fifo=1ms --only web",
             "metasched sim a.toml --seed 7 --strategy delta,benefit --mode lanes --base-slice 20ms --plan-runs 4",
-            "metasched sim a.toml --seed 7 --precision 0.05 --most-runs 64 --until-narrow --compare",
+            "metasched sim a.toml --seed 7 --precision 7% --most-runs 64 --until-narrow --compare",
         ] {
             assert_eq!(again(line), line);
             assert_eq!(again(&again(line)), line);

@@ -27,7 +27,7 @@ pub struct MachineArgs {
     #[arg(long, value_name = "N")]
     pub nodes: Option<usize>,
     /// Whether two CPUs make a core
-    #[arg(long, value_name = "YES", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "YES", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub smt: Option<bool>,
 }
 
@@ -43,11 +43,11 @@ pub struct BedArgs {
     pub settings: Vec<Setting>,
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// How long it runs, in simulated time, instead of what the scenario says
+    /// How long a run lasts, in simulated time, instead of what the scenario says
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
     /// How much of that is not counted
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long = "warmup", value_name = "TIME", value_parser = parse_duration)]
     pub warm_up: Option<Duration>,
     /// The seed from which all chance follows, instead of what the scenario says. Further
     /// runs take the numbers after it

@@ -251,7 +251,7 @@ impl Contender {
         if name == EEVDF {
             let cause = "the fair class takes no turns and has no lanes";
             return Err(Error::new(Kind::Unsupported, attempt(), cause)
-                .remedy("have it alone: --policy eevdf, or --compare eevdf,fifo"));
+                .remedy("have it alone: --policy eevdf, or --compare=eevdf,fifo"));
         }
         variant(name).map(drop).map_err(|e| Error::new(Kind::BadInput, attempt(), e))
     }

@@ -83,11 +83,14 @@ pub fn run(runner: &Runner, seed: u64, window: Window, files: &Files) -> Result<
     let ran = one(bed, scenario, runner.only, seed);
     if let Some((path, trace)) = &trace {
         trace.borrow_mut().written().attempt(Kind::Failed, || attempt(path))?;
+        eprintln!("metasched: wrote the trace '{}'", path.display());
     }
     let about = format!("{}, {}, seed {seed}", contender.name, bed.machine_text());
     let drawn = timeline.map(|(path, timeline)| {
         let picture = picture(&timeline.borrow(), bed, &about, path)?;
-        std::fs::write(path, gantt(&picture)).attempt(Kind::Failed, || attempt(path))
+        std::fs::write(path, gantt(&picture))
+            .attempt(Kind::Failed, || attempt(path))
+            .map(|()| eprintln!("metasched: wrote the picture '{}'", path.display()))
     });
     // What the run failed by comes first.
     let run = ran.map_err(|failure| runner.failed(contender, seed, &failure))?;

@@ -41,11 +41,11 @@ pub struct Args {
     /// Only the tasks of this cgroup
     #[arg(long, value_name = "CGROUP")]
     only: Option<String>,
-    /// How long it lasts, instead of what the scenario says
+    /// How long a run lasts, instead of what the scenario says
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
     /// How much of that is not counted
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long = "warmup", value_name = "TIME", value_parser = parse_duration)]
     warm_up: Option<Duration>,
     /// The seed of what is left to chance: how long spans are. The machine has chances of its own
     #[arg(long, value_name = "N")]

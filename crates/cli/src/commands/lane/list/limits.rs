@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
 use metasched_base::brief_time;
 use metasched_host::cgroup::Cgroup;
 use metasched_loader::{Limit, Limits};
 use serde::Serialize;
+
+use crate::commands::table::{Column, Fit, fitted};
 
 /// All of them. The kernel's own `cpu.stat` shows none of this: it does not enforce
 /// `cpu.max` for tasks of sched_ext, our program does.
@@ -41,32 +41,31 @@ impl LimitsView {
     }
 
     /// Lines to be shown; none where nothing is limited.
-    pub(super) fn text(&self) -> Vec<String> {
+    pub(super) fn text(&self, width: Option<usize>) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.limited.is_empty() {
-            let mut table = Table::new();
-            let table = table.load_style(NOTHING);
-            table.set_content_arrangement(ContentArrangement::Disabled).set_header([
-                "LIMITED",
-                "CPU.MAX",
-                "PERIODS",
-                "THROTTLED",
-                "FOR",
-                "FORGIVEN",
-            ]);
-            for Limited { path, limit } in &self.limited {
+            const COLUMNS: &[Column] = &[
+                ("LIMITED", Fit::Names),
+                ("CPU.MAX", Fit::Whole),
+                ("PERIODS", Fit::Whole),
+                ("THROTTLED", Fit::Whole),
+                ("FOR", Fit::Whole),
+                ("FORGIVEN", Fit::Whole),
+            ];
+            let row = |Limited { path, limit }: &Limited| {
                 let time = |ns: u64| brief_time(ns as f64);
-                table.add_row([
+                vec![
                     path.clone().unwrap_or_else(|| format!("(cgroup {})", limit.cgroup)),
                     format!("{} in {}", time(limit.quota_ns), time(limit.period_ns)),
                     limit.nr_periods.to_string(),
                     limit.nr_throttled.to_string(),
                     time(limit.throttled_ns),
                     time(limit.forgiven_ns),
-                ]);
-            }
+                ]
+            };
+            let rows: Vec<_> = self.limited.iter().map(row).collect();
             lines.push(String::new());
-            lines.extend(table.lines().map(|line| line.trim().to_owned()));
+            lines.extend(fitted(COLUMNS, &rows, width));
         }
         if self.refused > 0 {
             lines.push(format!(
@@ -105,7 +104,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let id = fs::metadata(&folder).unwrap().ino();
         let limits = Limits { enforced: vec![limit(id), limit(1)], refused: 2 };
-        let text = LimitsView::new(root.path(), &limits).text().join("\n");
+        let text = LimitsView::new(root.path(), &limits).text(None).join("\n");
         for words in ["a/b", "40 ms in 100 ms", "49", "2.40 s", "7 ms", "(cgroup 1)", "2 limits"] {
             assert!(text.contains(words), "{words}: {text}");
         }
@@ -114,6 +113,6 @@ mod tests {
     #[test]
     fn where_nothing_is_limited_nothing_is_shown() {
         let view = LimitsView::new(Path::new("/nowhere"), &Limits::default());
-        assert_eq!(view.text(), Vec::<String>::new());
+        assert_eq!(view.text(None), Vec::<String>::new());
     }
 }
