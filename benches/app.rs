@@ -43,7 +43,7 @@ struct Args {
         allow_hyphen_values = true
     )]
     profile_arguments: String,
-    /// Further arguments of `metasched tune`, in one word: "--strategies delta"
+    /// Further arguments of `metasched tune`, in one word: "--strategy delta"
     #[arg(long = "tune", value_name = "ARGUMENTS", default_value = "", allow_hyphen_values = true)]
     tune_arguments: String,
     /// How long metasched's own use is watched

@@ -2,6 +2,8 @@
 
 mod commands;
 mod context;
+#[cfg(test)]
+mod flags;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -55,7 +55,7 @@ fn refused(folder: &Path, args: &[&str]) -> (i32, String) {
 fn what_perf_printed_becomes_a_scenario_that_can_be_compared() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("perf.txt"), PERF).unwrap();
-    let said = succeeded(&run(folder.path(), &["record", "--from", "perf.txt"]));
+    let said = succeeded(&run(folder.path(), &["record", "--perf", "perf.txt"]));
     let text = fs::read_to_string(folder.path().join("recorded.toml")).unwrap();
     for told in ["nice = 5", "\"wake db", "\"wait db\"", "cpus = 2", "30.0 % of a CPU"] {
         assert!(text.contains(told), "{told}:\n{text}");
@@ -65,8 +65,8 @@ fn what_perf_printed_becomes_a_scenario_that_can_be_compared() {
     let compared = succeeded(&run(folder.path(), &next.split(' ').collect::<Vec<_>>()));
     assert!(compared.contains("vtime") && compared.contains("fifo"), "{compared}");
     // It may be recorded anew, and what is not ours stays.
-    succeeded(&run(folder.path(), &["record", "--from", "perf.txt"]));
-    let args = ["record", "--from", "perf.txt", "--out", "perf.txt"];
+    succeeded(&run(folder.path(), &["record", "--perf", "perf.txt"]));
+    let args = ["record", "--perf", "perf.txt", "--out", "perf.txt"];
     let (code, said) = refused(folder.path(), &args);
     assert!(code == 3 && said.contains("--out"), "{said}");
     assert_eq!(fs::read_to_string(folder.path().join("perf.txt")).unwrap(), PERF);
@@ -78,9 +78,9 @@ fn what_is_wrong_is_refused_with_what_would_be_right() {
     fs::write(folder.path().join("empty.txt"), "# nothing\n").unwrap();
     fs::write(folder.path().join("bad.txt"), "a 1 [000] 1.5: sched:sched_switch: x\n").unwrap();
     for (args, status, said) in [
-        (["--from", "none.txt"], 3, "none.txt"),
-        (["--from", "empty.txt"], 3, "no thread runs"),
-        (["--from", "bad.txt"], 3, "bad.txt:1: this sched_switch"),
+        (["--perf", "none.txt"], 3, "none.txt"),
+        (["--perf", "empty.txt"], 3, "no thread runs"),
+        (["--perf", "bad.txt"], 3, "bad.txt:1: this sched_switch"),
         (["--for", "10"], 2, "1800ms"),
         (["--buffer", "big"], 2, "512M"),
     ] {

@@ -144,7 +144,7 @@ fn a_comparison_has_a_row_for_each_policy_and_ratios_to_the_first() {
 
 #[test]
 fn without_a_name_every_policy_is_compared_with_the_kernels_own() {
-    let report = Place::new().json(&["small.toml", "--compare"]);
+    let report = Place::new().json(&["--compare", "--smt", "small.toml"]);
     let policies = metasched_loader::policies();
     let all: Vec<&str> =
         std::iter::once("eevdf").chain(policies.iter().map(|policy| policy.name)).collect();
@@ -156,10 +156,10 @@ fn repeating_until_narrow_ends_and_says_how_narrow() {
     let place = Place::new();
     let common = ["small.toml", "--compare=fifo,vtime", "--until-narrow", "--precision"];
     let with = |more: &[&'static str]| [&common[..], more].concat();
-    let coarse = place.json(&with(&["90%", "--most-runs", "50"]));
+    let coarse = place.json(&with(&["90%", "--max-runs", "50"]));
     let runs = coarse["seeds"].as_array().unwrap().len();
     assert!(runs < 50 && coarse["widest"].as_f64().unwrap() <= 0.9, "{coarse:#}");
-    let fine = place.text(&with(&["0.01%", "--most-runs", "6"]));
+    let fine = place.text(&with(&["0.01%", "--max-runs", "6"]));
     assert!(fine.contains("6 runs") && fine.contains("not as narrow"), "{fine}");
 }
 
@@ -241,6 +241,8 @@ fn what_is_wrong_is_refused_with_what_would_be_right() {
         (vec!["small.toml", "--gantt", "a.svg", "--to", "1ns", "--warmup", "9ms"], 2, "warm-up"),
         (vec!["small.toml", "--policy", "fifo", "--compare"], 2, "cannot be used with"),
         (vec!["small.toml", "--cpus", "0"], 3, "no CPUs"),
+        (vec!["small.toml", "--compare", "fifo"], 2, "--compare[=<POLICY,...>]"),
+        (vec!["small.toml", "--until-narrow", "--precision", "0.05"], 2, "write it like 5%"),
         (vec!["small.toml", "--cpus", "6", "--llcs", "4"], 3, "a multiple of 4 CPUs"),
         (vec!["small.toml", "--lanes", "web=eevdf"], 4, "no lanes"),
         (vec!["small.toml", "--policy", "eevdf", "--set", "slice=5ms"], 2, "no options"),
@@ -268,7 +270,11 @@ fn a_trace_is_the_same_each_time_and_its_window_is_smaller() {
 #[test]
 fn a_picture_is_drawn_or_refused_with_a_window_that_can_be_drawn() {
     let place = Place::new();
-    place.text(&["small.toml", "--gantt", "a.svg", "--to", "150ms"]);
+    let drawn = ["small.toml", "--gantt", "a.svg", "--trace", "a.pftrace", "--to", "150ms"];
+    let drawn = place.sim(&drawn);
+    let said = String::from_utf8_lossy(&drawn.stderr);
+    assert!(drawn.status.success(), "{said}");
+    assert!(said.contains("picture 'a.svg'") && said.contains("trace 'a.pftrace'"), "{said}");
     let svg = std::fs::read_to_string(place.path("a.svg")).unwrap();
     assert!(svg.starts_with("<svg xmlns") && svg.contains("CPU 1") && svg.contains("web 2"));
 
@@ -328,7 +334,7 @@ fn strategies_are_compared_in_turns_and_as_lanes() {
     ];
     assert_eq!(contenders(&report), wanted);
     let (code, said) = place.refused(&["small.toml", "--strategy", "delta", "--plan-runs", "3"]);
-    assert!(code == 3 && said.contains("round-robin needs no figures"), "{said}");
+    assert!(code == 3 && said.contains("--strategy round-robin needs no figures"), "{said}");
 }
 
 #[test]
@@ -349,7 +355,7 @@ fn turns_are_taken_as_they_are_written() {
 #[test]
 fn tuning_ends_with_a_command_that_can_be_run() {
     let place = two_services();
-    let common = ["tune", "two.toml", "--strategies", "round-robin", "--plan-runs", "3"];
+    let common = ["tune", "two.toml", "--strategy", "round-robin", "--plan-runs", "3"];
     let tuned = place.json(&[&common[..], &["--runs", "2"]].concat());
     let table = tuned["table"].as_array().unwrap();
     assert!(table.len() > 5 && table.iter().all(|row| !row["ratio"].is_null()), "{tuned:#}");

@@ -162,7 +162,7 @@ impl Searches {
                         bounds(&weights, mechanism.shortest_turn, switching, options.measurement);
                     First::Within(within.map_err(|e| {
                         Error::new(Kind::BadInput, format!("search '{strategy}'"), e)
-                            .remedy("raise --duration, or give --base-slices")
+                            .remedy("raise --duration, or give --base-slice")
                     })?)
                 }
                 given => First::Given(given.to_vec()),

@@ -106,7 +106,7 @@ fn failed(e: &io::Error) -> Error {
     const ATTEMPT: &str = "trace the scheduler";
     match e.kind() {
         io::ErrorKind::PermissionDenied => Error::new(Kind::Denied, ATTEMPT, e).remedy(
-            "run it as root (sudo); under kernel lockdown, record elsewhere and use --from",
+            "run it as root (sudo); under kernel lockdown, record elsewhere and use --perf",
         ),
         _ if e.raw_os_error() == Some(libc::ENODEV) => {
             Error::new(Kind::Unsupported, ATTEMPT, "this kernel has no tracefs")

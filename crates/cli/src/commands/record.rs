@@ -40,17 +40,17 @@ pub struct Args {
     out: PathBuf,
     /// Only what runs in this cgroup or below it
     #[arg(long, value_name = "CGROUP")]
-    cgroup: Option<String>,
+    only: Option<String>,
     /// Memory for the buffer of each CPU [default: 8M, less on machines with little memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     buffer: Option<u64>,
     /// Records nothing, but reads what 'perf script' prints of 'perf sched record'
     #[arg(
         long,
-        value_name = "perf.txt",
-        conflicts_with_all = ["length", "cgroup", "buffer", "command"]
+        value_name = "FILE",
+        conflicts_with_all = ["length", "only", "buffer", "command"]
     )]
-    from: Option<PathBuf>,
+    perf: Option<PathBuf>,
     /// A command to record, after --; one that still runs when the time is up is stopped
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -83,7 +83,7 @@ struct CgroupTime {
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     may_write(&args.out)?;
-    let (mut recording, ended, status) = match &args.from {
+    let (mut recording, ended, status) = match &args.perf {
         Some(path) => (from_text(path)?, "it was read to its end".to_owned(), None),
         None => live(args, context)?,
     };
@@ -131,7 +131,7 @@ fn from_text(path: &Path) -> Result<Recording> {
 
 fn live(args: &Args, context: &Context) -> Result<(Recording, String, Option<ExitStatus>)> {
     let root = Path::new("/");
-    let only = args.cgroup.as_ref().map(|name| Cgroup::find(root, name)).transpose()?;
+    let only = args.only.as_ref().map(|name| Cgroup::find(root, name)).transpose()?;
     let length = match (args.length, args.command.is_empty()) {
         (None, true) => Some(LENGTH),
         (length, _) => length,

@@ -88,7 +88,7 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = parse_percent)]
     precision: f64,
     /// With --until-narrow: after so many runs it is enough, however wide the intervals
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(2..=100_000))]
+    #[arg(long = "max-runs", value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(2..=100_000))]
     most_runs: u64,
     /// Writes a trace that ui.perfetto.dev opens: CPUs, tasks, queues, wake-ups, kicks
     #[arg(long, value_name = "FILE.pftrace", conflicts_with_all = ["compare", "strategy", "runs", "until_narrow"])]

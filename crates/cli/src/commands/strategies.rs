@@ -7,7 +7,7 @@ use metasched_experiment::Strategy;
 pub struct SearchedArgs {
     /// The strategies to search
     #[arg(
-        long,
+        long = "strategy",
         value_name = "NAME,...",
         value_delimiter = ',',
         default_value = "round-robin,delta,benefit,delta-benefit"
@@ -19,6 +19,6 @@ impl SearchedArgs {
     /// The options that say the same again.
     pub fn words(&self) -> [String; 2] {
         let names: Vec<&str> = self.strategies.iter().map(|strategy| strategy.name()).collect();
-        ["--strategies".to_owned(), names.join(",")]
+        ["--strategy".to_owned(), names.join(",")]
     }
 }

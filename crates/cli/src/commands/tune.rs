@@ -54,7 +54,7 @@ pub struct Args {
     /// machine) and lanes (all at the same time, each in its cgroups; our policies only)
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "turns,lanes")]
     mode: Vec<Mode>,
-    /// With lanes: the strategies whose weights they have, if not those of --strategies
+    /// With lanes: the strategies whose weights they have, if not those of --strategy
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     lanes_by: Vec<Strategy>,
     /// With lanes: the policy of everything that has none of its own
@@ -65,10 +65,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "swap,lane")]
     mechanism: Vec<Mechanism>,
     /// The base timeslices to measure, with commas between them, instead of a search
-    #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = parse_duration)]
+    #[arg(long = "base-slice", value_name = "TIME,...", value_delimiter = ',', value_parser = parse_duration)]
     base_slices: Vec<Duration>,
     /// The scheduler of a part's turn, instead of the planned one; once for each part
-    #[arg(long = "turn", value_name = "PART=SCHEDULER", value_parser = parse_turn)]
+    #[arg(long = "turn", value_name = "APP=SCHEDULER", value_parser = parse_turn)]
     turns: Vec<(String, String)>,
     /// The time for all of it; it decides how many timeslices and rounds there are
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
@@ -229,7 +229,7 @@ impl Args {
         let measurement = self.duration + self.warmup + overhead;
         let too_small = |e: TuneError| {
             Error::new(Kind::Usage, "tune within the budget", e)
-                .remedy("raise --budget, or name fewer --strategies, one --mechanism or --mode")
+                .remedy("raise --budget, or name fewer of --strategy, one --mechanism or --mode")
         };
         let (turns, lanes) = searches.count();
         if self.base_slices.is_empty() {

@@ -85,7 +85,7 @@ impl Formats {
 fn lacks(name: &str, field: &str) -> Error {
     let cause = format!("'{field}' is not in the format of {name}");
     Error::new(Kind::Unsupported, ATTEMPT, cause)
-        .remedy("record with 'perf sched record' instead, and use --from")
+        .remedy("record with 'perf sched record' instead, and use --perf")
 }
 
 fn layout(name: &str, text: &str) -> Result<Layout> {
@@ -162,7 +162,7 @@ impl Pages {
                 None => (Kind::Failed, format!("a page of CPU {cpu}'s buffer is damaged")),
             };
             Error::new(kind, ATTEMPT, cause)
-                .remedy("record again; if it stays, use 'perf sched record' and --from")
+                .remedy("record again; if it stays, use 'perf sched record' and --perf")
         })
     }
 

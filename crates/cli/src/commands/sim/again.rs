@@ -87,7 +87,7 @@ fn several(args: &Args) -> Vec<String> {
     }
     if args.until_narrow {
         add("--precision", percent(args.precision));
-        add("--most-runs", args.most_runs.to_string());
+        add("--max-runs", args.most_runs.to_string());
         words.push("--until-narrow".to_owned());
     }
     if let Some(compare) = &args.compare {
@@ -135,7 +135,7 @@ mod tests {
             "metasched sim a.toml --seed 7 --lanes web=fifo:300,db=vtime:100 --default fifo",
             "metasched sim a.toml --seed 7 --turns vtime=3ms,fifo=1ms --only web",
             "metasched sim a.toml --seed 7 --strategy delta,benefit --mode lanes --base-slice 20ms --plan-runs 4",
-            "metasched sim a.toml --seed 7 --precision 7% --most-runs 64 --until-narrow --compare",
+            "metasched sim a.toml --seed 7 --precision 7% --max-runs 64 --until-narrow --compare",
         ] {
             assert_eq!(again(line), line);
             assert_eq!(again(&again(line)), line);

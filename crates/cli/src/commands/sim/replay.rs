@@ -33,9 +33,9 @@ pub struct Args {
     #[arg(long, value_name = "POLICY", conflicts_with = "lanes")]
     policy: Option<String>,
     /// Give the scenario's cgroups the lanes that it says
-    #[arg(long)]
+    #[arg(long = "scenario-lanes")]
     lanes: bool,
-    /// With --lanes: the policy of everything that has none of its own
+    /// With --scenario-lanes: the policy of everything that has none of its own
     #[arg(long, value_name = "POLICY", default_value = DEFAULT_POLICY)]
     default: String,
     /// Only the tasks of this cgroup
@@ -81,7 +81,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     if args.lanes && file.lanes.is_empty() {
         let attempt = format!("give the cgroups of '{}' lanes", file.name);
         return Err(Error::new(Kind::BadInput, attempt, "it says none")
-            .remedy("leave --lanes out, or write lane = \"POLICY\" to [cgroups.NAME]"));
+            .remedy("leave --scenario-lanes out, or write lane = \"POLICY\" to [cgroups.NAME]"));
     }
     let root = Path::new("/");
     let machine = machine(root)?;

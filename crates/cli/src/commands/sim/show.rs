@@ -255,7 +255,7 @@ fn narrowness(report: &Report, precision: f64) -> String {
     let enough = if widest <= precision {
         "narrow enough"
     } else {
-        "not as narrow as asked for; raise --most-runs"
+        "not as narrow as asked for; raise --max-runs"
     };
     format!(
         "{runs} runs; the widest 95 % interval reaches {:.1} % to either side: {enough}\n",
