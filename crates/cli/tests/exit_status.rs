@@ -37,6 +37,8 @@ fn without_a_command_the_kind_of_failure_decides() {
         (&["rules", "/no/such/file"], 3),
         (&["exec", "--help", "--", "true"], 0),
         (&["-v", "-v", "list"], 2),
+        // Nobody is there to use a shell.
+        (&["vm"], 2),
     ] {
         let output = metasched(arguments);
         assert_eq!(output.status.code(), Some(status), "{arguments:?}: {output:?}");

@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use metasched_base::{Error, Kind, Result, ResultExt, passed_on};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::libc::{self, winsize};
 use nix::mount::{MsFlags, mount};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill, killpg};
@@ -25,7 +26,7 @@ use nix::sys::termios::{ControlFlags, SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use crate::spec::{FromGuest, SERIAL, SERIAL_PORTS, SPEC_PATH, Share, Spec, ToGuest, port};
+use crate::spec::{FromGuest, SERIAL, SERIAL_PORTS, SPEC_PATH, Share, Size, Spec, ToGuest, port};
 
 /// How long the ports may take to appear: they are announced one by one.
 const PORTS_WITHIN: Duration = Duration::from_secs(30);
@@ -220,16 +221,21 @@ fn run(control: &File) -> Result<FromGuest> {
     let stdout = open_port(port::STDOUT)?;
     let stderr = open_port(port::STDERR)?;
     let mut command = command(&spec)?;
-    let pipe = || std::io::pipe().attempt(Kind::Failed, || "make a pipe".into());
-    let (in_read, in_write) = pipe()?;
-    let (out_read, out_write) = pipe()?;
-    let (err_read, err_write) = pipe()?;
-    command.stdin(in_read).stdout(out_write).stderr(err_write);
+    let ours = if spec.terminal { own_terminal(&mut command)? } else { pipes(&mut command)? };
+    let terminal = spec.terminal.then(|| ours.input.try_clone()).transpose();
+    let terminal = terminal.attempt(Kind::Failed, || "open the terminal again".into())?;
     let mut control =
         control.try_clone().attempt(Kind::Failed, || "open the control port again".into())?;
     say(&mut control, &FromGuest::Ready)?;
     let mut orders = orders(control);
-    if !orders.any(|order| order == ToGuest::Start) {
+    let started = orders.by_ref().any(|order| match order {
+        ToGuest::Start => true,
+        other => {
+            obey_one(&other, None, terminal.as_ref());
+            false
+        }
+    });
+    if !started {
         return Err(Error::new(Kind::Failed, "wait for the host", "it went away"));
     }
     let child = command.spawn().map_err(|cause| {
@@ -239,11 +245,13 @@ fn run(control: &File) -> Result<FromGuest> {
     drop(command);
     let child = Pid::from_raw(child.id() as i32);
 
-    let out = relay(File::from(OwnedFd::from(out_read)), stdout);
-    let err = relay(File::from(OwnedFd::from(err_read)), stderr);
+    let out = relay(ours.output, stdout);
+    let err = relay(ours.errors, stderr);
     // Nobody receives its count, so the pipe closes at the end of the input.
-    drop(relay(stdin, File::from(OwnedFd::from(in_write))));
-    std::thread::spawn(move || obey(orders, child));
+    drop(relay(stdin, ours.input));
+    std::thread::spawn(move || {
+        orders.for_each(|order| obey_one(&order, Some(child), terminal.as_ref()));
+    });
 
     let status = reap_until(child)?;
     end_leftovers();
@@ -260,6 +268,45 @@ fn run(control: &File) -> Result<FromGuest> {
     nix::unistd::sync();
     let status = i32::from(passed_on(status));
     Ok(FromGuest::Ended { status, stdout_bytes, stderr_bytes })
+}
+
+/// Our ends of the command's streams.
+struct Ends {
+    input: File,
+    output: File,
+    errors: File,
+}
+
+fn pipes(command: &mut Command) -> Result<Ends> {
+    let pipe = || std::io::pipe().attempt(Kind::Failed, || "make a pipe".into());
+    let ((in_read, in_write), (out_read, out_write), (err_read, err_write)) =
+        (pipe()?, pipe()?, pipe()?);
+    command.stdin(in_read).stdout(out_write).stderr(err_write);
+    Ok(Ends {
+        input: File::from(OwnedFd::from(in_write)),
+        output: File::from(OwnedFd::from(out_read)),
+        errors: File::from(OwnedFd::from(err_read)),
+    })
+}
+
+/// A terminal for the command alone, which controls its session.
+fn own_terminal(command: &mut Command) -> Result<Ends> {
+    let attempt = || "make a terminal".to_owned();
+    let pty = nix::pty::openpty(None, None).attempt(Kind::Failed, attempt)?;
+    let theirs = || pty.slave.try_clone().attempt(Kind::Failed, attempt);
+    command.stdin(theirs()?).stdout(theirs()?).stderr(theirs()?);
+    // SAFETY: an ioctl is safe between fork and exec. The session is there: its closure came first.
+    unsafe {
+        command.pre_exec(|| {
+            Errno::result(libc::ioctl(libc::STDIN_FILENO, libc::TIOCSCTTY, 0))?;
+            Ok(())
+        });
+    }
+    let input = File::from(pty.master);
+    let output = input.try_clone().attempt(Kind::Failed, attempt)?;
+    // All that it writes comes out of the terminal.
+    let errors = File::open("/dev/null").attempt(Kind::Failed, attempt)?;
+    Ok(Ends { input, output, errors })
 }
 
 /// The command with its folder and environment, in a session of its own so that
@@ -333,14 +380,18 @@ fn orders(control: File) -> impl Iterator<Item = ToGuest> {
     })
 }
 
-/// Carries out what the host says while the command runs.
-fn obey(orders: impl Iterator<Item = ToGuest>, child: Pid) {
-    for order in orders {
-        if let ToGuest::Signal { number } = order
-            && let Ok(signal) = Signal::try_from(number)
-        {
-            let _ = killpg(child, signal);
+/// Carries out what the host says, of the command if it runs and of the terminal if it has one.
+fn obey_one(order: &ToGuest, child: Option<Pid>, terminal: Option<&File>) {
+    match (order, child, terminal) {
+        (ToGuest::Signal { number }, Some(child), _) => {
+            let _ = Signal::try_from(*number).map(|signal| killpg(child, signal));
         }
+        (ToGuest::Resize(Size { rows, columns }), _, Some(terminal)) => {
+            let size = winsize { ws_row: *rows, ws_col: *columns, ws_xpixel: 0, ws_ypixel: 0 };
+            // SAFETY: the kernel reads a winsize, which lives as long as the call.
+            unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+        }
+        _ => {}
     }
 }
 

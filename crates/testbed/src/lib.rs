@@ -16,6 +16,7 @@ mod pin;
 pub mod qemu;
 mod session;
 pub mod spec;
+pub mod terminal;
 mod vm;
 
 pub use options::{Accel, Llc, Thread, Topology, VmOptions, parse_memory};

@@ -41,6 +41,8 @@ pub struct VmOptions {
     pub timeout: Option<Duration>,
     /// Environment of the command beyond what is handed on anyway.
     pub env: BTreeMap<String, String>,
+    /// Whether the command has the terminal for its own that our standard input and output are.
+    pub terminal: bool,
     /// The folder that the command starts in; the current one where it is `None`.
     pub cwd: Option<PathBuf>,
     /// A file that gets the guest's console.
@@ -69,6 +71,7 @@ impl Default for VmOptions {
             shares: Vec::new(),
             timeout: None,
             env: BTreeMap::new(),
+            terminal: false,
             cwd: None,
             console: None,
             show_console: false,

@@ -23,7 +23,8 @@ use crate::console::Tail;
 use crate::options::VmOptions;
 use crate::pin::pin;
 use crate::qemu::{self, Descriptors, Machine, QEMU};
-use crate::spec::{FromGuest, ToGuest};
+use crate::spec::{FromGuest, Size, ToGuest};
+use crate::terminal::{self, Raw};
 use crate::vm::{Outcome, Streams};
 
 /// Booting takes 2 to 10 s; on a machine that is busy with other guests, more.
@@ -60,6 +61,7 @@ pub(crate) struct Session {
     started: Instant,
     timeout: Option<Duration>,
     pin: bool,
+    terminal: bool,
     control: UnixStream,
     events: Receiver<Event>,
     tail: Arc<Mutex<Tail>>,
@@ -117,6 +119,7 @@ impl Session {
             started,
             timeout: options.timeout,
             pin: options.pin,
+            terminal: options.terminal,
             control: control.try_clone().attempt(Kind::Failed, || "reach the guest".into())?,
             events,
             tail,
@@ -168,11 +171,16 @@ impl Session {
             pass_on(stdout, streams.stdout, self.send.clone()),
             pass_on(stderr, streams.stderr, self.send.clone()),
         ];
+        let mut size = None;
+        self.resize(&mut size)?;
+        // Until this ends, however it does.
+        let _raw = self.terminal.then(Raw::enter).transpose()?;
         if self.say(&ToGuest::Start).is_err() {
             return Err(self.died());
         }
         self.feed_stdin(streams.stdin);
         loop {
+            self.resize(&mut size)?;
             match self.next_event(interrupt)? {
                 Some(Event::Guest(FromGuest::Ended { status, stdout_bytes, stderr_bytes })) => {
                     return self.ended(status, stdout_bytes + stderr_bytes, &passed);
@@ -183,6 +191,17 @@ impl Session {
                 Some(Event::Sink(error)) => return self.sink_failed(error),
                 _ => {}
             }
+        }
+    }
+
+    /// Tells the guest of the size that the user's terminal has now, if that is not `told`.
+    fn resize(&mut self, told: &mut Option<Size>) -> Result<()> {
+        match self.terminal.then(terminal::size).flatten() {
+            Some(now) if *told != Some(now) => {
+                *told = Some(now);
+                self.say(&ToGuest::Resize(now)).map_err(|_| self.died())
+            }
+            _ => Ok(()),
         }
     }
 

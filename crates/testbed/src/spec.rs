@@ -47,6 +47,17 @@ pub struct Spec {
     pub config: Option<String>,
     /// The limit on open files: soft and hard, as on the host.
     pub open_files: (u64, u64),
+    /// Whether the command has a terminal, on the ports of its standard input and output.
+    pub terminal: bool,
+}
+
+/// How large a terminal is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    /// Lines.
+    pub rows: u16,
+    /// Letters in a line.
+    pub columns: u16,
 }
 
 /// A folder of the host that the guest writes to.
@@ -90,6 +101,8 @@ pub enum ToGuest {
     /// Starts the command. As the host says so, it knows at any moment whether there is a
     /// command that an interrupt has to reach.
     Start,
+    /// The command's terminal has this size now.
+    Resize(Size),
     /// Sends a signal to the command's process group.
     Signal {
         /// The signal's number.

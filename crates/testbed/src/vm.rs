@@ -257,6 +257,7 @@ impl Vm {
             modules: self.kernel.modules.as_ref().map(|path| path.display().to_string()),
             config: self.kernel.config.as_ref().map(|c| c.display().to_string()),
             open_files,
+            terminal: self.options.terminal,
         })
     }
 

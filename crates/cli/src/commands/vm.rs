@@ -9,12 +9,12 @@ use metasched_testbed::{Accel, Llc, Thread, Topology, VmOptions};
 
 use crate::context::Context;
 
-/// Runs a command on a kernel with sched_ext, in a guest
+/// Runs a command, or a shell, on a kernel with sched_ext, in a guest
 ///
 /// The guest's root is a copy-on-write view of this machine's files; what the
 /// command writes is lost with the guest, except below the folders given with
 /// --rw. The exit status is the command's; 128 and the signal's number where a
-/// signal killed it.
+/// signal killed it. Without a command it is a shell ($SHELL) on this terminal.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// CPUs of the guest [default: 2, or what the topology makes]
@@ -63,9 +63,9 @@ pub struct Args {
     /// Set a variable of the command's environment (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
     env: Vec<(String, String)>,
-    /// Time for everything, booting included
-    #[arg(long, value_name = "TIME", default_value = "600s", value_parser = metasched_base::parse_duration)]
-    timeout: Duration,
+    /// Time for everything, booting included [default: no limit]
+    #[arg(long, value_name = "TIME", value_parser = metasched_base::parse_duration)]
+    timeout: Option<Duration>,
     /// Write the guest's console to this file; -v shows it
     #[arg(long, value_name = "FILE")]
     console: Option<PathBuf>,
@@ -92,6 +92,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     if args.list_kernels {
         return context.print(&kernels::list()?, |list| table(list)).map(|()| 0);
     }
+    let command = if args.command.is_empty() { shell()? } else { args.command.clone() };
     let options = VmOptions {
         cpus: args.cpus,
         memory_bytes: args.memory,
@@ -105,13 +106,14 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         cpu_model: args.cpu_model.clone(),
         append: args.append.clone(),
         shares: args.rw.clone(),
-        timeout: Some(args.timeout),
+        timeout: args.timeout,
+        terminal: args.command.is_empty(),
         env: args.env.iter().cloned().collect(),
         console: args.console.clone(),
         show_console: context.verbose,
         ..VmOptions::default()
     };
-    let outcome = metasched_testbed::run(&options, &args.command, &context.interrupt)?;
+    let outcome = metasched_testbed::run(&options, &command, &context.interrupt)?;
     if let Some(why) = &outcome.not_started {
         eprintln!("metasched: {why}");
     }
@@ -121,7 +123,18 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     Ok(u8::try_from(outcome.status).unwrap_or(1))
 }
 
-/// The kernels with what is known about each,.
+/// The user's shell, where there is somebody to use it.
+fn shell() -> Result<Vec<String>> {
+    if !metasched_testbed::terminal::is_there() {
+        let cause = "standard input and output are no terminal";
+        return Err(Error::new(Kind::Usage, "run a shell in a guest", cause)
+            .remedy("write a command after --, as in 'metasched vm -- uname -r'"));
+    }
+    eprintln!("booting a guest with a shell in it; the guest ends with the shell");
+    Ok(vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned())])
+}
+
+/// The kernels with what is known about each.
 fn table(list: &[Candidate]) -> String {
     if list.is_empty() {
         return "there is none; `make install` adds the package sources that offer some".into();

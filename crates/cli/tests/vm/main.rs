@@ -178,6 +178,63 @@ fn the_guest_has_the_topology_that_was_asked_for_and_sched_ext() {
     assert_eq!(output.status.code(), Some(128 + 9));
 }
 
+/// A terminal of `rows` lines, as `metasched vm` may have it: what a user types goes to the first.
+fn terminal(rows: u16) -> nix::pty::OpenptyResult {
+    let size = nix::pty::Winsize { ws_row: rows, ws_col: 97, ws_xpixel: 0, ws_ypixel: 0 };
+    nix::pty::openpty(&size, None).unwrap()
+}
+
+#[test]
+fn without_a_command_it_is_a_shell_on_a_terminal_of_the_same_size_that_is_left_as_it_was() {
+    let _turn = Turn::wait();
+    let pty = terminal(31);
+    let lines = || {
+        let flags = nix::sys::termios::tcgetattr(&pty.slave).unwrap().local_flags;
+        flags.contains(nix::sys::termios::LocalFlags::ICANON)
+    };
+    assert!(lines());
+    let mut guest = vm()
+        .env("SHELL", "/bin/sh")
+        .env("PS1", "ready> ")
+        .stdin(pty.slave.try_clone().unwrap())
+        .stdout(pty.slave.try_clone().unwrap())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut user = fs::File::from(pty.master);
+    let shown = std::sync::Arc::new(Mutex::new(String::new()));
+    let (mut reads, seen) = (user.try_clone().unwrap(), shown.clone());
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(n @ 1..) = std::io::Read::read(&mut reads, &mut buffer) {
+            seen.lock().unwrap().push_str(&text(&buffer[..n]));
+        }
+    });
+    let shows = |what: &str| wait_for(what, || shown.lock().unwrap().contains(what));
+    let mut types = |line: &str| user.write_all(line.as_bytes()).unwrap();
+    wait_for("raw mode", || !lines());
+    types("stty size; tty\r");
+    shows("31 97");
+    shows("/dev/pts/");
+    let size = nix::libc::winsize { ws_row: 43, ws_col: 97, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the kernel reads a winsize, which lives as long as the call.
+    let status = unsafe {
+        let terminal = std::os::fd::AsRawFd::as_raw_fd(&pty.slave);
+        nix::libc::ioctl(terminal, nix::libc::TIOCSWINSZ, &raw const size)
+    };
+    assert_eq!(status, 0);
+    types("while [ \"$(stty size)\" != '43 97' ]; do sleep 0.1; done; echo now $((40 + 3))\r");
+    shows("now 43");
+    // Ctrl-C is a key of the guest's terminal, and ends what runs there.
+    types("sleep 1000\r");
+    std::thread::sleep(Duration::from_secs(1));
+    types("\x03");
+    types("echo still $((1 + 1)); exit 3\r");
+    shows("still 2");
+    assert_eq!(guest.wait().unwrap().code(), Some(3));
+    assert!(lines(), "the terminal is left raw");
+}
+
 #[test]
 fn a_panic_ends_the_command_with_the_consoles_last_lines() {
     let _turn = Turn::wait();
