@@ -3,82 +3,108 @@
 # The developer commands; CI runs exactly these. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help install build test test-unit test-guest test-image test-external demo peers pages report \
+.PHONY: help deps build install uninstall test test-unit test-guest test-image test-external demo peers pages report \
         fuzz-sim bench-app bench-switch bench-cost bench-decision bench-neighbour bench-turns \
-        bench-policies bench-sim bench-calibration soak fresh clean uninstall
+        bench-policies bench-sim bench-calibration soak fresh clean remove-deps
 .DELETE_ON_ERROR:
 
 CARGO ?= cargo
 ARGS ?=
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+PROGRAM := target/release/metasched
+BIN = $(DESTDIR)$(PREFIX)/bin
+SHARE = $(DESTDIR)$(PREFIX)/share
+MAN = $(SHARE)/man/man1
+BASH = $(SHARE)/bash-completion/completions
+ZSH = $(SHARE)/zsh/site-functions
+FISH = $(SHARE)/fish/vendor_completions.d
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-14s %s\n", $$1, $$2 }'
 
-install: ## Install what is missing on this machine (said first)
-	@scripts/install.sh
+deps: ## Install what is missing on this machine (said first)
+	@scripts/deps.sh
 
-build: install ## Build everything, tests included, without running anything
+build: deps ## Build everything, tests included, without running anything
 	$(CARGO) build --release --workspace --locked
 	$(CARGO) test --release --workspace --locked --no-run
 
-test: install ## Run every test, in the guest too; CI runs this
+# What was built is not built again: root may have no cargo.
+install: $(PROGRAM) ## Install the command, manual pages and completions: PREFIX=/usr/local DESTDIR=
+	install -d $(BIN) $(MAN) $(BASH) $(ZSH) $(FISH)
+	install -s -m 755 $(PROGRAM) $(BIN)/metasched
+	$(PROGRAM) man --out $(MAN) >/dev/null
+	$(PROGRAM) completions bash >$(BASH)/metasched
+	$(PROGRAM) completions zsh >$(ZSH)/_metasched
+	$(PROGRAM) completions fish >$(FISH)/metasched.fish
+
+uninstall: ## Remove what `make install` installed: PREFIX=/usr/local DESTDIR=
+	rm -f $(BIN)/metasched $(MAN)/metasched.1 $(MAN)/metasched-*.1
+	rm -f $(BASH)/metasched $(ZSH)/_metasched $(FISH)/metasched.fish
+
+$(PROGRAM):
+	$(CARGO) build --release --workspace --locked
+
+test: deps ## Run every test, in the guest too; CI runs this
 	@scripts/test.sh unit guest
 
-test-unit: install ## Run the tests that run on this machine as it is (a few boot a guest)
+test-unit: deps ## Run the tests that run on this machine as it is (a few boot a guest)
 	@scripts/test.sh unit
 
-test-guest: install ## Run the tests that need a kernel with sched_ext, in the guest
+test-guest: deps ## Run the tests that need a kernel with sched_ext, in the guest
 	@scripts/test.sh guest
 
-test-image: install ## Run the tests of the program and of what controls it on a kernel without modules: ARGS=7.0.13
+test-image: deps ## Run the tests of the program and of what controls it on a kernel without modules: ARGS=7.0.13
 	@scripts/test-image.sh $(ARGS)
 
-test-external: install ## Run the kernel's own test of cgroups under EEVDF, fair and lanes: ARGS=3 times each
+test-external: deps ## Run the kernel's own test of cgroups under EEVDF, fair and lanes: ARGS=3 times each
 	@scripts/test-external.sh $(ARGS)
 
-demo: install ## Measure the real application, choose, run, and show: report/index.html
+demo: deps ## Measure the real application, choose, run, and show: report/index.html
 	@scripts/demo.sh $(ARGS)
 
-peers: install ## Build scx_bpfland, scx_rusty, scx_rustland and scx_lavd into the cache
+peers: deps ## Build scx_bpfland, scx_rusty, scx_rustland and scx_lavd into the cache
 	@scripts/peers.sh $(ARGS)
 
-pages: install ## Write README.md's table of policies and docs/policies.md from what policies say
+pages: deps ## Write README.md's table of policies and docs/policies.md from what policies say
 	@METASCHED_WRITE_PAGES=1 $(CARGO) test --locked --release -p metasched --test policies_page
 
-report: install ## Write report/index.html again from what was measured
+report: deps ## Write report/index.html again from what was measured
 	@scripts/demo.sh --report-only $(ARGS)
 
-bench-app: install ## Measure the application under every scheduler and strategy
+bench-app: deps ## Measure the application under every scheduler and strategy
 	@scripts/bench.sh app $(ARGS)
 
-bench-switch: install ## Measure what changing schedulers takes
+bench-switch: deps ## Measure what changing schedulers takes
 	@scripts/bench.sh switch $(ARGS)
 
-bench-cost: install ## Measure what the lane layer costs
+bench-cost: deps ## Measure what the lane layer costs
 	@scripts/bench.sh cost $(ARGS)
 
-bench-decision: install ## Measure what a decision of each policy costs, by how many tasks want a CPU
+bench-decision: deps ## Measure what a decision of each policy costs, by how many tasks want a CPU
 	@scripts/bench.sh decision $(ARGS)
 
-bench-neighbour: install ## Measure a service beside a neighbour that wants all
+bench-neighbour: deps ## Measure a service beside a neighbour that wants all
 	@scripts/bench.sh neighbour $(ARGS)
 
-fuzz-sim: install ## Run level 1 at random in the simulator, with faults; see crates/sim/README.md
+fuzz-sim: deps ## Run level 1 at random in the simulator, with faults; see crates/sim/README.md
 	@nice $(CARGO) run --release --locked -q -p metasched-sim --example fuzz-sim -- $(ARGS)
 
-bench-turns: install ## Measure what turns cost, by their length
+bench-turns: deps ## Measure what turns cost, by their length
 	@scripts/bench.sh turns $(ARGS)
 
-bench-policies: install ## Measure every policy, its original and EEVDF under the same loads; BUDGET=40m, goes on
+bench-policies: deps ## Measure every policy, its original and EEVDF under the same loads; BUDGET=40m, goes on
 	@scripts/bench.sh policies $(ARGS)
 
-bench-sim: install ## Measure how fast the simulator is, and what memory it takes
+bench-sim: deps ## Measure how fast the simulator is, and what memory it takes
 	@scripts/bench.sh sim $(ARGS)
 
-bench-calibration: install ## Compare the simulator with the kernel that it models
+bench-calibration: deps ## Compare the simulator with the kernel that it models
 	@scripts/bench.sh calibration $(ARGS)
 
-soak: install ## Change lanes at random under load for ten minutes, in the guest
+soak: deps ## Change lanes at random under load for ten minutes, in the guest
 	@scripts/soak.sh $(ARGS)
 
 fresh: ## Run the demo and every test in a new root from debootstrap: ARGS='--only install'
@@ -88,5 +114,5 @@ clean: ## Remove what was built and measured in this folder
 	$(CARGO) clean
 	rm -rf report .cache
 
-uninstall: ## Remove package sources, pins, caches and state (PURGE=1: packages too)
-	@scripts/uninstall.sh $(if $(YES),--yes)
+remove-deps: ## Remove package sources, pins, caches and state (PURGE=1: packages too)
+	@scripts/remove-deps.sh $(if $(YES),--yes)

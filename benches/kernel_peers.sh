@@ -12,7 +12,7 @@
 #   METASCHED_CACHE_ROOT  where to keep it (/var/cache/metasched)
 #   BPF_CLANG             the compiler for BPF (clang-19)
 #
-# Needs: the package sources that scripts/install.sh adds, clang-19, bpftool,
+# Needs: the package sources that scripts/deps.sh adds, clang-19, bpftool,
 # gcc, make, libelf-dev, zlib1g-dev.
 set -euo pipefail
 
@@ -49,7 +49,7 @@ if [ "${#missing[@]}" = 0 ]; then
 fi
 
 for tool in "$clang" gcc make bpftool; do
-	PATH=$PATH:/usr/sbin command -v "$tool" >/dev/null || fail "'$tool' is not installed; run scripts/install.sh"
+	PATH=$PATH:/usr/sbin command -v "$tool" >/dev/null || fail "'$tool' is not installed; run scripts/deps.sh"
 done
 bpftool=$(PATH=$PATH:/usr/sbin command -v bpftool)
 

@@ -7,7 +7,7 @@
 # everything and fetches everything: hours, and some 10 GB below $TMPDIR while it runs.
 #
 #   scripts/fresh.sh                  make demo, then make test
-#   scripts/fresh.sh --only install   only what both begin with, in minutes
+#   scripts/fresh.sh --only deps      only what both begin with, in minutes
 #   scripts/fresh.sh --only demo      one of the two; or test
 #   scripts/fresh.sh --keep ...       leaves the root, and says where it is
 #
@@ -217,8 +217,8 @@ while [ $# -gt 0 ]; do
 	case $1 in
 		--only)
 			case ${2:-} in
-				install | demo | test) steps=("$2") ;;
-				*) die 2 "there is no step '${2:-}'; --only takes install, demo or test" ;;
+				deps | demo | test) steps=("$2") ;;
+				*) die 2 "there is no step '${2:-}'; --only takes deps, demo or test" ;;
 			esac
 			shift 2
 			;;

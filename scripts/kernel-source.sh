@@ -24,13 +24,13 @@ die() { # STATUS MESSAGE
 
 [ $# -gt 1 ] || [ "$*" = --version ] || { sed -n '3,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 for tool in apt-cache curl dpkg-deb xz; do
-	command -v "$tool" >/dev/null || die 4 "cannot fetch the kernel's source: there is no $tool; run scripts/install.sh"
+	command -v "$tool" >/dev/null || die 4 "cannot fetch the kernel's source: there is no $tool; run scripts/deps.sh"
 done
 
 find_package() {
 	package=$(apt-cache search --names-only '^linux-source-7\.[0-9]+$' | cut -d' ' -f1 | sort -V | tail -n 1)
 	[ -n "$package" ] ||
-		die 4 "cannot fetch the kernel's source: there is no package linux-source-7.*; run scripts/install.sh, which adds Debian's backports"
+		die 4 "cannot fetch the kernel's source: there is no package linux-source-7.*; run scripts/deps.sh, which adds Debian's backports"
 	version=$(apt-cache policy "$package" | sed -n 's/^ *Candidate: //p')
 }
 

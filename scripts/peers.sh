@@ -35,7 +35,7 @@ fi
 
 if [ -z "${BPF_CLANG:-}" ]; then
 	BPF_CLANG=$(command -v clang-19 || command -v clang) || {
-		echo "peers: cannot build schedulers: there is no clang; install clang-19 (make install does)" >&2
+		echo "peers: cannot build schedulers: there is no clang; install clang-19 (make deps does)" >&2
 		exit 4
 	}
 fi

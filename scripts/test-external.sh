@@ -42,7 +42,7 @@ die() { # STATUS MESSAGE
 rounds=${1:-3}
 [ $# -le 1 ] && [[ $rounds =~ ^[1-9][0-9]*$ ]] || { sed -n '3,32s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 for tool in gcc make; do
-	command -v "$tool" >/dev/null || die 4 "cannot build the test: there is no $tool; run scripts/install.sh"
+	command -v "$tool" >/dev/null || die 4 "cannot build the test: there is no $tool; run scripts/deps.sh"
 done
 
 # Leaves the test of that version at $CACHE/VERSION/test_cpu.

@@ -29,7 +29,7 @@ version=$1
 shift
 PATH=$PATH:/usr/sbin:/sbin
 for tool in ldd qemu-system-x86_64 "${COMMANDS[@]}"; do
-	type -P "$tool" >/dev/null || die 4 "cannot test on $version: there is no $tool; run \`make install\`"
+	type -P "$tool" >/dev/null || die 4 "cannot test on $version: there is no $tool; run \`make deps\`"
 done
 package=$(apt-cache pkgnames linux-binary- | grep -E "^linux-binary-${version//./\\.}\+[a-z0-9]+-amd64$") ||
 	die 4 "cannot test on $version: the archive has no linux-binary-$version*-amd64; \`apt-cache pkgnames linux-binary-\` shows what there is"

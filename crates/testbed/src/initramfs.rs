@@ -18,7 +18,7 @@ use crate::spec::{SPEC_PATH, Spec};
 const INIT: &str = include_str!("../../../testbed/init.sh");
 /// Where the script mounts things.
 const MOUNT_POINTS: [&str; 3] = ["lower", "writes", "root"];
-const INSTALL: &str = "install it with `make install` (the package busybox-static)";
+const INSTALL: &str = "install it with `make deps` (the package busybox-static)";
 
 /// Puts the first file system together, for the kernel whose modules folder is `modules`.
 pub fn build(modules: &Path, agent: &Path, spec: &Spec) -> Result<Vec<u8>> {

@@ -408,7 +408,7 @@ fn spawn(machine: &Machine, fds: &Descriptors, theirs: Vec<OwnedFd>) -> Result<C
         let error = Error::new(Kind::Unsupported, format!("start {QEMU}"), &cause);
         match cause.kind() {
             ErrorKind::NotFound => {
-                error.remedy("install it with `make install` (the package qemu-system-x86)")
+                error.remedy("install it with `make deps` (the package qemu-system-x86)")
             }
             _ => error,
         }

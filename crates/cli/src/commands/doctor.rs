@@ -61,7 +61,7 @@ fn as_text(diagnosis: &Diagnosis) -> String {
             "\nSchedulers cannot be loaded on this machine, but in the testbed: metasched vm -- COMMAND"
         }
         (false, false) => {
-            "\nSchedulers cannot be loaded on this machine, and the testbed lacks tools: make install"
+            "\nSchedulers cannot be loaded on this machine, and the testbed lacks tools: make deps"
         }
     };
     text

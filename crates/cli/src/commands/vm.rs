@@ -137,7 +137,7 @@ fn shell() -> Result<Vec<String>> {
 /// The kernels with what is known about each.
 fn table(list: &[Candidate]) -> String {
     if list.is_empty() {
-        return "there is none; `make install` adds the package sources that offer some".into();
+        return "there is none; `make deps` adds the package sources that offer some".into();
     }
     let mut table = comfy_table::Table::new();
     table

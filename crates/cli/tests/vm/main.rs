@@ -394,7 +394,7 @@ fn an_interrupt_while_the_guest_boots_ends_it_without_a_command() {
 }
 
 #[test]
-fn uninstalling_takes_away_what_was_written_unless_it_is_in_use() {
+fn removing_takes_away_what_was_written_unless_it_is_in_use() {
     let _turn = Turn::wait();
     // Without the sources, whose removal has the package lists fetched anew.
     let script = "
@@ -406,10 +406,10 @@ fn uninstalling_takes_away_what_was_written_unless_it_is_in_use() {
             /home/user/.cache/metasched /etc/apt/preferences.d/metasched.pref'
         for place in $there; do mkdir -p $place/a; done
         touch /run/metasched/lock
-        flock /run/metasched/lock scripts/uninstall.sh --yes
+        flock /run/metasched/lock scripts/remove-deps.sh --yes
         echo status $?
         ls -d $there >/dev/null && echo all there
-        scripts/uninstall.sh --yes >&2
+        scripts/remove-deps.sh --yes >&2
         echo status $?
         ls -d $there";
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -247,7 +247,7 @@ fn run(command: &mut Command, attempt: impl Fn() -> String) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().map_err(|e| {
         Error::new(Kind::Unsupported, attempt(), format!("{program}: {e}"))
-            .remedy("install what is missing with `make install`")
+            .remedy("install what is missing with `make deps`")
     })?;
     if !output.status.success() {
         let cause = String::from_utf8_lossy(&output.stderr).trim().to_owned();

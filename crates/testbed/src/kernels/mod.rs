@@ -297,7 +297,7 @@ fn none_sound(wanted: Option<&str>, refused: &[String], archive_is_empty: bool) 
         (true, None) => "there is none on this machine".to_owned(),
     };
     let remedy = if archive_is_empty {
-        "`make install` adds the package sources that offer kernels with sched_ext"
+        "`make deps` adds the package sources that offer kernels with sched_ext"
     } else if wanted.is_some() {
         "`metasched vm --list-kernels` shows what there is; a path is taken as it is"
     } else {
@@ -358,6 +358,6 @@ mod tests {
         assert!(text.contains("7.3 (cache): no tags\n  7.2 (archive): no config"), "{text}");
         assert!(text.contains("--kernel PATH"), "{text}");
         let text = none_sound(None, &[], true).to_string();
-        assert!(text.contains("make install"), "{text}");
+        assert!(text.contains("make deps"), "{text}");
     }
 }

@@ -273,9 +273,7 @@ fn testbed(facts: &Facts) -> Finding {
             "qemu-system-x86_64 does not say its version",
             "run it by hand to see why",
         ),
-        _ => {
-            Finding::note("testbed", format!("not on PATH: {}", missing.join(", ")), "make install")
-        }
+        _ => Finding::note("testbed", format!("not on PATH: {}", missing.join(", ")), "make deps"),
     }
 }
 
@@ -288,7 +286,7 @@ fn tools(facts: &Facts) -> Vec<Finding> {
             Finding::note(
                 "tools",
                 format!("{} is not on PATH; {} needs it", tool.command, tool.purpose),
-                "make install",
+                "make deps",
             )
         })
         .collect()

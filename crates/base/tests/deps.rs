@@ -1,4 +1,4 @@
-//! What `scripts/install.sh` makes of what apt answers. The answers in `apt/` are recorded ones, of
+//! What `scripts/deps.sh` makes of what apt answers. The answers in `apt/` are recorded ones, of
 //! Debian 12.15; the first line of each is what apt was asked.
 
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ fn recorded(answer: &str) -> PathBuf {
 /// Nothing, or what sort of failure it is; and a line for each package.
 fn decide_on(id: &str, version_id: &str, answer: &str) -> (Option<Kind>, Vec<String>) {
     let path = recorded(answer);
-    let output = Command::new(here().join("../../scripts/install.sh"))
+    let output = Command::new(here().join("../../scripts/deps.sh"))
         .args(["--decide", id, version_id])
         .stdin(File::open(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())))
         .output()
@@ -148,7 +148,7 @@ fn what_cannot_be_had_is_said_in_the_words_of_apt() {
 
 #[test]
 fn every_recorded_answer_is_used() {
-    let source = fs::read_to_string(here().join("tests/install.rs")).unwrap();
+    let source = fs::read_to_string(here().join("tests/deps.rs")).unwrap();
     for entry in fs::read_dir(here().join("tests/apt")).unwrap().map(Result::unwrap) {
         let path = entry.path();
         let name = path.file_stem().unwrap().to_str().unwrap();

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Takes away what scripts/install.sh and the project's own use added to this machine:
+# Takes away what scripts/deps.sh and the project's own use added to this machine:
 # the package sources and their pins, the lists that came with them, the caches, the state,
 # and what is true until the next boot only; of the user who calls it with sudo too. What
 # was made in the project's folder is for `make clean`. Packages stay, unless PURGE=1; what was
 # upgraded stays as it is.
 #
-#   scripts/uninstall.sh [--yes]     --yes: do not ask
+#   scripts/remove-deps.sh [--yes]     --yes: do not ask
 set -u -o pipefail
 
 readonly STATE=/var/lib/metasched
@@ -17,13 +17,13 @@ readonly CGROUP=/sys/fs/cgroup/metasched
 readonly SOURCES=/etc/apt/sources.list.d/metasched.sources
 readonly PINS=/etc/apt/preferences.d/metasched.pref
 
-say() { echo "uninstall: $*"; }
+say() { echo "remove-deps: $*"; }
 die() { # STATUS MESSAGE
-	echo "uninstall: $2" >&2
+	echo "remove-deps: $2" >&2
 	exit "$1"
 }
 
-[ "$(id -u)" = 0 ] || die 6 "cannot remove anything: root is needed; run 'sudo make uninstall'"
+[ "$(id -u)" = 0 ] || die 6 "cannot remove anything: root is needed; run 'sudo make remove-deps'"
 
 # Packages that we installed and that are still there.
 installed=()
@@ -57,7 +57,7 @@ if [ "${PURGE:-}" = 1 ] && [ "${#installed[@]}" -gt 0 ]; then
 	say "and these packages, which metasched installed: ${installed[*]}"
 fi
 if [ "${1:-}" != --yes ]; then
-	read -r -p "uninstall: go on? [y/N] " answer || answer=
+	read -r -p "remove-deps: go on? [y/N] " answer || answer=
 	[ "$answer" = y ] || die 1 "nothing was removed"
 fi
 

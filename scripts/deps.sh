@@ -3,17 +3,17 @@
 #
 # Makes sure that what metasched is built, tested and measured with is there.
 #
-#   scripts/install.sh            installs what is missing; quick when nothing is
-#   scripts/install.sh --check    only says what is missing (exit status 4)
+#   scripts/deps.sh            installs what is missing; quick when nothing is
+#   scripts/deps.sh --check    only says what is missing (exit status 4)
 #
 # The package manager is asked what it would do, and is not let do it otherwise. Nothing is
 # removed or downgraded. Of what is on the machine only that is upgraded which apt has come
 # along with what is missing, and only to what the machine's own release has: its point
 # releases, updates and security updates. Nothing comes from another suite, but what is named
 # below with it. Everything is said before it is done, and what was added is recorded in
-# /var/lib/metasched, for scripts/uninstall.sh.
+# /var/lib/metasched, for scripts/remove-deps.sh.
 #
-#   scripts/install.sh --decide ID VERSION_ID <ANSWER
+#   scripts/deps.sh --decide ID VERSION_ID <ANSWER
 #
 # only says what is made of an answer of `apt-get install --simulate -q=0` on the release with
 # that ID and VERSION_ID in /etc/os-release, for a test: a line that begins with new, upgraded
@@ -43,9 +43,9 @@ PATH=$PATH:/usr/sbin:/sbin
 missing=()      # packages, with /SUITE where one is meant
 purposes=()     # what each of them is for
 
-say() { echo "install: $*"; }
+say() { echo "deps: $*"; }
 die() { # STATUS MESSAGE
-	echo "install: $2" >&2
+	echo "deps: $2" >&2
 	exit "$1"
 }
 
@@ -162,7 +162,7 @@ Pin-Priority: 50
 		esac
 	fi
 	if [ "$(id -u)" != 0 ]; then
-		say "without root the package sources for kernels (${suites[*]}) are not added; 'sudo make install' adds them"
+		say "without root the package sources for kernels (${suites[*]}) are not added; 'sudo make deps' adds them"
 		return 0
 	fi
 	[ -n "$MIRROR" ] || die 4 "cannot add the package sources ${suites[*]}: this machine's own sources name no Debian archive; set METASCHED_DEBIAN_MIRROR"
@@ -179,7 +179,7 @@ Pin-Priority: 50
 }
 
 sources_text() { # URI SUITES [LINE]
-	echo "# Added by metasched (scripts/install.sh); \`make uninstall\` removes it.
+	echo "# Added by metasched (scripts/deps.sh); \`make remove-deps\` removes it.
 Types: deb
 URIs: $1
 Suites: $2
@@ -313,28 +313,28 @@ decide_here() { decide "$(of_release ID)" "$(of_release VERSION_ID)"; }
 
 refuse_changes() { # REFUSED
 	local package why culprits=() first=
-	echo "install: cannot install what is missing: apt would change what is to stay as it is:" >&2
-	sed 's/^/install:   /' <<<"$1" >&2
+	echo "deps: cannot install what is missing: apt would change what is to stay as it is:" >&2
+	sed 's/^/deps:   /' <<<"$1" >&2
 	for package in "${missing[@]}"; do
 		why=$(simulate "$package" | decide_here |
 			sed -n 's/^refused \([^ ]*\).*/\1/p' | paste -s -d ' ')
 		[ -n "$why" ] || continue
 		culprits+=("$package")
-		echo "install:   because of $package: $why" >&2
+		echo "deps:   because of $package: $why" >&2
 	done
 	[ "${#culprits[@]}" -gt 0 ] || culprits=("${missing[@]}")
 	# It was added for this call only.
 	[ -z "$for_now" ] || first="
-install:   echo 'deb $SECURITY_MIRROR $newer_rust main' >>/etc/apt/sources.list; apt-get update"
+deps:   echo 'deb $SECURITY_MIRROR $newer_rust main' >>/etc/apt/sources.list; apt-get update"
 	die 5 "nothing was installed; if that may happen, do it yourself and try again:$first
-install:   apt-get install --no-install-recommends ${culprits[*]}"
+deps:   apt-get install --no-install-recommends ${culprits[*]}"
 }
 
 refuse_unmet() { # CAUSE
 	die 4 "cannot install what is missing: $1
-install: nothing was installed; 'apt-cache policy PACKAGE' says which versions there are and where:
-install: add the source that lacks, release what is held (apt-mark showhold), or install what is
-install: missing by hand, and try again"
+deps: nothing was installed; 'apt-cache policy PACKAGE' says which versions there are and where:
+deps: add the source that lacks, release what is held (apt-mark showhold), or install what is
+deps: missing by hand, and try again"
 }
 
 install_missing() {
@@ -344,7 +344,7 @@ install_missing() {
 	[ "${check_only:-}" = "" ] || exit 4
 	has apt-get >/dev/null ||
 		die 4 "cannot install it: this machine has no apt-get; install the above with its own package manager"
-	[ "$(id -u)" = 0 ] || die 6 "cannot install it: root is needed; run 'sudo make install'"
+	[ "$(id -u)" = 0 ] || die 6 "cannot install it: root is needed; run 'sudo make deps'"
 
 	# apt ends as if all had gone well.
 	trap 'die 130 "stopped; the next call goes on"' INT TERM
@@ -366,14 +366,14 @@ install_missing() {
 	upgraded=$(sed -n 's/^upgraded //p' <<<"$decision")
 	[ -n "$new$upgraded" ] ||
 		die 1 "cannot make usable what is missing: apt has it as installed; put it right with
-install:   apt-get install --reinstall ${missing[*]%%/*}"
+deps:   apt-get install --reinstall ${missing[*]%%/*}"
 	if [ -n "$upgraded" ]; then
 		say "upgrading $(wc -l <<<"$upgraded") packages, which come along:"
-		sed 's/^/install:   /' <<<"$upgraded"
+		sed 's/^/deps:   /' <<<"$upgraded"
 	fi
 	if [ -n "$new" ]; then
 		say "installing $(wc -l <<<"$new") packages:"
-		paste -s -d ' ' <<<"$new" | fold -s -w 90 | sed 's/^/install:   /'
+		paste -s -d ' ' <<<"$new" | fold -s -w 90 | sed 's/^/deps:   /'
 		# Recorded first: an interrupted installation must not be forgotten. Without what is
 		# upgraded, which was on the machine before us and stays.
 		sort -u -o "$STATE/installed" <(cat "$STATE/installed" 2>/dev/null) - <<<"$new" ||
