@@ -26,12 +26,7 @@ fail() {
 	exit 1
 }
 
-cleanup() {
-	if [ -n "$work" ]; then
-		rm -rf "$work"
-	fi
-}
-trap cleanup EXIT
+trap 'rm -rf "$work"' EXIT
 
 peers=("$@")
 [ "${#peers[@]}" -gt 0 ] || { sed -n '3,18s/^# \{0,1\}//p' "$0" >&2; exit 2; }

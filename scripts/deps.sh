@@ -44,6 +44,7 @@ missing=()      # packages, with /SUITE where one is meant
 purposes=()     # what each of them is for
 
 say() { echo "deps: $*"; }
+indented() { sed 's/^/deps:   /'; }
 die() { # STATUS MESSAGE
 	echo "deps: $2" >&2
 	exit "$1"
@@ -80,7 +81,7 @@ of_release() { # FIELD: what /etc/os-release says of this machine's
 }
 codename=$(of_release VERSION_CODENAME)
 # bookworm's own QEMU, bpftool and Rust are too old; later releases' are not.
-newer= newer_rust=
+newer='' newer_rust=''
 if [ "$codename" = bookworm ]; then
 	newer=/bookworm-backports
 	newer_rust=bookworm-security
@@ -170,7 +171,7 @@ Pin-Priority: 50
 	say "  $SOURCES"
 	say "  $PINS"
 	# The pins first: there is no moment at which the sources are unpinned.
-	mkdir -p "$STATE" && echo "$pins" >"$PINS" || die 1 "cannot write $PINS"
+	{ mkdir -p "$STATE" && echo "$pins" >"$PINS"; } || die 1 "cannot write $PINS"
 	if ! fetch_sources "$SOURCES" "$MIRROR" "${suites[*]}"; then
 		# Broken sources would make every later update of this machine fail.
 		rm -f "$SOURCES" "$PINS"
@@ -295,7 +296,7 @@ add_security_for_now() {
 	[ -n "$newer_rust" ] && ! rust_is_new_enough 2>/dev/null &&
 		! suite_is_known "$newer_rust" || return 0
 	local sources=$STATE/sources.d
-	rm -rf "$sources" && mkdir -p "$sources" && cp -a /etc/apt/sources.list.d/. "$sources" ||
+	{ rm -rf "$sources" && mkdir -p "$sources" && cp -a /etc/apt/sources.list.d/. "$sources"; } ||
 		die 1 "cannot write $sources"
 	trap 'rm -rf "$STATE/sources.d"' EXIT
 	fetch_sources "$sources/metasched-security.sources" "$SECURITY_MIRROR" "$newer_rust" ||
@@ -314,7 +315,7 @@ decide_here() { decide "$(of_release ID)" "$(of_release VERSION_ID)"; }
 refuse_changes() { # REFUSED
 	local package why culprits=() first=
 	echo "deps: cannot install what is missing: apt would change what is to stay as it is:" >&2
-	sed 's/^/deps:   /' <<<"$1" >&2
+	indented <<<"$1" >&2
 	for package in "${missing[@]}"; do
 		why=$(simulate "$package" | decide_here |
 			sed -n 's/^refused \([^ ]*\).*/\1/p' | paste -s -d ' ')
@@ -369,11 +370,11 @@ install_missing() {
 deps:   apt-get install --reinstall ${missing[*]%%/*}"
 	if [ -n "$upgraded" ]; then
 		say "upgrading $(wc -l <<<"$upgraded") packages, which come along:"
-		sed 's/^/deps:   /' <<<"$upgraded"
+		indented <<<"$upgraded"
 	fi
 	if [ -n "$new" ]; then
 		say "installing $(wc -l <<<"$new") packages:"
-		paste -s -d ' ' <<<"$new" | fold -s -w 90 | sed 's/^/deps:   /'
+		paste -s -d ' ' <<<"$new" | fold -s -w 90 | indented
 		# Recorded first: an interrupted installation must not be forgotten. Without what is
 		# upgraded, which was on the machine before us and stays.
 		sort -u -o "$STATE/installed" <(cat "$STATE/installed" 2>/dev/null) - <<<"$new" ||

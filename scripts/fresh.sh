@@ -107,7 +107,7 @@ alone() { # COMMAND...
 
 make_root() {
 	say "making a root of Debian's $RELEASE from $MIRROR"
-	local proxy= include=$INCLUDE settings=()
+	local proxy='' include=$INCLUDE settings=()
 	eval "$(apt-config shell proxy Acquire::http::Proxy 2>/dev/null)"
 	[ -z "$proxy" ] || [ -n "${http_proxy:-}" ] || settings+=("http_proxy=$proxy")
 	# Else apt could not check whom it speaks to.
@@ -194,6 +194,7 @@ copy_project() {
 
 # The first process of the commands' namespace. It is a shell that waits for them, since the kernel
 # ends all others with it, and keeps from it the signals that make would end by.
+# shellcheck disable=SC2016 # that shell expands it, not this one
 readonly INSIDE='
 	root=$1
 	shift

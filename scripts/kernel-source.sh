@@ -82,7 +82,8 @@ if ! fetch; then
 	fetch || die 1 "cannot fetch $package $version; what has arrived is kept, and the same command goes on from there"
 fi
 say "unpacking $*"
-mkdir -p "$folder" &&
-	dpkg-deb --fsys-tarfile "$deb" | tar -xO --wildcards "*/$package.tar.xz" |
-	tar -xJ -C "$folder" --strip-components=1 "${@/#/$package/}" ||
-	die 1 "cannot unpack $* from $deb"
+{
+	mkdir -p "$folder" &&
+		dpkg-deb --fsys-tarfile "$deb" | tar -xO --wildcards "*/$package.tar.xz" |
+		tar -xJ -C "$folder" --strip-components=1 "${@/#/$package/}"
+} || die 1 "cannot unpack $* from $deb"

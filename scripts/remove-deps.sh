@@ -28,6 +28,7 @@ die() { # STATUS MESSAGE
 # Packages that we installed and that are still there.
 installed=()
 if [ -s "$STATE/installed" ]; then
+	# shellcheck disable=SC2016 # dpkg-query expands it
 	mapfile -t installed < <(xargs -r dpkg-query -W -f '${db:Status-Abbrev}${binary:Package}\n' \
 		<"$STATE/installed" 2>/dev/null | sed -n 's/^ii \([^:]*\).*/\1/p')
 fi

@@ -40,7 +40,7 @@ die() { # STATUS MESSAGE
 }
 
 rounds=${1:-3}
-[ $# -le 1 ] && [[ $rounds =~ ^[1-9][0-9]*$ ]] || { sed -n '3,32s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[[ $# -le 1 && $rounds =~ ^[1-9][0-9]*$ ]] || { sed -n '3,32s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 for tool in gcc make; do
 	command -v "$tool" >/dev/null || die 4 "cannot build the test: there is no $tool; run scripts/deps.sh"
 done
@@ -62,15 +62,15 @@ build_test() { # VERSION
 	return $status
 }
 
-version=$(scripts/kernel-source.sh --version) && build_test "$version" || {
-	version=$(ls "$CACHE" 2>/dev/null | grep -v '^build\.' | sort -V | tail -n 1)
+if ! { version=$(scripts/kernel-source.sh --version) && build_test "$version"; }; then
+	version=$(find "$CACHE" -mindepth 1 -maxdepth 1 ! -name 'build.*' -printf '%f\n' 2>/dev/null | sort -V | tail -n 1)
 	[ -n "$version" ] || die 1 "cannot fetch and build test_cpu, and there is none from before"
 	echo "test-external: taking the one that was built before, of $version" >&2
-}
+fi
 cargo build --release --package metasched --locked --quiet ||
 	die 1 "cannot build metasched; \`cargo build --release\` says why"
 
-rm -rf "$OUT" && mkdir -p "$OUT/parts" "$OUT/counted" || die 1 "cannot write $OUT"
+{ rm -rf "$OUT" && mkdir -p "$OUT/parts" "$OUT/counted"; } || die 1 "cannot write $OUT"
 # Every cgroup of test_cpu.c that has tasks has an application, and with it a lane, of its own,
 # and so has each above those.
 {
@@ -99,7 +99,7 @@ guests=($!)
 run_guest counted 1 counted &
 guests+=($!)
 trap 'kill -INT -- "-${guests[0]}" "-${guests[1]}" 2>/dev/null; wait; exit 130' INT TERM
-wait "${guests[0]}" && wait "${guests[1]}" ||
+{ wait "${guests[0]}" && wait "${guests[1]}"; } ||
 	die 1 "a guest did not come to its end; what each run said is in $OUT"
 trap - INT TERM
 set +m

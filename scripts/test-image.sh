@@ -24,7 +24,7 @@ die() { # STATUS MESSAGE
 	exit "$1"
 }
 
-[ $# -ge 1 ] && [[ $1 =~ ^[0-9.]+$ ]] || { sed -n '3,13s/^# \{0,1\}//p' "$0"; exit 2; }
+[[ $# -ge 1 && $1 =~ ^[0-9.]+$ ]] || { sed -n '3,13s/^# \{0,1\}//p' "$0"; exit 2; }
 version=$1
 shift
 PATH=$PATH:/usr/sbin:/sbin
@@ -47,7 +47,7 @@ for message in map(json.loads, sys.stdin):
         if os.path.basename(os.path.dirname(message["manifest_path"])) in sys.argv[1:]:
             print(message["executable"])
 ' "${CRATES[@]}")
-[ ${#programs[@]} = ${#CRATES[@]} ] && cargo build --release --workspace --locked 2>/dev/null ||
+{ [ ${#programs[@]} = ${#CRATES[@]} ] && cargo build --release --workspace --locked 2>/dev/null; } ||
 	die 1 "the tests do not build; \`cargo test --release --workspace --no-run\` says why"
 
 with=()

@@ -38,7 +38,9 @@ for n in "$@"; do
 	IFS=$'\t' read -r program folder which < <(sed -n "${n}p" "$out/programs")
 	echo "$(basename "$folder")/$(basename "$program" | sed 's/-[0-9a-f]*$//') $which"
 	cd "$folder" || exit 1
-	timeout --kill-after=10 "$PROGRAM_TIMEOUT_S" "$program" --ignored --test-threads=1 $which \
+	# Several arguments, or none.
+	read -r -a arguments <<<"$which"
+	timeout --kill-after=10 "$PROGRAM_TIMEOUT_S" "$program" --ignored --test-threads=1 "${arguments[@]}" \
 		</dev/null 2>&1 | tee "$out/$n.log" | timed "$out/$n.times" | grep -v -E '^$|^running '
 	status=${PIPESTATUS[0]}
 	if ! default_is_in_force; then

@@ -130,14 +130,15 @@ guest() {
 		return
 	fi
 	# Two guests, since emulation takes one CPU each.
-	local numbers first pids
+	local numbers first second pids
 	numbers=$(seq "$total")
-	first=$(awk -F '\t' -v program="/$FIRST_GUEST\$" -v also="${ALSO[*]}" \
+	mapfile -t first < <(awk -F '\t' -v program="/$FIRST_GUEST\$" -v also="${ALSO[*]}" \
 		'$2 ~ program || $3 == also { print NR }' "$out/programs")
+	mapfile -t second < <(grep -v -x -F "$(printf '%s\n' "${first[@]}")" <<<"$numbers")
 	set -m
-	in_a_guest 1 $first &
+	in_a_guest 1 "${first[@]}" &
 	pids=($!)
-	in_a_guest 2 $(grep -v -x -F "$first" <<<"$numbers") &
+	in_a_guest 2 "${second[@]}" &
 	pids+=($!)
 	trap 'kill -INT -- "-${pids[0]}" "-${pids[1]}" 2>/dev/null; wait; exit 130' INT TERM
 	wait "${pids[@]}"
@@ -161,7 +162,7 @@ guest() {
 # two CPUs, those of others have one cache: policies do other things there.
 in_a_guest() { # WORKER INDEX...
 	local worker=$1 out=$LOGS/guest first machine=(--cpus 2)
-	[ "$worker" != 1 ] || machine=(--topology sockets=2,cores=1)
+	[ "$worker" != 1 ] || machine=(--topology "sockets=2,cores=1")
 	shift
 	while [ $# -gt 0 ]; do
 		first=$1

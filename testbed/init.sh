@@ -1,5 +1,6 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash
 # The first program of the guest. It loads the modules that the root file
 # system needs, shows the host's files through a copy-on-write view, and hands
 # over to metasched's own first process, which does everything else: a program

@@ -10,7 +10,7 @@ need METASCHED_RUN
 packed=$(compgen -G "$METASCHED_CACHE/runtime.tar.*") ||
     fail "stage the service" "there is no runtime.tar.* in '$METASCHED_CACHE'" "prepare it first"
 work=$METASCHED_RUN/unpacking
-rm -rf "$work" "$METASCHED_RUN/lib" "$METASCHED_RUN/store"
+rm -rf "$work" "${METASCHED_RUN:?}/lib" "$METASCHED_RUN/store"
 mkdir -p "$work"
 tar -xf "$packed" -C "$work" ||
     fail "unpack '$packed' into '$METASCHED_RUN'" "tar failed" \
