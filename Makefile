@@ -3,7 +3,7 @@
 # The developer commands; CI runs exactly these. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install uninstall test test-unit test-guest test-image test-external demo peers pages report \
+.PHONY: help deps build lint install uninstall test test-unit test-guest test-image test-external demo peers pages report \
         fuzz-sim bench-app bench-switch bench-cost bench-decision bench-neighbour bench-turns \
         bench-policies bench-sim bench-calibration soak fresh clean remove-deps
 .DELETE_ON_ERROR:
@@ -47,8 +47,11 @@ uninstall: ## Remove what `make install` installed: PREFIX=/usr/local DESTDIR=
 $(PROGRAM):
 	$(CARGO) build --release --workspace --locked
 
+lint: deps ## Say what tools find wrong: scripts, dependencies, Rust and its documentation
+	@scripts/lint.sh $(ARGS)
+
 test: deps ## Run every test, in the guest too; CI runs this
-	@scripts/test.sh unit guest
+	@scripts/test.sh unit lint guest
 
 test-unit: deps ## Run the tests that run on this machine as it is (a few boot a guest)
 	@scripts/test.sh unit

@@ -7,10 +7,12 @@
 #
 # Environment: METASCHED_DEBIAN_MIRROR   where Debian's archive is
 #              METASCHED_SECURITY_MIRROR where its security archive is
+#              METASCHED_ROOT            where the machine's folders are, for a test (default: /)
 
 # The address of an archive, from this machine's own sources: the first that ends so.
 archive() { # ENDING
-	cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2>/dev/null |
+	local apt=${METASCHED_ROOT:-}/etc/apt
+	cat "$apt"/sources.list "$apt"/sources.list.d/*.{list,sources} 2>/dev/null |
 		sed -n -E 's/^(deb|URIs:) (.* )?(https?:[^ ]*[^ /])\/?( .*)?$/\3/p' | grep -m 1 "/$1\$"
 }
 

@@ -34,8 +34,8 @@ readonly PINS=/etc/apt/preferences.d/metasched.pref
 
 . "$(dirname "$0")/archive.sh" || exit 1
 readonly EXPIRED="Check-Valid-Until: no"
-# Edition 2024 and the dependencies in Cargo.lock need it.
-readonly RUST_MINOR=91
+RUST_MINOR=$(sed -n 's/^rust-version = "1\.\([0-9]*\)"$/\1/p' "$(dirname "$0")/../Cargo.toml")
+readonly RUST_MINOR
 # smp-cache, and the fixes of emulated static branches, came with 9 and 10.
 readonly QEMU_MAJOR=9
 
@@ -61,6 +61,9 @@ need() {
 }
 
 has() { command -v "$1"; }
+
+# Where rustup brings Rust it brings Clippy too, and the package is in conflict with it.
+clippy_is_there() { has cargo-clippy || has rustup; }
 
 rust_is_new_enough() {
 	local version
@@ -105,6 +108,8 @@ find_missing() {
 		need libstd-rust-web-dev "Rust's library" false
 		need rustfmt-web "checks the formatting of Rust" false
 	fi
+	need rust-web-clippy "looks for mistakes in Rust" clippy_is_there
+	need shellcheck "looks for mistakes in scripts" has shellcheck
 	# With what it needs of its own version: apt takes a dependency from another suite
 	# only where it is named.
 	local qemu
@@ -293,7 +298,7 @@ decide() { # ID VERSION_ID
 # for this installation only: a low pin that stayed would keep security updates away if
 # the source were added later.
 add_security_for_now() {
-	[ -n "$newer_rust" ] && ! rust_is_new_enough 2>/dev/null &&
+	[ -n "$newer_rust" ] && ! { rust_is_new_enough && clippy_is_there; } >/dev/null 2>&1 &&
 		! suite_is_known "$newer_rust" || return 0
 	local sources=$STATE/sources.d
 	{ rm -rf "$sources" && mkdir -p "$sources" && cp -a /etc/apt/sources.list.d/. "$sources"; } ||

@@ -8,14 +8,17 @@
 # upgraded stays as it is.
 #
 #   scripts/remove-deps.sh [--yes]     --yes: do not ask
+#
+# Environment: METASCHED_ROOT   where the machine's folders are, for a test (default: /)
 set -u -o pipefail
 
-readonly STATE=/var/lib/metasched
-readonly CACHE=${METASCHED_CACHE_ROOT:-/var/cache/metasched}
-readonly RUN=/run/metasched
-readonly CGROUP=/sys/fs/cgroup/metasched
-readonly SOURCES=/etc/apt/sources.list.d/metasched.sources
-readonly PINS=/etc/apt/preferences.d/metasched.pref
+readonly ROOT=${METASCHED_ROOT:-}
+readonly STATE=$ROOT/var/lib/metasched
+readonly CACHE=${METASCHED_CACHE_ROOT:-$ROOT/var/cache/metasched}
+readonly RUN=$ROOT/run/metasched
+readonly CGROUP=$ROOT/sys/fs/cgroup/metasched
+readonly SOURCES=$ROOT/etc/apt/sources.list.d/metasched.sources
+readonly PINS=$ROOT/etc/apt/preferences.d/metasched.pref
 
 say() { echo "remove-deps: $*"; }
 die() { # STATUS MESSAGE

@@ -4,11 +4,17 @@
 # Runs the tests and ends with one line of totals.
 #
 #   scripts/test.sh unit     what runs on this machine as it is: Rust (style among it), Python
+#   scripts/test.sh lint     what tools find wrong without running anything: scripts/lint.sh
 #   scripts/test.sh guest    what needs a kernel with sched_ext: every test that is marked
 #                            `#[ignore]`, in the testbed
 #
-# Both may be given. A guest that dies counts as a failure of the test program that ran;
+# Several may be given. A guest that dies counts as a failure of the test program that ran;
 # the remaining ones go on in a new guest. Logs are kept in .cache/test.
+#
+#   scripts/test.sh --decide rust|python LOG STATUS
+#   scripts/test.sh --decide guest FOLDER
+#
+# only says what is made of a log and an exit status, or of what guests left, for a test.
 #
 # Environment: GUEST_KERNEL    a kernel version for the guest (default: the newest sound one)
 #              GUEST_TIMEOUT   time for a whole guest (default 2400s)
@@ -16,27 +22,54 @@ set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 readonly LOGS=$PWD/.cache/test
+# What the guests leave: their test programs, and the log and the exit status of each.
+guests=$LOGS/guest
 # The test programs of the first guest: the longest, and those tests of another one with which both
 # guests take about as long.
 readonly FIRST_GUEST=crates/loader ALSO_OF=crates/control ALSO=(hang::)
-mkdir -p "$LOGS" || exit 1
 passed=0 failed=0
 failures=()
 
 say() { echo "test: $*"; }
 
-count() { # NAME LOG: adds the log's totals; returns 1 if it has none
-	local totals
-	totals=$(awk '/^test result:/ { p += $4; f += $6; n++ } END { if (n) print p, f }' "$2")
-	[ -n "$totals" ] || return 1
-	passed=$((passed + ${totals% *}))
-	failed=$((failed + ${totals#* }))
-	[ "${totals#* }" = 0 ] || failures+=("$1: $(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$2" | paste -s -d ' ')")
-}
-
 fail() { # NAME WHY
 	failed=$((failed + 1))
 	failures+=("$1: $2")
+}
+
+rust_result() { # NAME LOG STATUS: adds the totals of test programs; no test is no success
+	local totals ok bad
+	totals=$(awk '/^test result:/ { p += $4; f += $6 } END { print p + 0, f + 0 }' "$2")
+	ok=${totals% *} bad=${totals#* }
+	passed=$((passed + ok))
+	failed=$((failed + bad))
+	if [ "$bad" != 0 ]; then
+		failures+=("$1: $(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$2" | paste -s -d ' ')")
+	elif [ "$3" != 0 ]; then
+		# It did not build, or a test program died.
+		fail "$1" "it ended with status $3, and no test failed; see $2"
+	elif [ "$ok" = 0 ]; then
+		fail "$1" "no test ran; see $2"
+	fi
+}
+
+python_result() { # NAME LOG STATUS: likewise
+	local ran bad
+	ran=$(sed -n 's/^Ran \([0-9]*\) tests\{0,1\} .*/\1/p' "$2")
+	bad=$(sed -n 's/^FAILED (\(.*\))$/\1/p' "$2" | tr ',' '\n' |
+		awk -F = '/failures|errors|unexpected/ { n += $2 } END { print n + 0 }')
+	if [ "${ran:-0}" = 0 ]; then
+		fail "$1" "no test ran; see $2"
+		return
+	fi
+	# An error while a class is set up is counted, and none of its tests has run.
+	passed=$((passed + (ran > bad ? ran - bad : 0)))
+	failed=$((failed + bad))
+	if [ "$bad" != 0 ]; then
+		failures+=("$1: $bad in $2")
+	elif [ "$3" != 0 ]; then
+		fail "$1" "it ended with status $3, and no test failed; see $2"
+	fi
 }
 
 unit() {
@@ -44,19 +77,14 @@ unit() {
 	rm -f "$LOGS/unit.log"
 	cargo test --release --workspace --locked --no-fail-fast 2>&1 | tee "$LOGS/unit.log" |
 		grep -v -E '^$|^running 0 tests|\.\.\. (ok|ignored)|^     Running|^test result: ok\. 0 passed|^   Doc-tests'
-	local status=${PIPESTATUS[0]}
-	count unit "$LOGS/unit.log"
-	# It failed, and not in a test: it did not build, or a test program died.
-	if [ "$status" != 0 ] && ! grep -q '^test result: FAILED' "$LOGS/unit.log"; then
-		fail unit "see the above, or $LOGS/unit.log"
-	fi
-	unoptimised || fail unoptimised "see the above, or $LOGS/unoptimised.log"
+	rust_result unit "$LOGS/unit.log" "${PIPESTATUS[0]}"
+	unoptimised
 	local folder name
 	for folder in workloads/*/tests; do
 		[ -d "$folder" ] || continue
 		name=$(basename "$(dirname "$folder")")
 		say "Python, $folder"
-		python_tests "$name" "$folder" || fail "$name" "see $LOGS/python-$name.log"
+		python_tests "$name" "$folder"
 	done
 }
 
@@ -73,23 +101,29 @@ unoptimised() {
 	done
 	cargo test --release --workspace --locked "${configs[@]}" --test sim digests:: 2>&1 |
 		tee "$LOGS/unoptimised.log" | grep -E '^(error|test |thread|    \()'
-	count unoptimised "$LOGS/unoptimised.log" || return 1
-	# No test ran: that is no success.
-	grep -q '^test result: .* [1-9][0-9]* \(passed\|failed\)' "$LOGS/unoptimised.log"
+	rust_result unoptimised "$LOGS/unoptimised.log" "${PIPESTATUS[0]}"
 }
 
 python_tests() { # NAME FOLDER
-	local log=$LOGS/python-$1.log ran bad
+	local log=$LOGS/python-$1.log status
 	/usr/bin/python3 -m unittest discover -v -s "$2" -t "$(dirname "$2")" >"$log" 2>&1
-	local status=$?
-	ran=$(sed -n 's/^Ran \([0-9]*\) tests\{0,1\} .*/\1/p' "$log")
-	bad=$(sed -n 's/^FAILED (\(.*\))$/\1/p' "$log" | tr -c '0-9\n' ' ' | awk '{ for (i = 1; i <= NF; i++) n += $i } END { print n + 0 }')
+	status=$?
 	[ "$status" = 0 ] || tail -n 30 "$log"
-	# No test ran: that is no success.
-	[ "${ran:-0}" -gt 0 ] || return 1
-	passed=$((passed + ran - bad))
-	failed=$((failed + bad))
-	[ "$status" = 0 ] || failures+=("$1: $bad in $log")
+	python_result "$1" "$log" "$status"
+}
+
+lint() {
+	say "what tools find wrong"
+	local check log
+	for check in $(scripts/lint.sh --list); do
+		log=$LOGS/lint-$check.log
+		if scripts/lint.sh "$check" >"$log" 2>&1; then
+			passed=$((passed + 1))
+		else
+			tail -n 60 "$log"
+			fail "lint" "$check is not clean; see $log"
+		fi
+	done
 }
 
 # Prints "PROGRAM<tab>FOLDER<tab>WHICH" for every test program that has tests for the guest; which of
@@ -117,7 +151,7 @@ for line in sys.stdin:
 
 guest() {
 	say "in the guest, on a kernel with sched_ext"
-	local out=$LOGS/guest
+	local out=$guests
 	rm -rf "$out" && mkdir -p "$out" || exit 1
 	if ! guest_programs >"$out/programs"; then
 		fail guest "the tests do not build; see $LOGS/build.log"
@@ -146,22 +180,14 @@ guest() {
 	set +m
 	say "what took longest there, in seconds:"
 	sort -rn "$out"/*.times 2>/dev/null | head -n 8
-	local next
-	for next in $numbers; do
-		if [ -e "$out/$next.status" ]; then
-			guest_result "$next"
-			continue
-		fi
-		fail "$(program_name "$next")" "the guest ended while it ran; see $out/$next.log and $out/console-*.log"
-		[ ! -e "$out/$next.log" ] || tail -n 20 "$out/$next.log"
-	done
+	guest_results
 }
 
 # Runs test programs in a guest. One that dies takes one program with it; the others go
 # on in a new guest, so this ends. The first worker's machine has a last-level cache for each of its
 # two CPUs, those of others have one cache: policies do other things there.
 in_a_guest() { # WORKER INDEX...
-	local worker=$1 out=$LOGS/guest first machine=(--cpus 2)
+	local worker=$1 out=$guests first machine=(--cpus 2)
 	[ "$worker" != 1 ] || machine=(--topology "sockets=2,cores=1")
 	shift
 	while [ $# -gt 0 ]; do
@@ -178,30 +204,50 @@ in_a_guest() { # WORKER INDEX...
 }
 
 program_name() { # INDEX: its folder and its file, as in loader/guest, and which tests
-	sed -n "$1p" "$LOGS/guest/programs" |
+	sed -n "$1p" "$guests/programs" |
 		sed 's,^.*/\([^/]*\)-[0-9a-f]*\t.*/\([^/]*\)\t\(.*\)$,\2/\1 \3,; s, $,,'
 }
 
-guest_result() { # INDEX
-	local log=$LOGS/guest/$1.log name status
-	name=$(program_name "$1")
-	status=$(cat "$LOGS/guest/$1.status")
-	if ! count "$name" "$log"; then
-		fail "$name" "it ended (status $status) without a result; see $log"
-	elif [ "$status" != 0 ] && ! grep -q '^test result: FAILED' "$log"; then
-		fail "$name" "it ended with status $status; see $log"
-	fi
+guest_results() {
+	local n log name
+	for n in $(seq "$(wc -l <"$guests/programs")"); do
+		log=$guests/$n.log
+		name=$(program_name "$n")
+		if [ -e "$guests/$n.status" ]; then
+			rust_result "$name" "$log" "$(cat "$guests/$n.status")"
+			continue
+		fi
+		fail "$name" "the guest ended while it ran; see $log and $guests/console-*.log"
+		[ ! -e "$log" ] || tail -n 20 "$log"
+	done
 }
 
-[ $# -gt 0 ] || { sed -n '3,16s/^# \{0,1\}//p' "$0"; exit 2; }
+verdict() {
+	local failure
+	for failure in "${failures[@]}"; do say "FAILED $failure"; done
+	say "$passed passed, $failed failed"
+	[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
+}
+
+case "$#:${1:-}:${2:-}" in
+	0:*) sed -n '3,21s/^# \{0,1\}//p' "$0"; exit 2 ;;
+	4:--decide:rust | 4:--decide:python)
+		"$2_result" "$2" "$3" "$4"
+		verdict
+		exit
+		;;
+	3:--decide:guest)
+		guests=$3
+		guest_results
+		verdict
+		exit
+		;;
+esac
+mkdir -p "$LOGS" || exit 1
 for what in "$@"; do
 	case $what in
-		unit) unit ;;
-		guest) guest ;;
-		*) echo "test: there is no '$what'; there are unit and guest" >&2; exit 2 ;;
+		unit | lint | guest) "$what" ;;
+		*) echo "test: there is no '$what'; there are unit, lint and guest" >&2; exit 2 ;;
 	esac
 done
-
-for failure in "${failures[@]}"; do say "FAILED $failure"; done
-say "$passed passed, $failed failed"
-[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
+verdict

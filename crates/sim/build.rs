@@ -124,16 +124,17 @@ impl Native {
         let object = self.out.join(format!("{name}.o"));
         let mut command = Command::new(&self.compiler);
         command.args(self.flags(policy)).arg("-c").arg(source).arg("-o").arg(&object);
-        run(command, &format!("compile {} natively", source.display()));
+        run(command, &object, &format!("compile {} natively", source.display()));
         object
     }
 
     /// A call that is not modelled is an undefined symbol, and fails here by name.
     fn link(&self, name: &str, objects: &[&PathBuf]) {
         let mut command = Command::new(&self.compiler);
-        command.args(["-shared", "-Wl,-z,defs", "-Wl,-Bsymbolic", "-o"]).arg(self.out.join(name));
+        let library = self.out.join(name);
+        command.args(["-shared", "-Wl,-z,defs", "-Wl,-Bsymbolic", "-o"]).arg(&library);
         command.args(objects);
-        run(command, &format!("link {name}: is every call that it makes modelled?"));
+        run(command, &library, &format!("link {name}: is every call that it makes modelled?"));
     }
 }
 
@@ -155,7 +156,12 @@ fn find_compiler() -> String {
     })
 }
 
-fn run(mut command: Command, attempt: &str) {
+/// Runs a compiler that writes to that file.
+fn run(mut command: Command, written: &Path, attempt: &str) {
+    // Clippy looks at Rust and runs nothing: what it needs is that the file is there.
+    if env::var("RUSTC_WORKSPACE_WRAPPER").is_ok_and(|wrapper| wrapper.contains("clippy-driver")) {
+        return fs::write(written, "").expect("OUT_DIR is writable");
+    }
     let output = command.output().unwrap_or_else(|e| panic!("cannot {attempt}: {e}"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "cannot {attempt}:\n{said}");
