@@ -4,7 +4,7 @@
  *
  * Tasks that compete have a virtual run time each: what they ran, divided by their weights. The
  * average of these by weight is the virtual time of their queue, `now`. What a task's own is less
- * than that is its lag: what it is owed. Who is owed something, or nothing, is eligible. A task asks for
+ * than that is its lag: what it is owed. A task that owes nothing is eligible. A task asks for
  * one slice at a time, which is due one slice, divided by its weight, after its virtual run
  * time: of those that are eligible the one whose request is due first runs.
  *
@@ -12,19 +12,19 @@
  *	lag = now - vruntime
  *	deadline = vruntime + slice / weight
  *
- * `now` is kept by what changes it. A run of d moves it by d / sum(weight), and who leaves or joins
+ * `now` is kept by what changes it. A run of d moves it by d / sum(weight), and a task that leaves or joins
  * with a lag by as much as the average changes:
  *
  *	leaves:	now += lag * weight / (sum(weight) - weight)
  *	joins:	now -= lag * weight / sum(weight) (before it joined), and its vruntime lies so far before
  *		the new `now` as it is owed
  *
- * Who owes and leaves a group that goes on, or comes back to it, does not move `now`: the group has had
+ * A task that owes and leaves a group that goes on, or comes back to it, does not move `now`: the group has had
  * that time. Else a thousand tasks of it that each run a little, and sleep or end in debt, would have
- * the CPU one after another, and who runs beside them would wait until they are done.
+ * the CPU one after another, and a task beside them would wait until they are done.
  *
- * Several CPUs do so at once, by atomic additions. Two who read the same sum may each be wrong by
- * what the other adds. Such errors do not add up: who competes alone sets `now` to its own virtual
+ * Several CPUs do so at once, by atomic additions. Two CPUs that read the same sum may each be wrong by
+ * what the other adds. Such errors do not add up: a task that competes alone sets `now` to its own virtual
  * run time, and where nobody is eligible `now` goes on to whoever runs, see eevdf_first().
  *
  * What orders tasks beside this is the policy's: it has the deadlines for keys.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who goes to sleep in debt competes on until it owes nothing, as in the kernel's class: so nobody
+ * A task that goes to sleep in debt competes on until it owes nothing, as in the kernel's class: so nobody
  * gains by short sleeps, and its cgroup's weight is divided by it so long. A task that sleeps is in no
- * queue; what counts of it is a note here, of which each cache has a few. Who finds no room leaves at
+ * queue; what counts of it is a note here, of which each cache has a few. A task that finds no room leaves at
  * once, and pays back alone, see eevdf_rests().
  *
  * A note belongs to whoever puts NOTE_TAKEN in place of its ticket: the task when it wakes, or a CPU
@@ -60,7 +60,7 @@ static __always_inline bool eevdf_sleeps_on(struct eevdf_sleepers *s, struct eev
 		t->ticket = ticket;
 		t->weight = 0;
 		share->serial = 0;
-		/* If another CPU looks now, `next` may be too late; then the next who sleeps mends it. */
+		/* If another CPU looks now, `next` may be too late; then the next task that sleeps mends it. */
 		if (__sync_fetch_and_add(&s->count, 1) == 0 || vtime_before(note->vruntime, s->next))
 			WRITE_ONCE(s->next, note->vruntime);
 		__sync_lock_test_and_set(&note->ticket, ticket);
@@ -88,7 +88,7 @@ static __always_inline bool eevdf_wakes(struct eevdf_sleepers *s, struct eevdf_t
 }
 
 /*
- * Who sleeps and owes nothing more competes no more, if its turn would come before @deadline: that is
+ * A sleeper that owes nothing more competes no more, if its turn would come before @deadline: that is
  * when the kernel's class finds it asleep. All, if @all.
  */
 __weak __noinline int eevdf_settle(struct lane *lane __arg_nonnull,

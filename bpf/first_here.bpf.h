@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * With whom a task competes that would go on: the first of a queue that may run on its CPU. The first
+ * The competitor of a task that would go on: the first of a queue that may run on its CPU. The first
  * of all may be bound to others, where all are behind those of this CPU.
  */
 #ifndef METASCHED_FIRST_HERE_BPF_H

@@ -21,7 +21,7 @@
 
 /* Levels of cgroups that are looked at; what is deeper counts as far as this. */
 #define GROUP_LEVELS 32
-/* How often who is at work in a cgroup looks again for what others have left to it. */
+/* How often a CPU that is at work in a cgroup looks again for what others have left to it. */
 #define GROUP_TRIES 4
 /* For so long what the cgroups above one leave of a weight is not looked up again. */
 #define GROUP_ABOVE_NS (1000ULL * 1000)
@@ -105,7 +105,7 @@ static __always_inline bool group_counts(struct lane *lane, struct lane_group *g
 }
 
 /*
- * The same for those above it, as far up as there is a change. Where it was counted wrongly comes
+ * Counts the group and those above it, as far up as there is a change. Where it was counted wrongly comes
  * first: what it adds above it does when a task of it is next asked what it weighs.
  */
 __weak __noinline int groups_count(struct lane *lane __arg_nonnull, u32 place, u64 serial)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who has waited for long runs next, whatever the order of its queue. By weights of 1 and 8668 a turn
+ * A task that has waited for long runs next, whatever the order of its queue. By weights of 1 and 8668 a turn
  * comes after more than half a minute, and the kernel ends a scheduler under which somebody waits for
  * 30 s.
  *
- * Each CPU looks for itself, since who waits may be bound to it. Whoever waits for its turn by weight
+ * Each CPU looks for itself, since a task may be bound to it. Whoever waits for its turn by weight
  * stands at the end of a queue in the order of vtime, so that the last ones are looked at.
  */
 #ifndef METASCHED_RESCUE_BPF_H

@@ -154,8 +154,8 @@ bool lane_hand(struct lane *lane, u64 dsq_id, s32 cpu, u32 queue);
 u64 lane_first(struct lane *lane, u64 dsq_id, s32 cpu, s32 other);
 
 /*
- * The same as lane_hand() for the first task among 64 of a queue in the order of vtime that may run on
- * @cpu, and whose vtime has @mark in its low LANE_MARK_BITS. In dispatch.
+ * In dispatch: hands over as lane_hand() does, from a queue in the order of vtime, the first task among
+ * 64 that may run on @cpu and whose vtime has @mark in its low LANE_MARK_BITS.
  */
 bool lane_hand_marked(struct lane *lane, u64 dsq_id, s32 cpu, u32 queue, u64 mark);
 
@@ -185,7 +185,7 @@ extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_
 				  bool *is_idle) __weak __ksym;
 /* Whether @cpu is in @mask, such as p->cpus_ptr: the CPUs that a task may use. */
 extern bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) __weak __ksym;
-/* The CPUs that are idle; to be given back. Who is on its way off line may be among them. */
+/* The CPUs that are idle; to be given back. One on its way off line may be among them. */
 extern const struct cpumask *scx_bpf_get_idle_cpumask(void) __weak __ksym;
 extern void scx_bpf_put_idle_cpumask(const struct cpumask *idle_mask) __weak __ksym;
 /* Claims @cpu if it is idle. */

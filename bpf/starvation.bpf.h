@@ -35,7 +35,7 @@ static __always_inline bool queue_starves(u64 dsq, u64 since_ns, u64 most_ns)
 }
 
 /*
- * A task of the queue has run, or is about to: who still waits there waits anew. Said at both ends
+ * A task of the queue has run, or is about to: those who still wait there wait anew. Said at both ends
  * of its run, since that may be longer than the queue may wait.
  */
 static __always_inline void queue_has_its_turn(u64 *since_ns)
@@ -43,7 +43,7 @@ static __always_inline void queue_has_its_turn(u64 *since_ns)
 	WRITE_ONCE(*since_ns, scx_bpf_now());
 }
 
-/* The same in dispatch. */
+/* In dispatch: the queue was served on this CPU. */
 static __always_inline void queue_has_its_turn_here(u64 *since_ns, struct queue_here *here)
 {
 	queue_has_its_turn(since_ns);

@@ -25,7 +25,7 @@ static __always_inline void weighted_advance(u64 *now, u64 vtime)
 
 /*
  * The place of a task in its queue: as far as it has come, with no more than @credit_ns of credit, and
- * no farther ahead than one run of @slice_ns brings it. Who had a CPU to itself, while others shared
+ * no farther ahead than one run of @slice_ns brings it. A task that had a CPU to itself, while others shared
  * those that it may not use or that may not use its own, has taken nothing from anybody.
  */
 static __always_inline u64 weighted_place(u64 now, u64 vtime, u64 credit_ns, u64 slice_ns,

@@ -112,7 +112,7 @@ static __always_inline void account_arrival(u32 number)
 		__sync_fetch_and_or(&busy.accounts, account_bit(number));
 }
 
-/* The same for the simulator, whose threads call it; it is no code of the kernel's program. */
+/* account_arrival() for the simulator, whose threads call it; it is no code of the kernel's program. */
 __weak __noinline int account_arrives(u32 number)
 {
 	account_arrival(number);
@@ -171,7 +171,7 @@ __noinline bool account_has_queued(u32 number)
 	return account_has(number, false);
 }
 
-/* For who comes next. */
+/* For the account that comes next. */
 __noinline bool account_has_ready(u32 number)
 {
 	return account_has(number, true);

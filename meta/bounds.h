@@ -49,7 +49,7 @@
 #define PIECE_LEAST_NS (250ULL * 1000)
 #define PIECE_MOST_NS (4ULL * 1000 * 1000)
 /*
- * So much may be owed before a run has to end: who runs when nothing is left goes on for it, and
+ * So much may be owed before a run has to end: a task that runs when nothing is left goes on for it, and
  * the next periods pay. For one at a time, else all that run would owe as much. A run of a quota of
  * 1 ms would be over before it has its memory in the caches, or leaves the kernel, where others
  * wait for it. The fair class owes up to a tick for each CPU.

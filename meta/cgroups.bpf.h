@@ -19,7 +19,7 @@
 
 /* Levels of cgroups that are looked at; deeper ones count for those above them. */
 #define CGROUP_LEVELS 32
-/* How often a walk that others ask for meanwhile is made again by the one who is at it. */
+/* How often a walk that others ask for meanwhile is made again by the one that is at it. */
 #define WATCH_TRIES 8
 
 /* The root's place is 0, which is never given out and so means "unknown" too. */

@@ -368,7 +368,7 @@ __weak __noinline u32 account_of_prev(struct cpu_ctx *here __arg_nonnull,
 }
 
 /*
- * The same as below for one account. With nobody to compare it with it is always its turn.
+ * Serves the only account that has work. There is no other to compare it with: it is always its turn.
  */
 static __always_inline bool serve_alone(u32 number, u32 own, s32 cpu, struct task_struct *prev,
 					struct cpu_ctx *here)

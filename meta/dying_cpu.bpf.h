@@ -9,7 +9,7 @@
  * first in that list raises the interrupt. No kick by this CPU would arrive any more, and our end
  * would wait for one for ever, with no scheduler left that runs tasks.
  *
- * So who is woken there goes straight to a CPU, past lanes and policies, which ask for such things.
+ * So a task that is woken there goes straight to a CPU, past lanes and policies, which ask for such things.
  */
 #ifndef METASCHED_DYING_CPU_BPF_H
 #define METASCHED_DYING_CPU_BPF_H

@@ -149,7 +149,7 @@ static __noinline bool tell_idle_cpu(struct task_struct *p)
 }
 
 /*
- * Has idle CPUs choose: only who is told looks for work, and who had to tell may have told
+ * Has idle CPUs choose: only a CPU that is told looks for work, and the teller may have told
  * nobody.
  */
 static __noinline void kick_idle_cpus(void)

@@ -40,7 +40,7 @@
 
 /*
  * An account is idle when no task has come to it or run for it at a tick for so many sweeps:
- * 12 ms, which is longer than a tick of HZ=100. Who runs alone is enqueued nowhere.
+ * 12 ms, which is longer than a tick of HZ=100. A task that runs alone is enqueued nowhere.
  */
 #define ARRIVED_SWEEPS 3
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who waits at the head of the queues, as a CPU sees it that goes idle, or that chooses.
+ * Which tasks wait at the head of the queues, as a CPU sees it that goes idle, or that chooses.
  */
 #ifndef METASCHED_LEFT_BPF_H
 #define METASCHED_LEFT_BPF_H

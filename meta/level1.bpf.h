@@ -64,7 +64,7 @@ static __always_inline void tell_runnable(struct meta_lane *l, struct task_struc
 	policy_runnable(&l->lane, p, &t->policy, enq_flags);
 }
 
-/* The same when that is over. */
+/* The policy of the task's lane hears that it does not want to run any more, once. */
 static __noinline void tell_quiescent(struct task_struct *p, u64 deq_flags)
 {
 	struct task_ctx *t = task_ctx_find(p);
@@ -223,7 +223,7 @@ static __always_inline void charge_until(struct cpu_ctx *cpu, u64 ran_until_ns)
 		charge_rest(cpu);
 }
 
-/* The same for what its task has run up to now, where that is known: see running_until(). */
+/* Charges what the task of this CPU has run up to now, where that is known: see running_until(). */
 static __always_inline void charge_so_far(struct cpu_ctx *cpu, u64 now)
 {
 	if (cpu->since_ns)
@@ -596,7 +596,7 @@ static __always_inline void charge_running(struct meta_lane *l, struct cpu_ctx *
 
 /*
  * The tick of a CPU, which finds what began before others had work: a slice that was
- * long because its account was alone. Who runs here has work, though nobody is queued.
+ * long because its account was alone. The account that runs here has work, though no task is queued.
  */
 static __noinline void tick_shared(struct task_struct *p, u32 root)
 {

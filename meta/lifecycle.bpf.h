@@ -43,7 +43,7 @@ static __always_inline bool change_try(void)
 }
 
 /*
- * The same, waiting for the timer's change to be over. A caller that is interrupted by
+ * change_try(), but waits until the timer's change is over. A caller that is interrupted by
  * the timer is not waited for: the timer comes again. -EAGAIN where the CPU that is at it
  * has stopped, as one of a virtual machine may; user space then tries again.
  */
@@ -171,7 +171,7 @@ static int lifecycle_start(u32 variant)
 	return 0;
 }
 
-/* Whom kick_cpus() leaves out. */
+/* The CPU that kick_cpus() leaves out. */
 enum kick_whom {
 	KICK_ALL,
 	KICK_ALL_BUT, /* those that run tasks of the account's lane in force */
@@ -260,7 +260,7 @@ static int lifecycle_replace(u32 variant)
 	return 0;
 }
 
-/* Applications have lanes from now on. Who has work is not known yet: the sweep finds out. */
+/* Applications have lanes from now on. Which have work is not known yet: the sweep finds out. */
 static void begin_lanes(u32 root)
 {
 	begin_sharing(root);

@@ -10,7 +10,7 @@
  * A run that ends late is a debt to the next period, so the mean is exact. The sweep
  * fills accounts up, and has the tasks enqueued again that were parked by them.
  *
- * Who is in a system call may hold a lock of the kernel's, and ends its call first, see syscalls.bpf.h.
+ * A task in a system call may hold a lock of the kernel's, and ends its call first, see syscalls.bpf.h.
  * Kernel threads, tasks that die and those in a read section of RCU are never parked; one
  * that is killed while it is parked is found by the sweep, see limit_find_dying().
  */
@@ -160,7 +160,7 @@ __noinline u64 limit_charge(u32 number, s64 ns, u64 overdraft)
 
 /*
  * Takes a piece of @least to @most for a run of a task under that limit, less where less is left; 0
- * if nothing is left of it, or of one above it. Who runs already may overdraw them.
+ * if nothing is left of it, or of one above it. A task that runs already may overdraw them.
  *
  * Other CPUs take pieces between the look and the charge, and part of an overdraft may be owed already.
  * So each is charged with its piece, and then gives back what is too much of it: of several that saw
@@ -405,7 +405,7 @@ static void limit_remove(u64 cgroup)
 	if (!number)
 		return;
 	l = limit_at(number);
-	/* Who writes to it at this moment came last. */
+	/* The CPU that writes to it at this moment came last. */
 	if (l->cgroup != cgroup || !limit_claim(l, LIMIT_LIVE))
 		return;
 	WRITE_ONCE(n->limit, 0);

@@ -4,7 +4,7 @@
  *
  * Of its tasks none wakes that could ask for a CPU: it would wait for the end of a slice, which comes
  * with a tick, up to 4 ms later. Where each account with work has a CPU nobody looks: the timer would
- * interrupt who runs, for nothing.
+ * interrupt what runs, for nothing.
  */
 #ifndef METASCHED_LOOK_BPF_H
 #define METASCHED_LOOK_BPF_H

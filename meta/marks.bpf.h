@@ -12,7 +12,7 @@
  *	+--------------------+--------------------+
  *
  * HELD: the queue may hold tasks; only such queues are looked at. CAME: some task came since the
- * sweep found it empty. Who queues a task sets both where one is not set, so in most cases writes
+ * sweep found it empty. A CPU that queues a task sets both where one is not set, so in most cases writes
  * nothing. The sweep alone takes them back: CAME when it finds the queue empty, HELD when it finds
  * that once more and nobody has come meanwhile.
  *

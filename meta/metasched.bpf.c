@@ -89,7 +89,7 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, u32 root)
 
 /*
  * This CPU goes idle, unless somebody has come for it since it looked: then it looks once
- * more. A policy may leave whom it found on purpose, so twice would be no better.
+ * more. A policy may leave a task that it found on purpose, so twice would be no better.
  */
 static __always_inline void look_again(s32 cpu, u32 root)
 {
@@ -176,7 +176,7 @@ void BPF_PROG(metasched_tick, struct task_struct *p)
 }
 
 /*
- * Whether policies hear of who wants to run. A lane alone whose policy keeps nothing of tasks has no use
+ * Whether policies hear of tasks that want to run. A lane alone whose policy keeps nothing of tasks has no use
  * for it; one that rests until its next turn hears of those that it knows.
  */
 static __always_inline bool tells_of_wishes(u32 root)
@@ -190,7 +190,7 @@ void BPF_PROG(metasched_runnable, struct task_struct *p, u64 enq_flags)
 {
 	u32 root = READ_ONCE(root_word);
 
-	/* Who is woken on a dying CPU comes to its lane as it starts to run. */
+	/* A task that is woken on a dying CPU comes to its lane as it starts to run. */
 	if (tells_of_wishes(root) && !is_level1s(p, root) && !on_dying_cpu())
 		runnable_watched(p, root, enq_flags);
 }

@@ -212,7 +212,7 @@ __weak __noinline u32 task_waits_for(struct task_struct *p __arg_trusted)
  * One that comes out of a parking queue takes its first piece here, and not when it runs: so no
  * more of them come than there is something left for. Else all of them did, and each that found
  * nothing left ran until its CPU had chosen anew: sixteen of them three times a quota of 1 ms in
- * a second. Others take nothing: who waits for its turn in a lane would keep it from who runs.
+ * a second. Others take nothing: a task that waits in a lane would keep it from one that runs.
  */
 static __noinline bool park_exhausted(struct task_struct *p, u64 enq_flags)
 {

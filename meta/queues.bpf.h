@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who stands in a lane's queues. What is asked by CPUs and by the sweep walks through those queues
+ * Which tasks stand in a lane's queues. What is asked by CPUs and by the sweep walks through those queues
  * that may hold tasks, see marks.bpf.h.
  */
 #ifndef METASCHED_QUEUES_BPF_H

@@ -315,7 +315,7 @@ static __always_inline bool lane_has_policy(struct meta_lane *l)
 
 /*
  * The lane in that slot has asked this CPU to decide. Its account pays for the time that takes,
- * which the kernel adds to the run of whom this CPU runs; so that one's lane gets it back.
+ * which the kernel adds to the run of this CPU's task; so that one's lane gets it back.
  */
 static __noinline void answer_lane(u32 slot, s32 cpu)
 {

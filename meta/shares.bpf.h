@@ -116,7 +116,7 @@ __weak __noinline u64 cgroup_weight_left(u32 number)
 	if (!n->watched || !share || left >= share)
 		return weight;
 	/*
-	 * By the books only others have work there. Who asks has a task in it all the same, which has
+	 * By the books only others have work there. The one that asks has a task in it all the same, which has
 	 * waited for long: with no weight it would wait for ever, and the books would stay as they are.
 	 */
 	if (!left)
@@ -125,7 +125,7 @@ __weak __noinline u64 cgroup_weight_left(u32 number)
 	return weight ? weight : 1;
 }
 
-/* To whom the tasks of an account go: without a lane to the root's. */
+/* The account that gets the tasks of another: without a lane it is the root's. */
 static __always_inline u32 account_in_force(u32 number)
 {
 	return account_at(number)->lane ? number & (ACCOUNTS_MAX - 1) : ROOT_ACCOUNT;
@@ -242,7 +242,7 @@ static __noinline void shares_begin(void)
 	}
 }
 
-/* Everybody was asked who has work; whether anything has changed. */
+/* Each cgroup was asked whether it has work; whether anything has changed. */
 static __noinline bool shares_gathered(void)
 {
 	bool changed = shares.changed;

@@ -40,7 +40,7 @@ static __noinline void quarantine_lane(struct meta_lane *l, struct account *a, u
 	WRITE_ONCE(quarantined, quarantined + 1);
 }
 
-/* Nobody has come since the last sweep; whether that was so for ARRIVED_SWEEPS. */
+/* No task has come since the last sweep; whether that was so for ARRIVED_SWEEPS. */
 static __always_inline bool nobody_came(u32 *arrived)
 {
 	u32 was = READ_ONCE(*arrived);

@@ -42,7 +42,7 @@ const volatile u64 enabled_policies = ~0ULL;
 		}                                                                                  \
 		break;
 #define CASE(name, member, call) CASE_IF(name, name##_ops.member, call)
-/* The same for a policy that level 1 can call without the task's record. */
+/* CASE for a policy that level 1 can call without the task's record. */
 #define CASE_UNWATCHED(name, member, call)                                                         \
 	CASE_IF(name, name##_ops.member && !POLICY_WATCHES(name##_ops), call)
 
@@ -123,7 +123,7 @@ static __always_inline u32 all_uses(void)
 	return all;
 }
 
-/* The same for the simulator, which calls it; it is no code of the kernel's program. */
+/* all_uses() for the simulator, which calls it; it is no code of the kernel's program. */
 __weak __noinline u32 policies_use(void)
 {
 	return all_uses();

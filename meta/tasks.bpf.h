@@ -125,7 +125,7 @@ static __always_inline struct task_ctx *task_ctx_find(struct task_struct *p)
 	return bpf_task_storage_get(&task_ctxs, p, 0, 0);
 }
 
-/* The same, made if there is none yet; NULL if there is no memory. */
+/* The record of @p, made if there is none yet; NULL if there is no memory. */
 static __always_inline struct task_ctx *task_ctx_make(struct task_struct *p)
 {
 	return bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Policies' halves in user space, the way up: who is left to them, and what they are told.
+ * Policies' halves in user space, the way up: which tasks are left to them, and what they are told.
  *
  * A task that is left to one stands in the last queue of its lane. It is queued there, and
  * not ready: no CPU may take it before it was decided. What comes back is in decide.bpf.h.
@@ -114,7 +114,7 @@ static __noinline void user_tell_left(struct meta_lane *l, struct task_struct *p
 	user_tell(l, p, 0, scx_bpf_now());
 }
 
-/* The same for a lane that may be gone, or have no half in user space. */
+/* Tells it too, if the lane is not gone and has a half in user space. */
 static __always_inline void tell_user_if_left(struct meta_lane *l, struct task_struct *p)
 {
 	if (l && policy_has_user_half(l->lane.policy))

@@ -44,7 +44,7 @@ struct {
 /* Whether this kernel keeps such books; for user space. */
 u32 waits_measured;
 
-/* The same, as the verifier sees it: a constant, by which all of this is dropped. */
+/* Whether it does, as a constant for the verifier, which drops all of this if it does not. */
 static __always_inline bool kernel_counts_waits(void)
 {
 	return bpf_core_field_exists(struct sched_info, run_delay);

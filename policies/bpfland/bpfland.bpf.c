@@ -56,7 +56,7 @@ struct bpfland_task {
 
 #define BPFLAND_QUEUED_WORD STATE_WORD(struct bpfland_task, queued_ns)
 
-/* When a CPU last served the shared queue, and next looks for who waits long in each: see rescue.bpf.h. */
+/* When a CPU last served the shared queue, and next looks for a long wait in each: see rescue.bpf.h. */
 struct bpfland_cpu {
 	struct queue_here shared;
 	u64 rescue_ns[BPFLAND_QUEUES];
@@ -195,7 +195,7 @@ static void bpfland_advance(struct lane *lane, u64 vtime)
 	weighted_advance(&STATE_OF(lane, struct bpfland_lane)->vtime_now, vtime);
 }
 
-/* Who has waited for seconds runs here, whatever its weight. */
+/* A task that has waited for seconds runs here, whatever its weight. */
 __weak __noinline bool bpfland_rescue(struct lane *lane __arg_nonnull,
 				      struct bpfland_cpu *here __arg_nonnull)
 {

@@ -156,7 +156,7 @@ static __always_inline void central_hand(struct lane *lane, struct central_cpu *
 }
 
 /*
- * Whether a CPU is idle and not about to take a task: who is handed one is idle until it comes for it.
+ * Whether a CPU is idle and not about to take a task: one that was handed a task is idle until it comes for it.
  * It need not have said that it wants one, since level 1 asks a lane that has no task for none.
  */
 static __always_inline bool central_is_idle(struct lane *lane, const struct cpumask *idle, u32 cpu)
@@ -264,7 +264,7 @@ static bool central_dispatch(struct lane *lane, s32 cpu, struct task_struct *pre
 	if (central_is_over(lane, c, now)) {
 		if (central_steal(lane, cpu, now))
 			return true;
-		/* Who waits may not run here: the next slice begins, or the timer would come each time. */
+		/* That task may not run here: the next slice begins, or the timer would come each time. */
 		c->since_ns = now;
 	}
 	c->wants = 0;
@@ -290,7 +290,7 @@ static void central_stopping(struct lane *lane, struct task_struct *p, struct la
 		c->since_ns = 0;
 }
 
-/* Whether somebody waits: also whom a CPU was handed that runs something else by now. */
+/* Whether a task waits: also one handed to a CPU that runs something else by now. */
 __weak __noinline bool central_somebody_waits(struct lane *lane __arg_nonnull)
 {
 	u32 cpu;

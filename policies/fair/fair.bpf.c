@@ -4,13 +4,13 @@
  *
  * The tasks under each last-level cache compete with each other, see eevdf.bpf.h, with the weights
  * that the hierarchy of cgroups makes of theirs, see group_weights.bpf.h. One queue for each cache is
- * in the order of deadlines. Who wakes, is eligible and next, takes the CPU of whom runs, but not in
- * the first part of a request from one that is eligible itself. Who sleeps in debt competes on, see
+ * in the order of deadlines. A task that wakes, is eligible and next, takes the CPU of another, but not in
+ * the first part of a request from one that is eligible itself. A task that sleeps in debt competes on, see
  * eevdf_sleepers.bpf.h. A task that comes to another cache takes its lag along. A CPU with nothing to
  * do takes from other caches, and now and then one takes from a cache that has more to do for each of
  * its CPUs.
  *
- * It helps where no other policy is known to: nobody waits long who wants little, and shares are
+ * It helps where no other policy is known to: no task waits long that wants little, and shares are
  * those that weights say, to the cgroup. It is not the best at anything.
  */
 #include <sched.bpf.h>
@@ -31,7 +31,7 @@ enum { fair_counters(COUNTER_INDEX) };
 #define FAIR_PREEMPT_LOOKS 4
 /* Tasks that are looked at for one that is eligible. */
 #define FAIR_LOOKS 32
-/* Who ran alone is owed nothing, but for what divisions lose. */
+/* A task that ran alone is owed nothing, but for what divisions lose. */
 #define FAIR_ROUNDED_NS 1000ULL
 /* A division loses less than one: some of them make a task that is owed nothing look as if it owed so much. */
 #define FAIR_LOST_NS 16ULL
@@ -173,7 +173,7 @@ static __always_inline void fair_inherit(struct lane *lane, struct fair_task *ta
 }
 
 /*
- * Brings the time of a cache up to date with what that CPU runs, so that who joins does so at the time
+ * Brings the time of a cache up to date with what that CPU runs, so that a task joins at the time
  * that it is. If that run ends on the CPU at this moment, a part of it may count twice: `now` is wrong
  * by that until somebody competes alone or nobody is eligible, see eevdf.bpf.h.
  */
@@ -264,7 +264,7 @@ static __always_inline void fair_reweigh(struct lane *lane, struct task_struct *
 #define FAIR_NEVER (~0ULL)
 
 /*
- * In what time a task that woke is to have that CPU in place of whom it runs, if that goes on: who is
+ * In what time a task that woke is to have that CPU in place of its task, if that goes on: one that is
  * eligible keeps it in the first part of its request.
  */
 static __always_inline u64 fair_takes_in(struct lane *lane, struct fair_llc *l,
@@ -307,7 +307,7 @@ static __always_inline void fair_ends(struct lane *lane, s32 cpu, struct fair_cp
 
 /*
  * A task was queued. Where it @woke, a CPU that it is to have chooses anew, now or as soon as it is to.
- * Else it waits for the end of a slice; where others waited before it, who runs was asked for that.
+ * Else it waits for the end of a slice; where others waited before it, the running task was asked for that.
  */
 __weak __noinline int fair_waits(struct lane *lane __arg_nonnull,
 				 struct task_struct *p __arg_trusted,
@@ -319,7 +319,7 @@ __weak __noinline int fair_waits(struct lane *lane __arg_nonnull,
 	struct task_struct *first = scx_bpf_dsq_peek(dsq);
 	struct fair_cpu *there;
 	u64 now = scx_bpf_now(), takes_ns, least_ns = FAIR_NEVER;
-	/* Whether who waits is eligible is not asked: mostly it is. */
+	/* Whether the task that waits is eligible is not asked: mostly it is. */
 	bool is_next = eevdf_eligible(&l->q, task->e.vruntime) &&
 		       (!first || !vtime_before(first->scx.dsq_vtime, task->e.deadline));
 	u32 i, looks = FAIR_PREEMPT_LOOKS < nr_cpus() ? FAIR_PREEMPT_LOOKS : nr_cpus();
@@ -378,7 +378,7 @@ static void fair_enqueue(struct lane *lane, struct task_struct *p, struct lane_t
 		return;
 	if (!task->e.weight || task->e.queue != llc)
 		fair_compete(lane, p, task, llc);
-	/* Who wakes was weighed just now, see fair_runnable(). */
+	/* A task that wakes was weighed just now, see fair_runnable(). */
 	if (!(enq_flags & SCX_ENQ_WAKEUP))
 		fair_reweigh(lane, p, task, l);
 	slice_ns = eevdf_request(&l->q, &task->e, slice_ns);
@@ -527,7 +527,7 @@ __weak __noinline bool fair_pick_early(struct lane *lane __arg_nonnull,
 	return true;
 }
 
-/* Nobody wants this CPU under its own cache: takes a task from the next one that has some. */
+/* No task wants this CPU under its own cache: takes a task from the next one that has some. */
 __weak __noinline bool fair_steal(struct lane *lane __arg_nonnull, u32 llc)
 {
 	u32 i;

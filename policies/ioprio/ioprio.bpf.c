@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * ioprio: priority to who uses little of its slices.
+ * ioprio: priority to tasks that use little of their slices.
  *
  * A task that waits for input and output runs for a moment and sleeps again; one that
  * computes uses up what it is granted. The use of a slice is the run time that was measured
@@ -8,7 +8,7 @@
  * threshold it waits in a priority queue, which is served before the normal one. Both are
  * first in, first out.
  *
- * It helps an application whose threads do both: who serves a device is there when that has
+ * It helps an application whose threads do both: the thread that serves a device is there when that has
  * an answer. It hurts where many have priority and each waits behind the others; and it ignores
  * weights.
  */
@@ -68,7 +68,7 @@ static __always_inline u64 ioprio_slice(struct lane *lane, bool prio)
 	return lane->options[prio ? ioprio_option_prio_slice_ns : ioprio_option_slice_ns];
 }
 
-/* Who goes straight to an idle CPU is granted the slice of its class, and keeps its turn. */
+/* A task that goes straight to an idle CPU is granted the slice of its class, and keeps its turn. */
 static s32 ioprio_select_cpu(struct lane *lane, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct lane_task *t = lane_task(lane, p);

@@ -324,7 +324,7 @@ static void nest_timer(struct lane *lane)
 
 	if (!primary)
 		return;
-	/* First: who stops from now on sets the timer if it is not set. */
+	/* First: a CPU that stops from now on sets the timer if it is not set. */
 	__sync_lock_test_and_set(&nest_state(lane)->timed, 0);
 	bpf_for(cpu, 0, nr_cpus()) {
 		there = cpus_has(primary, cpu) ? nest_cpu_at(lane, cpu) : NULL;

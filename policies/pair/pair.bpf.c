@@ -29,7 +29,7 @@ enum { pair_counters(COUNTER_INDEX) };
  */
 #define PAIR_TURN_SHIFT 20
 /*
- * Who slept, or could not run as much as others, has no more batches to its credit than this. Else a
+ * A cgroup that slept, or could not run as much as others, has no more batches to its credit than this. Else a
  * cgroup that is bound to few CPUs would stay behind for ever, and keep others off these.
  */
 #define PAIR_CREDIT 8
@@ -37,7 +37,7 @@ enum { pair_counters(COUNTER_INDEX) };
 #define PAIR_UNKNOWN LANE_MARK_MASK
 #define PAIR_ANY (LANE_MARK_MASK - 1)
 
-/* A run is no shorter than this: who waits for a tick to notice would wait for a whole one more. */
+/* A run is no shorter than this: what waits for a tick to notice would wait for a whole one more. */
 #define PAIR_RUN_LEAST_NS (500ULL * 1000)
 /*
  * And no longer than this, within a time that is: its CPU chooses again, so that level 1 sees that the
@@ -123,7 +123,7 @@ static __always_inline u32 pair_other(u32 cpu)
 }
 
 /*
- * The same where both say so of each other; else the CPU itself: it is alone. Global, as those below:
+ * The other CPU if each is the other's; else the CPU itself, which is alone. Global, as those below:
  * the kernel's verifier reads it once, and not on each way on which it is called.
  */
 __weak __noinline u32 pair_partner(u32 cpu)
@@ -406,7 +406,7 @@ __weak __noinline u64 pair_first(struct lane *lane __arg_nonnull, s32 cpu, u32 p
 }
 
 /*
- * Nobody runs on the partner: this CPU begins with the cgroup whose turn it is. If the first task of
+ * No task runs on the partner: this CPU begins with the cgroup whose turn it is. If the first task of
  * that may run on the partner only, it is handed over there.
  */
 static bool pair_begin(struct lane *lane, struct pair *pair, s32 cpu, u64 first, u64 now)
@@ -661,7 +661,7 @@ static void pair_timer(struct lane *lane)
 	s64 held_ns;
 	u32 cpu;
 
-	/* First: who hands over from now on sets the timer if it is not set. */
+	/* First: a CPU that hands over from now on sets the timer if it is not set. */
 	__sync_lock_test_and_set(&STATE_OF(lane, struct pair_lane)->timed, 0);
 	bpf_for(cpu, 0, nr_cpus()) {
 		c = cpu_possible(cpu) ? pair_cpu(lane, cpu) : NULL;

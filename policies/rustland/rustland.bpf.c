@@ -6,10 +6,10 @@
  * and stands in a queue in the order that this decides. Whom it does not decide in time, and whom
  * it is not to decide about, such as kernel threads and its own, stands in a second queue, first
  * in, first out. The two have every second choice each: neither waits for ever for the other. Who woke
- * takes the CPU of whom runs, if that one comes later in the order. Who has waited for seconds in the first
+ * takes the CPU of one that comes later in the order. A task that has waited for seconds in the first
  * queue runs next, whatever user space decides about others.
  *
- * It helps who writes a scheduler: the half is a Rust trait, and a fault in it hurts nobody. It
+ * It helps those who write a scheduler: the half is a Rust trait, and a fault in it hurts nobody. It
  * hurts whoever needs throughput: each task that finds no idle CPU costs two ways between the
  * kernel and user space.
  */
@@ -184,7 +184,7 @@ static bool rustland_dispatch(struct lane *lane, s32 cpu, struct task_struct *pr
 		return true;
 	if (!prev)
 		return false;
-	/* Nobody else wants this CPU. */
+	/* No other task wants this CPU. */
 	lane_grant(lane, prev, lane->options[rustland_option_slice_ns]);
 	return true;
 }

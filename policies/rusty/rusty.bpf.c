@@ -2,7 +2,7 @@
 /*
  * rusty: a domain for each last-level cache, and load that is balanced between them.
  *
- * The tasks of a domain share its CPUs by weighted virtual time, from one queue. Who wakes stays in
+ * The tasks of a domain share its CPUs by weighted virtual time, from one queue. A task that wakes stays in
  * its domain while that has an idle CPU: a whole core first; then an idle CPU elsewhere, if that
  * domain has time. A CPU with nothing to do takes from other domains. Now and then the loads of
  * domains are compared: what has much more than its CPUs' part passes tasks to what has less, half of
