@@ -436,7 +436,7 @@ fn an_old_kernel_passes_if_tests_ran_there_and_all_came_to_their_end() {
 
 /// One with traces of metasched in a root of its own, which installed two packages.
 fn uninstall_stage(id: u32) -> Stage {
-    let mut stage = Stage::new(&["uninstall.sh"]);
+    let mut stage = Stage::new(&["remove-deps.sh"]);
     stage.program("bin/id", &format!("echo {id}"));
     stage.program("bin/getent", "");
     stage.program("bin/dpkg-query", "echo 'ii wrk'; echo 'rc cpio'; echo 'ii libluajit:amd64'");
@@ -456,30 +456,30 @@ fn uninstall_stage(id: u32) -> Stage {
 fn what_is_removed_is_ours_and_was_agreed_to() {
     let stage = uninstall_stage(0);
     // There is nobody to agree.
-    stage.run("uninstall.sh", &[]).assert(1, "nothing was removed");
+    stage.run("remove-deps.sh", &[]).assert(1, "nothing was removed");
     assert!(stage.path("root/var/lib/metasched/installed").exists());
-    let ended = stage.run("uninstall.sh", &["--yes"]);
+    let ended = stage.run("remove-deps.sh", &["--yes"]);
     ended.assert(0, "apt-get remove wrk libluajit\n");
     assert_eq!(ended.called("apt-get").len(), 0, "packages stay");
     for path in ["var/lib/metasched", "run/metasched", "var/cache/metasched"] {
         assert!(!stage.path("root").join(path).exists(), "{path}");
     }
     assert!(stage.path("root/var/cache/other/file").exists());
-    stage.run("uninstall.sh", &["--yes"]).assert(0, "nothing of metasched is on this machine");
-    uninstall_stage(1000).run("uninstall.sh", &["--yes"]).assert(6, "root is needed");
+    stage.run("remove-deps.sh", &["--yes"]).assert(0, "nothing of metasched is on this machine");
+    uninstall_stage(1000).run("remove-deps.sh", &["--yes"]).assert(6, "root is needed");
 }
 
 #[test]
 fn packages_go_only_if_no_others_would_go_with_them() {
     let mut stage = uninstall_stage(0);
     stage.set("PURGE", "1");
-    let ended = stage.run("uninstall.sh", &["--yes"]);
+    let ended = stage.run("remove-deps.sh", &["--yes"]);
     ended.assert(0, "done");
     assert_eq!(ended.calls.last().unwrap(), "apt-get remove --yes --quiet wrk libluajit");
     let mut stage = uninstall_stage(0);
     stage.set("PURGE", "1");
     stage.program("bin/apt-get", "printf 'Remv wrk [1]\\nRemv nginx [2]\\n'");
-    let ended = stage.run("uninstall.sh", &["--yes"]);
+    let ended = stage.run("remove-deps.sh", &["--yes"]);
     ended.assert(5, "would go too: nginx;");
     assert_eq!(ended.called("apt-get").len(), 1);
     assert!(stage.path("root/var/lib/metasched").exists());
@@ -490,7 +490,7 @@ fn nothing_is_removed_under_one_that_is_at_work() {
     let stage = uninstall_stage(0);
     let lock = fs::File::open(stage.path("root/run/metasched/lock")).unwrap();
     lock.lock().unwrap();
-    stage.run("uninstall.sh", &["--yes"]).assert(5, "a metasched is at work");
+    stage.run("remove-deps.sh", &["--yes"]).assert(5, "a metasched is at work");
     assert!(stage.path("root/var/cache/metasched/file").exists());
 }
 
