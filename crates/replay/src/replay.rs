@@ -83,7 +83,8 @@ impl<'a> Replay<'a> {
         hear_signals()?;
         // Without privileges it is replayed all the same, and looked at a little late.
         let _ = run_first(1);
-        let threads = self.start_threads(seed)?;
+        let running = self.start_threads(seed)?;
+        let threads = running.0.clone();
         let (tracer, no_waits) = match self.tracer() {
             Ok(tracer) => (Some(tracer), None),
             Err(error) => (None, Some(error.to_string())),
@@ -99,8 +100,7 @@ impl<'a> Replay<'a> {
         let traced = tracer.as_ref().map(WaitTracer::read).transpose()?;
         let window_ns = now_ns() - from_ns;
         threads.look_after();
-        drop((tracer, clock));
-        let threads = threads.end();
+        drop((tracer, running));
         threads.fault()?;
         let traced = traced.map(|all| all.into_iter().map(|found| found.waits).collect());
         Ok(Replayed { groups: self.groups(&threads, traced), window_ns, no_waits })
@@ -109,7 +109,8 @@ impl<'a> Replay<'a> {
     /// Starts a thread for each task, in its cgroup. They wait for the clock.
     fn start_threads(&self, seed: u64) -> Result<Running> {
         let shared = Shared::of(self.what.file, self.what.steps().iter(), seed)?;
-        let threads = Running(Arc::new(Threads::new(shared, seed, gettid())));
+        let running = Running(Arc::new(Threads::new(shared, seed, gettid())));
+        let threads = &running.0;
         for task in &self.what.tasks {
             threads.spawn(task.clone(), None)?;
         }
@@ -119,7 +120,7 @@ impl<'a> Replay<'a> {
                 cgroup.add_thread(tid.as_raw())?;
             }
         }
-        Ok(threads)
+        Ok(running)
     }
 
     /// Traces the waits of each of the scenario's cgroups, in their order.
@@ -158,21 +159,6 @@ impl<'a> Replay<'a> {
 
 /// Threads that end when this is dropped, on whatever way.
 struct Running(Arc<Threads>);
-
-impl Running {
-    /// Ends them now.
-    fn end(self) -> Arc<Threads> {
-        self.0.clone()
-    }
-}
-
-impl std::ops::Deref for Running {
-    type Target = Arc<Threads>;
-
-    fn deref(&self) -> &Arc<Threads> {
-        &self.0
-    }
-}
 
 impl Drop for Running {
     fn drop(&mut self) {

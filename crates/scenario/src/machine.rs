@@ -238,11 +238,6 @@ impl Machine {
         self.nodes
     }
 
-    /// Whether two CPUs make a core.
-    pub fn has_smt(&self) -> bool {
-        self.smt
-    }
-
     /// What things cost.
     #[inline]
     pub fn what_it_costs(&self) -> Costs {

@@ -202,8 +202,7 @@ fn number_of(policy: &str) -> Result<u32> {
 
 /// Puts a new root lane in force; fails the run if the program refuses.
 pub fn replace_root(kernel: &mut Kernel, policy: &str) {
-    let said = try_replace_root(kernel, policy);
-    succeeded(kernel, "replace_root", Ok(said));
+    succeeded(try_replace_root(kernel, policy), kernel, "replace_root");
 }
 
 /// Puts a new root lane in force as [`replace_root`] does; gives what the program returns.
@@ -231,8 +230,7 @@ pub fn set_app_with(
     weight: (u32, bool),
     options: &[(usize, u64)],
 ) {
-    let said = try_set_app(kernel, app, policy, weight, options);
-    succeeded(kernel, "set_app", Ok(said));
+    succeeded(try_set_app(kernel, app, policy, weight, options), kernel, "set_app");
 }
 
 /// Puts a lane in force as [`set_app_with`] does; gives what the program returns: 0, or a negative
@@ -265,8 +263,7 @@ pub fn try_set_app(
 /// Changes an option of an application's lane in force, by its number; 0 is the root lane's
 /// application.
 pub fn set_option(kernel: &mut Kernel, app: u32, option: usize, value: u64) {
-    let said = try_set_option(kernel, app, option, value);
-    succeeded(kernel, "set_lane", Ok(said));
+    succeeded(try_set_option(kernel, app, option, value), kernel, "set_lane");
 }
 
 /// Changes an option as [`set_option`] does; gives what the program returns.
@@ -281,8 +278,7 @@ pub fn try_set_option(kernel: &mut Kernel, app: u32, option: usize, value: u64) 
 
 /// Takes an application's lane away; its tasks go to the root lane.
 pub fn drop_app(kernel: &mut Kernel, app: u32) {
-    let said = try_drop_app(kernel, app);
-    succeeded(kernel, "drop_app", Ok(said));
+    succeeded(try_drop_app(kernel, app), kernel, "drop_app");
 }
 
 /// Takes a lane away as [`drop_app`] does; gives what the program returns.
@@ -293,8 +289,7 @@ pub fn try_drop_app(kernel: &mut Kernel, app: u32) -> i32 {
 
 /// Assigns a cgroup to an application that has a lane.
 pub fn assign(kernel: &mut Kernel, path: &str, app: u32) {
-    let said = try_assign(kernel, path, app);
-    succeeded(kernel, "assign", Ok(said));
+    succeeded(try_assign(kernel, path, app), kernel, "assign");
 }
 
 /// Assigns a cgroup as [`assign`] does; gives what the program returns.
@@ -308,8 +303,7 @@ pub fn try_assign(kernel: &mut Kernel, path: &str, app: u32) -> i32 {
 
 /// Undoes an assignment.
 pub fn unassign(kernel: &mut Kernel, path: &str) {
-    let said = try_unassign(kernel, path);
-    succeeded(kernel, "unassign", Ok(said));
+    succeeded(try_unassign(kernel, path), kernel, "unassign");
 }
 
 /// Undoes an assignment as [`unassign`] does; gives what the program returns.
@@ -323,8 +317,7 @@ pub fn try_unassign(kernel: &mut Kernel, path: &str) -> i32 {
 
 /// Changes the weight of an application's lane in force.
 pub fn set_weight(kernel: &mut Kernel, app: u32, weight: u32) {
-    let said = try_set_weight(kernel, app, weight);
-    succeeded(kernel, "set_lane", Ok(said));
+    succeeded(try_set_weight(kernel, app, weight), kernel, "set_lane");
 }
 
 /// Changes a weight as [`set_weight`] does; gives what the program returns.
@@ -447,11 +440,10 @@ fn tell_lanes_if_changed(kernel: &mut Kernel) {
     }
 }
 
-fn succeeded(kernel: &mut Kernel, program: &str, result: Result<i32>) {
-    match result {
-        Ok(0) => {}
-        Ok(error) => kernel.fail(program, format!("the program returned {error}")),
-        Err(error) => kernel.fail(program, error.to_string()),
+/// Fails the run where a program said anything but 0.
+fn succeeded(said: i32, kernel: &mut Kernel, program: &str) {
+    if said != 0 {
+        kernel.fail(program, format!("the program returned {said}"));
     }
 }
 

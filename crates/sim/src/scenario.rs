@@ -292,12 +292,8 @@ impl Scenario {
         kernel.run_until(self.duration_ns);
         kernel.shut_down();
         let wall = started.elapsed();
-        let (mut tasks, mut waits_ns, mut work) = (Vec::new(), Vec::new(), Vec::new());
-        for task in kernel.tasks.iter_mut().filter(|task| !task.spec.group.is_empty()) {
-            tasks.push((task.name.clone(), task.figures));
-            waits_ns.push(std::mem::take(&mut task.waits_ns));
-            work.push(Work::of(task));
-        }
+        let told = kernel.tasks.iter_mut().filter(|task| !task.spec.group.is_empty());
+        let tasks = told.map(TaskOutcome::of).collect();
         let unanswered = kernel
             .world
             .queues
@@ -319,8 +315,6 @@ impl Scenario {
                 let simulated_ns = now;
                 Ok(Outcome {
                     tasks,
-                    waits_ns,
-                    work,
                     unanswered,
                     trace,
                     simulated_ns,
@@ -458,19 +452,25 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// What one task worked, and for whom.
-struct Work {
+/// What one task came to.
+struct TaskOutcome {
+    name: String,
     group: String,
     cgroup: String,
+    figures: TaskFigures,
+    waits_ns: Vec<u64>,
     responses_ns: Vec<u64>,
     done: u64,
 }
 
-impl Work {
-    fn of(task: &mut Task) -> Work {
-        Work {
+impl TaskOutcome {
+    fn of(task: &mut Task) -> TaskOutcome {
+        TaskOutcome {
+            name: task.name.clone(),
             group: task.spec.group.clone(),
             cgroup: std::mem::take(&mut task.cgroup),
+            figures: task.figures,
+            waits_ns: std::mem::take(&mut task.waits_ns),
             responses_ns: std::mem::take(&mut task.doing.responses_ns),
             done: task.doing.done,
         }
@@ -488,11 +488,7 @@ impl Work {
 
 /// What a run gave.
 pub struct Outcome {
-    tasks: Vec<(String, TaskFigures)>,
-    /// Beside those.
-    waits_ns: Vec<Vec<u64>>,
-    /// Beside those too.
-    work: Vec<Work>,
+    tasks: Vec<TaskOutcome>,
     unanswered: Vec<(String, u64)>,
     /// Every event as text, where it was asked for.
     pub trace: String,
@@ -516,26 +512,25 @@ impl Outcome {
     /// # Panics
     /// When there is none.
     pub fn task(&self, name: &str) -> TaskFigures {
-        let found = self.tasks.iter().find(|(n, _)| n == name);
-        found.unwrap_or_else(|| panic!("no task is called '{name}'")).1
+        let found = self.tasks.iter().find(|task| task.name == name);
+        found.unwrap_or_else(|| panic!("no task is called '{name}'")).figures
     }
 
     /// The figures of all tasks, in the order of their birth.
     pub fn all(&self) -> impl Iterator<Item = (&str, TaskFigures)> {
-        self.tasks.iter().map(|(name, figures)| (name.as_str(), *figures))
+        self.tasks.iter().map(|task| (task.name.as_str(), task.figures))
     }
 
     /// How long the tasks waited whose names begin so: each time, in ascending order.
     pub fn waits_ns(&self, name: &str) -> Vec<u64> {
-        let all = self.tasks.iter().zip(&self.waits_ns);
-        let of = all.filter(|((task, _), _)| task.starts_with(name));
-        let mut waits: Vec<u64> = of.flat_map(|(_, waits)| waits).copied().collect();
+        let of = self.tasks.iter().filter(|task| task.name.starts_with(name));
+        let mut waits: Vec<u64> = of.flat_map(|task| &task.waits_ns).copied().collect();
         waits.sort_unstable();
         waits
     }
 
-    fn work_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Work> {
-        self.work.iter().filter(move |work| work.belongs_to(name))
+    fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a TaskOutcome> {
+        self.tasks.iter().filter(move |task| task.belongs_to(name))
     }
 
     /// How long requests took, from their arrival to their answer, ns, in ascending order:
@@ -543,26 +538,26 @@ impl Outcome {
     /// name, or in one below it. A task that was moved counts where it was last.
     pub fn responses_ns(&self, name: &str) -> Vec<u64> {
         let mut all: Vec<u64> =
-            self.work_of(name).flat_map(|work| &work.responses_ns).copied().collect();
+            self.of(name).flat_map(|task| &task.responses_ns).copied().collect();
         all.sort_unstable();
         all
     }
 
     /// How many units of work the same tasks did; a request is one, and `done` steps say more.
     pub fn done(&self, name: &str) -> u64 {
-        self.work_of(name).map(|work| work.done).sum()
+        self.of(name).map(|task| task.done).sum()
     }
 
     /// What tasks did that were last in exactly that cgroup, each: how long its requests took,
     /// ns, and how many units of work it did.
     pub fn work_in(&self, cgroup: &str) -> impl Iterator<Item = (&[u64], u64)> {
-        let of = self.work.iter().filter(move |work| work.cgroup == cgroup);
-        of.map(|work| (work.responses_ns.as_slice(), work.done))
+        let of = self.tasks.iter().filter(move |task| task.cgroup == cgroup);
+        of.map(|task| (task.responses_ns.as_slice(), task.done))
     }
 
     /// Group and cgroup of all tasks, beside [`Outcome::all`].
     pub fn belongings(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.work.iter().map(|work| (work.group.as_str(), work.cgroup.as_str()))
+        self.tasks.iter().map(|task| (task.group.as_str(), task.cgroup.as_str()))
     }
 
     /// Requests that arrived and were not answered by the end of the run, by the name of
@@ -576,7 +571,7 @@ impl Outcome {
         let mut ran: Vec<_> = self
             .tasks
             .iter()
-            .filter_map(|(name, figures)| Some((figures.first_run_ns?, name.as_str())))
+            .filter_map(|task| Some((task.figures.first_run_ns?, task.name.as_str())))
             .collect();
         ran.sort();
         ran.into_iter().map(|(_, name)| name).collect()

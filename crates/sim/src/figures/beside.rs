@@ -34,11 +34,6 @@ impl IdleBesideWork {
         &self.usable
     }
 
-    /// Whether any task waits for a CPU.
-    pub fn anybody_waits(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
     /// The CPUs that have nothing to run.
     pub fn idle(&self) -> &CpuMask {
         &self.idle

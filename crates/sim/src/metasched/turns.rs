@@ -10,8 +10,7 @@ use metasched_abi::{Cycle, CycleArgs, TurnArgs};
 /// # Panics
 /// When there is no such policy.
 pub fn start_turns(kernel: &mut Kernel, turns: &[(&str, u64)]) {
-    let said = try_start_turns(kernel, turns);
-    succeeded(kernel, "start_turns", Ok(said));
+    succeeded(try_start_turns(kernel, turns), kernel, "start_turns");
 }
 
 /// Starts turns as [`start_turns`] does; gives what the program returns.
@@ -30,8 +29,7 @@ pub fn try_start_turns(kernel: &mut Kernel, turns: &[(&str, u64)]) -> i32 {
 
 /// No turns any more; the lane in force stays.
 pub fn stop_turns(kernel: &mut Kernel) {
-    let said = try_stop_turns(kernel);
-    succeeded(kernel, "stop_turns", Ok(said));
+    succeeded(try_stop_turns(kernel), kernel, "stop_turns");
 }
 
 /// Stops turns as [`stop_turns`] does; gives what the program returns.
