@@ -45,10 +45,27 @@ fn a_wrong_command_line_ends_with_status_2() {
 }
 
 #[test]
+fn lanes_have_one_noun_with_verbs() {
+    for verb in ["assign", "unassign", "set", "list", "explain"] {
+        let help = metasched(&["lane", verb, "--help"]);
+        let said = String::from_utf8(help.stdout).unwrap();
+        assert!(
+            help.status.success() && said.contains(&format!("metasched lane {verb}")),
+            "{said}"
+        );
+    }
+    for old in ["assign", "unassign", "lanes", "explain"] {
+        assert_eq!(metasched(&[old, "--help"]).status.code(), Some(2), "{old}");
+    }
+}
+
+#[test]
 fn completions_know_every_command_and_none_that_is_hidden() {
     let script = metasched(&["completions", "bash"]);
     let script = String::from_utf8(script.stdout).unwrap();
-    for command in ["doctor", "profile", "plan", "tune", "run", "report", "vm"] {
+    for command in
+        ["doctor", "profile", "plan", "tune", "run", "rules", "exec", "lane", "report", "vm"]
+    {
         assert!(script.contains(&format!("metasched,{command})")), "{command}");
     }
     assert!(!script.contains("metasched,guard)"), "hidden commands are not offered");
