@@ -16,7 +16,7 @@ mod support;
 use std::path::Path;
 use std::time::Duration;
 
-use metasched_base::Kind;
+use metasched_base::{Kind, OURS_BESIDE_A_COMMAND};
 use metasched_control::{Candidate, CandidateKind, EEVDF, Mechanism, Switcher};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Output, ProcessId, Spawn};
@@ -269,6 +269,14 @@ fn cgroups_are_assigned_shown_and_unassigned() {
     assert_eq!((&own["policy"], &own["weight"]), (&"fifo".into(), &300.into()), "{own}");
     assert!(own["share_got"].as_f64().unwrap() > 0.3, "{own}");
 
+    let watch = Run::start(&["--json", "lane", "list", "--watch", "--interval", "1s"]);
+    std::thread::sleep(Duration::from_secs(4));
+    assert!(watch.id().signal(Signal::SIGINT), "it goes on until it is stopped");
+    let (code, said) = watch.finish();
+    assert_eq!(code, Some(0), "{said}");
+    let is_view = |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok();
+    assert!(said.lines().count() >= 2 && said.lines().all(is_view), "{said}");
+
     ok(&["lane", "set", "metasched-test/a", "--weight", "50"]);
     // What would take the lanes out is refused, and so is what cannot be.
     let (code, said) = command(&["switch", "eevdf"]);
@@ -282,6 +290,12 @@ fn cgroups_are_assigned_shown_and_unassigned() {
         command(&["exec", "--policy", "fifo", "--", "sh", "-c", "cat /proc/self/cgroup; exit 7"]);
     assert_eq!(code, Some(7), "{said}");
     assert!(said.contains("/metasched/run/sh-"), "{said}");
+    for (wrong, status) in [("no-such-command", 127), ("/etc/passwd", 126)] {
+        let (code, said) = command(&["exec", "--policy", "fifo", "--", wrong]);
+        assert_eq!(code, Some(status), "{said}");
+    }
+    let (code, said) = command(&["exec", "--policy", "lavd", "--", "true"]);
+    assert_eq!(code, Some(i32::from(OURS_BESIDE_A_COMMAND)), "{said}");
     let runs = Path::new("/sys/fs/cgroup/metasched/run");
     eventually("its cgroup is gone", || {
         let mut entries = std::fs::read_dir(runs).unwrap().flatten();
