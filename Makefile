@@ -3,7 +3,7 @@
 # The developer commands; CI runs exactly these. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build lint install uninstall test test-unit test-guest test-image test-external demo peers pages report \
+.PHONY: help deps build lint install uninstall test test-unit test-guest test-image test-external demo peers pages schemas report \
         fuzz-sim bench-app bench-switch bench-cost bench-decision bench-neighbour bench-turns \
         bench-policies bench-sim bench-calibration soak fresh clean remove-deps
 .DELETE_ON_ERROR:
@@ -73,6 +73,9 @@ peers: deps ## Build scx_bpfland, scx_rusty, scx_rustland and scx_lavd into the 
 
 pages: deps ## Write README.md's table of policies and docs/policies.md from what policies say
 	@METASCHED_WRITE_PAGES=1 $(CARGO) test --locked --release -p metasched --test policies_page
+
+schemas: deps ## Write down which keys the documents of --json have: crates/cli/tests/schemas
+	@METASCHED_WRITE_PAGES=1 $(CARGO) test --locked --release --workspace --test schemas
 
 report: deps ## Write report/index.html again from what was measured
 	@scripts/demo.sh --report-only $(ARGS)

@@ -309,18 +309,21 @@ fn the_archive_is_where_the_machines_own_sources_say() {
     stage.set("METASCHED_ROOT", stage.path(""));
     stage.write("etc/apt/sources.list", "# deb http://no.example/debian bookworm main\n");
     assert_eq!(archives(&stage), ", -security");
-    stage.write(
-        "etc/apt/sources.list",
-        "deb [arch=amd64] http://one.example/debian/ bookworm main\n\
-         deb http://two.example/debian bookworm-backports main\n\
-         deb http://other.example/ubuntu noble main\n",
-    );
+    let list = "deb [arch=amd64] http://one.example/debian/ bookworm main\n\
+                deb http://two.example/debian bookworm-backports main\n\
+                deb http://other.example/ubuntu noble main\n";
+    stage.write("etc/apt/sources.list", list);
     assert_eq!(archives(&stage), "http://one.example/debian, http://one.example/debian-security");
-    stage.write(
-        "etc/apt/sources.list.d/debian.sources",
-        "Types: deb\nURIs: https://safe.example/debian-security\nSuites: bookworm-security\n",
+    let security = "deb http://zero.example/debian-security bookworm-security main\n";
+    stage.write("etc/apt/sources.list", &format!("{security}{list}"));
+    assert_eq!(archives(&stage), "http://one.example/debian, http://zero.example/debian-security");
+    stage.write("etc/apt/sources.list", "");
+    let sources = "Types: deb\nURIs: https://safe.example/debian\nSuites: bookworm\n";
+    stage.write("etc/apt/sources.list.d/debian.sources", sources);
+    assert_eq!(
+        archives(&stage),
+        "https://safe.example/debian, https://safe.example/debian-security"
     );
-    assert_eq!(archives(&stage), "http://one.example/debian, https://safe.example/debian-security");
     stage.set("METASCHED_DEBIAN_MIRROR", "http://mine.example/debian");
     stage.set("METASCHED_SECURITY_MIRROR", "http://mine.example/security");
     assert_eq!(archives(&stage), "http://mine.example/debian, http://mine.example/security");
