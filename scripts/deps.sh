@@ -275,7 +275,7 @@ decide() { # ID VERSION_ID
 		asked = by_suite[package, version]
 		change = old " -> " version ", " source
 		if (old == "") {
-			# Who added the source of another vendor wants what it has. A suite of the same
+			# A machine with the source of another vendor wants what it has. A suite of the same
 			# vendor is another release, and may be one that we added.
 			if (own || asked != "" || release == "" || index(tolower(source), id) != 1)
 				print "new " package

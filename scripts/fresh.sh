@@ -33,7 +33,7 @@ cd "$(dirname "$0")/.."
 . scripts/archive.sh
 
 readonly RELEASE=bookworm
-# debootstrap makes a root without it, and who calls make has it.
+# debootstrap makes a root without it, and a machine on which somebody calls make has it.
 readonly INCLUDE=make
 # Where the project is in the root.
 readonly PROJECT=/root/metasched

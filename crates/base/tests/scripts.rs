@@ -170,6 +170,51 @@ fn every_test_program_must_have_come_through_the_guest() {
     decide().assert(1, "0 passed");
 }
 
+#[test]
+fn one_check_that_is_not_clean_fails_and_the_others_go_on() {
+    let stage = Stage::new(&["test.sh"]);
+    let check = "case $1 in --list) echo shell deny docs ;; deny) echo a licence; exit 1 ;; esac";
+    stage.program("scripts/lint.sh", check);
+    let ended = stage.run("test.sh", &["lint"]);
+    ended.assert(1, "FAILED lint: deny is not clean");
+    ended.assert(1, "a licence\n");
+    ended.assert(1, "test: 2 passed, 1 failed\n");
+    stage.program("scripts/lint.sh", "exit 1");
+    stage.run("test.sh", &["lint"]).assert(1, "0 passed");
+    stage.run("test.sh", &["all"]).assert(2, "there is no 'all'");
+}
+
+/// One whose Rust is that version, and whose Clippy prints how it is to be called.
+fn lint_stage(rust: &str) -> Stage {
+    let stage = Stage::new(&["lint.sh", "lint-requirements.txt"]);
+    stage.write("Cargo.toml", "[workspace.metadata]\nlinted-with = \"1.95\"\n");
+    stage.program("bin/rustc", &format!("echo 'rustc {rust} (59807616e 2026-04-14)'"));
+    stage.program("bin/clippy-driver", "");
+    stage.program("bin/cargo", "echo $RUSTC_WORKSPACE_WRAPPER $CLIPPY_ARGS");
+    stage
+}
+
+#[test]
+fn warnings_are_errors_where_they_are_known() {
+    for (rust, strict) in [("1.91.0", "deny"), ("1.95.1", "deny"), ("1.96.0", "warn")] {
+        let ended = lint_stage(rust).run("lint.sh", &["clippy"]);
+        ended.assert(0, &format!("clippy-driver --{strict}=warnings__CLIPPY_HACKERY__\n"));
+    }
+}
+
+#[test]
+fn every_check_is_made_though_one_finds_something() {
+    let stage = lint_stage("1.95.0");
+    stage.program("bin/cargo", "[ $1 = doc ]");
+    let ended = stage.run("lint.sh", &["clippy", "docs"]);
+    ended.assert(1, "not clean: clippy; see the above");
+    assert_eq!(ended.called("cargo").len(), 2);
+    stage.program("bin/shellcheck", "[ $1 != --shell=bash ]");
+    stage.write("scripts/sourced.sh", "");
+    stage.run("lint.sh", &["shell"]).assert(1, "not clean: shell");
+    stage.run("lint.sh", &["style"]).assert(2, "there is no check 'style'");
+}
+
 fn bench_stage() -> Stage {
     let stage = Stage::new(&["bench.sh"]);
     stage.program("bin/cargo", "");
