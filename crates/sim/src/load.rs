@@ -31,15 +31,17 @@ const PREPARATION_NS: (u64, u64) = (11_000_000, 61_000_000);
 pub(crate) const BYPASS_NS: (u64, u64) = (24_000_000, 74_000_000);
 
 /// Which class all tasks are in. In the kernel they change one by one, here at one instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Class {
+    #[default]
     Fair,
     Ext,
 }
 
 /// How far a program is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
+    #[default]
     None,
     Enabling,
     Enabled,
@@ -48,6 +50,7 @@ pub(crate) enum Phase {
 
 /// Where all tasks are, and how far a program is. They are in [`Class::Ext`] from when they become
 /// the program's own until they are no more; the kernel bypasses it as it comes and as it goes.
+#[derive(Default)]
 pub(crate) struct Load {
     pub class: Class,
     pub bypass: bool,
@@ -59,19 +62,6 @@ pub(crate) struct Load {
     /// The program before this one, without its callbacks, until its user space is gone: at the
     /// latest when the next one is loaded.
     pub left: Option<Loaded>,
-}
-
-impl Default for Load {
-    fn default() -> Self {
-        Load {
-            class: Class::Fair,
-            bypass: false,
-            phase: Phase::None,
-            loads: 0,
-            exit: None,
-            left: None,
-        }
-    }
 }
 
 /// What there is of a program in the kernel.
