@@ -433,6 +433,9 @@ fn drop_lane(program: &mut dyn LaneProgram, number: u32) -> Result<()> {
 }
 
 #[cfg(test)]
+mod exhaustive;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::fake::Machine;
@@ -581,7 +584,7 @@ mod tests {
         let machine = Machine::new();
         let (mut program, mut table) = pretended(&machine);
         table.assign(&mut *program, "a/b", &lane("fifo", None)).unwrap();
-        machine.program.lock().unwrap().lost_lanes.push(1);
+        machine.program.lock().unwrap().lanes.remove(&1);
         fs::remove_dir_all(machine.root.path().join("sys/fs/cgroup/a/b")).unwrap();
         table.forget_what_vanished(&mut *program).unwrap();
         assert!(table.is_empty());

@@ -1,7 +1,7 @@
 //! A fake system for tests: a sysfs that behaves like the kernel's, schedulers that
 //! are shell scripts, and a program of ours that only pretends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,13 +66,13 @@ pub(crate) struct Program {
     pub(crate) failing_unassigns: u32,
     /// Whether it stays in the kernel when it is unloaded.
     pub(crate) stays: bool,
-    /// Cgroups that are assigned, by their ids.
-    pub(crate) assigned: BTreeSet<u64>,
+    /// Cgroups that are assigned, by their ids, and to which application.
+    pub(crate) assigned: BTreeMap<u64, u32>,
+    /// The policies of applications' lanes; the kernel may take one away.
+    pub(crate) lanes: BTreeMap<u32, String>,
     pub(crate) exit: Option<ExitRecord>,
     /// How often somebody looks at that in vain, as while the kernel takes it out.
     pub(crate) looks_in_vain: u32,
-    /// Applications whose lanes the kernel has taken away.
-    pub(crate) lost_lanes: Vec<u32>,
     /// To be told of.
     pub(crate) quarantines: Vec<Quarantine>,
     pub(crate) log: Vec<String>,
@@ -272,10 +272,10 @@ impl Loaded {
     }
 
     fn check_lane(&self, app: u32) -> Result<()> {
-        if self.program.lock().unwrap().lost_lanes.contains(&app) {
-            return Err(Error::new(Kind::BadInput, "change it", "there is nothing to change"));
+        match self.program.lock().unwrap().lanes.contains_key(&app) {
+            true => Ok(()),
+            false => Err(Error::new(Kind::BadInput, "change it", "there is nothing to change")),
         }
-        Ok(())
     }
 
     /// The books of turns that all begin on time, by changes that take a microsecond.
@@ -336,16 +336,19 @@ impl LaneProgram for Loaded {
     }
     fn set_app(&mut self, app: u32, spec: &LaneSpec, weight: u32) -> Result<Replacement> {
         self.say(format!("app {app}: {} {weight}", spec.policy));
+        self.program.lock().unwrap().lanes.insert(app, spec.policy.clone());
         Ok(Replacement { lane: app, generation: 1, at_ns: 1, write_ns: 7 })
     }
     fn drop_app(&mut self, app: u32) -> Result<()> {
         self.say(format!("drop {app}"));
-        self.check_lane(app)
+        self.check_lane(app)?;
+        self.program.lock().unwrap().lanes.remove(&app);
+        Ok(())
     }
     fn assign(&mut self, cgroup: u64, app: u32) -> Result<()> {
         self.say(format!("assign {cgroup} {app}"));
         self.check_lane(app)?;
-        self.program.lock().unwrap().assigned.insert(cgroup);
+        self.program.lock().unwrap().assigned.insert(cgroup, app);
         Ok(())
     }
     fn unassign(&mut self, cgroup: u64) -> Result<()> {
@@ -355,14 +358,14 @@ impl LaneProgram for Loaded {
             program.failing_unassigns -= 1;
             return Err(Error::new(Kind::Failed, "undo it", "told to fail"));
         }
-        if !program.assigned.remove(&cgroup) {
+        if program.assigned.remove(&cgroup).is_none() {
             return Err(Error::new(Kind::BadInput, "undo it", "there is nothing to change"));
         }
         Ok(())
     }
     fn set_lane(&mut self, app: u32, change: &LaneSpec) -> Result<()> {
         self.say(format!("set {app}: {} {:?}", change.policy, change.weight));
-        Ok(())
+        self.check_lane(app)
     }
     fn quarantines(&self) -> Vec<Quarantine> {
         Vec::new()

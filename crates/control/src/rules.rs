@@ -300,4 +300,6 @@ impl Globs {
 }
 
 #[cfg(test)]
+mod exhaustive;
+#[cfg(test)]
 mod tests;

@@ -123,7 +123,7 @@ fn what_is_assigned_by_hand_gets_a_lane_of_its_own_and_keeps_it() {
 fn a_lane_that_was_taken_away_is_told_once_and_harms_no_other() {
     let mut scene = Scene::new(vec![app("x", "a/*"), app("y", "b/*")], &["a/1"]);
     scene.follow();
-    scene.machine.program.lock().unwrap().lost_lanes.push(1);
+    scene.machine.program.lock().unwrap().lanes.remove(&1);
     scene.machine.make_cgroups(&["a/2", "a/3", "b/1"]);
     for _ in 0..2 {
         scene.follow();
