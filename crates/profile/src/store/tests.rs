@@ -6,7 +6,7 @@ use metasched_base::Kind;
 use metasched_control::{Mechanism, SwitchRecord};
 
 use super::*;
-use crate::{Environment, Failure, Figures, Parts, RunKind, SeriesKey, Subject};
+use crate::{Environment, Failure, Figures, Parts, RunKind, SeriesKey, Subject, TurnShare};
 
 fn key(form: &str) -> SeriesKey {
     SeriesKey {
@@ -169,53 +169,104 @@ fn superseded_runs_are_kept_but_not_counted() {
     assert_eq!(store.last_round(series, session).unwrap(), 1);
 }
 
-/// A store as the first schema's program left it.
-fn old_store(path: &std::path::Path) {
+/// A store of each schema there was, as the program of that time left it. They never change; a new
+/// schema has one more.
+const RECORDED: [&str; 2] =
+    [include_str!("fixtures/schema-1.sql"), include_str!("fixtures/schema-2.sql")];
+
+/// Puts the recorded store of a schema where nothing is.
+fn recorded(path: &std::path::Path, version: usize) {
+    Connection::open(path).unwrap().execute_batch(RECORDED[version - 1]).unwrap();
+}
+
+/// What there is of tables and indices in a file, as SQL, and its marks.
+fn tables(path: &std::path::Path) -> (Vec<String>, i32, i32) {
     let db = Connection::open(path).unwrap();
-    db.execute_batch(schema::STEPS[0]).unwrap();
-    db.pragma_update(None, "application_id", schema::APPLICATION_ID).unwrap();
-    db.pragma_update(None, "user_version", 1).unwrap();
-    db.execute_batch(
-        r#"INSERT INTO environments VALUES (1, 'm1', '{"cpu":"one"}', '7.2', '0.1', 2, 1);
-        INSERT INTO series VALUES (1, 1, 'qa', 'front', 'requests', '{"encoder":"lsa"}', 'h', 8000, 1500);
-        INSERT INTO sessions VALUES (1, 'boot', '2025-01-01T00:00:00Z', '7', 'metasched profile qa');
-        INSERT INTO measurements VALUES (1, 1, 1, 1, 0, 'measured',
-            '{"type":"scheduler","name":"eevdf","version":"1","options":[]}',
-            '2025-01-01T00:00:00Z',
-            '{"throughput_per_s":100.0,"requests":1,"errors":0,"duration_s":8.0,"mean_us":1.0,"p50_us":1.0,"p95_us":1.0,"p99_us":1.0,"p999_us":1.0,"max_us":1.0}',
-            '{}');"#,
-    )
-    .unwrap();
+    let mut all =
+        db.prepare("SELECT sql FROM sqlite_schema WHERE sql NOT NULL ORDER BY name").unwrap();
+    let all = all.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    let plain = |sql: String| sql.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mark = |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap();
+    (all.map(|sql| plain(sql.unwrap())).collect(), mark("application_id"), mark("user_version"))
 }
 
 #[test]
-fn a_store_of_the_first_schema_is_brought_up_to_date_with_all_its_rows() {
+fn a_store_of_each_schema_is_read_with_its_figures_and_brought_up_to_date() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("s.db");
-    old_store(&path);
-    let mut store = Store::open(&path).unwrap();
-    assert_eq!(store.series_id(&key("front")).unwrap(), 1);
-    let all = store.measurements(&Query::of_series(1)).unwrap();
-    assert_eq!(all.len(), 1);
-    assert_eq!(all[0].figures.throughput_per_s, 100.0);
-    assert!(store.failures(1).unwrap().is_empty());
-    let version: i32 =
-        store.connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
-    assert_eq!(version, schema::CURRENT);
+    for version in 1..=RECORDED.len() {
+        let path = folder.path().join(format!("{version}.db"));
+        recorded(&path, version);
+        assert_eq!(tables(&path).2, version as i32);
+        let mut store = Store::open(&path).unwrap();
+        assert_eq!(store.series_id(&key("front")).unwrap(), 1, "schema {version}");
+        let all = store.measurements(&Query { superseded: true, ..Query::of_series(1) }).unwrap();
+        let first = &all[0];
+        assert_eq!((&first.subject, first.kind), (&scheduler("eevdf"), RunKind::Measured));
+        assert_eq!(first.figures.p99_us, 2500.0, "schema {version}");
+        assert_eq!(first.figures.throughput_per_s, 101.0, "schema {version}");
+        let session = &store.sessions().unwrap()[0];
+        assert_eq!((&*session.command, session.seed), ("metasched profile qa", u64::MAX));
+        // Whatever was read, it can be added to.
+        add(&mut store, 1, 1, 9, RunKind::Measured, "fifo", 1.0);
+        drop(store);
+        let new = folder.path().join("new.db");
+        drop(Store::open(&new).unwrap());
+        assert_eq!(tables(&path), tables(&new), "schema {version}");
+    }
+}
+
+#[test]
+fn a_store_of_the_present_schema_is_recorded_with_all_that_it_can_hold() {
+    assert_eq!(RECORDED.len() as i32, schema::CURRENT, "record a store of the new schema");
+    let folder = tempfile::tempdir().unwrap();
+    let (path, new) = (folder.path().join("s.db"), folder.path().join("new.db"));
+    recorded(&path, RECORDED.len());
+    drop(Store::open(&new).unwrap());
+    assert_eq!(tables(&path), tables(&new), "a released schema never changes: add a step");
+    let store = Store::open(&path).unwrap();
+    let kept = store.measurements(&Query::of_series(1)).unwrap();
+    let all = store.measurements(&Query { superseded: true, ..Query::of_series(1) }).unwrap();
+    assert_eq!((kept.len(), all.len()), (3, 4));
+    let lane = TurnShare {
+        app: "front".into(),
+        scheduler: "fifo".into(),
+        version: "1".into(),
+        weight: 0.75,
+        cgroups: vec!["qa/front".into()],
+    };
+    let lanes = Subject::Lanes {
+        strategy: "delta".into(),
+        default: ("vtime".into(), "2".into()),
+        lanes: vec![lane],
+    };
+    assert_eq!(kept[0].subject, lanes);
+    assert!(matches!(&kept[1].subject, Subject::Strategy { base_slice_ms: 300, .. }));
+    let kinds: Vec<RunKind> = all.iter().map(|run| run.kind).collect();
+    use RunKind::{Control, Measured, Traced};
+    assert_eq!(kinds, [Measured, Measured, Control, Traced]);
+    let Figures { histogram, wait_histogram, nvcsw_per_s, .. } = &kept[0].figures;
+    assert_eq!(*histogram, Some(vec![(1, 2), (3, 4)]));
+    assert_eq!((wait_histogram, *nvcsw_per_s), (&Some(vec![0, 3, 7]), Some(1200.5)));
+    assert_eq!(kept[0].parts["front"].timeslices, Some(900));
+    assert_eq!(store.failures(1).unwrap()[0].error, "cannot x: y");
+    assert_eq!(store.switches().unwrap()[0].1.total_ns, 9);
 }
 
 #[test]
 fn a_newer_store_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
-    drop(Store::open(&path).unwrap());
+    recorded(&path, RECORDED.len());
     let db = Connection::open(&path).unwrap();
     db.pragma_update(None, "user_version", schema::CURRENT + 1).unwrap();
     drop(db);
     let before = fs::read(&path).unwrap();
     let e = Store::open(&path).unwrap_err();
     assert_eq!(e.kind, Kind::BadInput);
-    assert!(e.cause.contains("newer metasched"), "{e}");
+    let schemas =
+        format!("schema {}; this one knows up to {}", schema::CURRENT + 1, schema::CURRENT);
+    assert!(e.cause.contains("newer metasched") && e.cause.contains(&schemas), "{e}");
+    assert!(e.remedy.contains("use that metasched"), "{e}");
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
