@@ -171,10 +171,10 @@ fn a_run_puts_back_what_it_found_even_when_it_is_killed() {
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_run_of_lanes_takes_next_to_nothing_for_itself() {
     let _machine = Machine::take();
-    // The aim is 0.01; how near it is, is for a benchmark to say. An emulated guest books
-    // the time that its host runs others to whoever was running in the guest, so that a
-    // busy host multiplies the figure. What must be caught here is a busy loop.
-    const CPU_SHARE_MAX: f64 = 0.25;
+    // The aim is 0.01. In an emulated guest it was 0.008 on a host with seven ready threads for its
+    // two CPUs. A guest books the time that its host runs others to whoever was running there,
+    // hence six times that.
+    const CPU_SHARE_MAX: f64 = 0.05;
     const MEMORY_KIB_MAX: i64 = 40 * 1024;
     let arguments = [
         "--json",

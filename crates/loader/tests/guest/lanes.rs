@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::load::{Hog, Load};
-use crate::support::{Group, Offline, assert_alive, load, load_all, wait_until};
+use crate::support::{Group, Offline, assert_alive, load, load_all, settles, wait_until};
 use metasched_base::Kind;
 use metasched_host::process::run_first;
 use metasched_loader::{LaneInfo, LaneSpec, Program, policies};
@@ -62,8 +62,7 @@ fn lanes_share_the_cpus_by_their_weights() {
     let books = |program: &Program| [1, 2].map(|app| lane_of(program, app).runtime_ns as f64);
     let booked = books(&program);
     // As in guest.rs: what a stalled host puts off is made up for later.
-    wait_until("CPU time by weight, 3 : 1", || {
-        std::thread::sleep(Duration::from_secs(2));
+    settles("CPU time by weight, 3 : 1", Duration::from_secs(2), || {
         let ratio = (heavy.ran() - before.1) / (light.ran() - before.0);
         println!("{ratio:.2} : 1");
         (ratio / 3.0 - 1.0).abs() < 0.10
@@ -107,8 +106,7 @@ fn an_assigned_cgroup_has_its_part_of_the_one_above() {
     let q = Assigned::beside("metasched-q", 4);
     std::thread::sleep(Duration::from_secs(1));
     let before = [&c1, &c2, &q].map(Assigned::ran);
-    wait_until("a quarter, a quarter and a half", || {
-        std::thread::sleep(Duration::from_secs(2));
+    settles("a quarter, a quarter and a half", Duration::from_secs(2), || {
         let now = [&c1, &c2, &q].map(Assigned::ran);
         let ran: Vec<f64> = now.iter().zip(before).map(|(now, before)| now - before).collect();
         let total: f64 = ran.iter().sum();
@@ -212,17 +210,24 @@ fn a_cgroup_is_reassigned_100_times_under_load_and_the_books_are_right() {
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn what_cannot_be_is_refused_and_changes_nothing() {
     let mut program = load("fifo");
-    for error in [
-        program.set_app(0, &lane("fifo", None), 100).unwrap_err(),
-        program.set_app(64, &lane("fifo", None), 100).unwrap_err(),
-        program.set_app(1, &lane("lavd", None), 100).unwrap_err(),
-        program.set_app(1, &lane("fifo", Some(0)), 100).unwrap_err(),
-        program.assign(1, 1).unwrap_err(),
-        program.unassign(1).unwrap_err(),
-        program.drop_app(1).unwrap_err(),
-        program.set_lane(1, &lane("fifo", Some(5))).unwrap_err(),
+    let no_lane = "there is nothing to change";
+    let no_app = "Invalid argument";
+    for (error, kind, said) in [
+        (program.set_app(0, &lane("fifo", None), 100).unwrap_err(), Kind::Failed, no_app),
+        (program.set_app(64, &lane("fifo", None), 100).unwrap_err(), Kind::Failed, no_app),
+        (program.set_app(1, &lane("lavd", None), 100).unwrap_err(), Kind::BadInput, "'lavd'"),
+        (
+            program.set_app(1, &lane("fifo", Some(0)), 100).unwrap_err(),
+            Kind::BadInput,
+            "out of range",
+        ),
+        (program.assign(1, 1).unwrap_err(), Kind::BadInput, no_lane),
+        (program.unassign(1).unwrap_err(), Kind::BadInput, no_lane),
+        (program.drop_app(1).unwrap_err(), Kind::BadInput, no_lane),
+        (program.set_lane(1, &lane("fifo", Some(5))).unwrap_err(), Kind::BadInput, no_lane),
     ] {
-        assert!(matches!(error.kind, Kind::BadInput | Kind::Failed), "{error}");
+        assert_eq!(error.kind, kind, "{error}");
+        assert!(error.to_string().contains(said), "{said}: {error}");
     }
     assert_eq!(program.lanes().unwrap().len(), 1);
     // 63 beside the default one, and all of them can be replaced.
@@ -239,8 +244,7 @@ fn runs_by_its_quota(under: &str, hogs: &[&Hog], quota: f64) {
     let ran = || hogs.iter().map(|hog| hog.ran().as_secs_f64()).sum::<f64>();
     let (start, before) = (Instant::now(), ran());
     // At least ten periods; what a stalled host puts off is made up for later.
-    wait_until(&format!("the quota under {under}"), || {
-        std::thread::sleep(Duration::from_secs(1));
+    settles(&format!("the quota under {under}"), Duration::from_secs(1), || {
         let share = (ran() - before) / start.elapsed().as_secs_f64();
         println!("{under}: {share:.3} of a CPU, {quota} granted");
         (share / quota - 1.0).abs() < 0.05

@@ -24,7 +24,7 @@ use metasched_abi::CPUS_MAX;
 use metasched_base::Kind;
 use metasched_host::machine::Place;
 use metasched_loader::{CgroupWaits, LaneSpec, LoadOptions, Program, WaitTracer, policies};
-use support::{Group, Offline, assert_alive, load, load_all, sysfs, wait_until};
+use support::{Group, Offline, assert_alive, load, load_all, settles, sysfs, wait_until};
 
 /// The verifier grants a million to each program; dispatch with all policies needs 41,000 on 7.3.4,
 /// and 3,600 more on 7.0.13. It is most of what a start takes.
@@ -151,8 +151,7 @@ fn under_vtime_two_hogs_on_a_cpu_share_it_by_their_weights() {
     std::thread::sleep(Duration::from_secs(1));
     let (heavy_before, light_before) = (heavy.ran(), light.ran());
     std::thread::sleep(Duration::from_secs(5));
-    wait_until("CPU time by weight, 3.06 : 1", || {
-        std::thread::sleep(Duration::from_secs(1));
+    settles("CPU time by weight, 3.06 : 1", Duration::from_secs(1), || {
         let heavy_ran = (heavy.ran() - heavy_before).as_secs_f64();
         let ratio = heavy_ran / (light.ran() - light_before).as_secs_f64();
         println!("{ratio:.2} : 1");

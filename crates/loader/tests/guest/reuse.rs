@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::lanes::Assigned;
 use crate::load::Hog;
-use crate::support::{Group, assert_alive, load, load_all, wait_until};
+use crate::support::{Group, assert_alive, load, load_all, settles, wait_until};
 
 /// The kernel forgets what a timer calls when it is stopped, and a lane's was as the lane was
 /// freed: under central in that place, whose tasks run until its timer says so, who waited did so
@@ -45,8 +45,7 @@ fn cgroups_whose_controller_comes_late_have_their_weights() {
     fs::write(light.group.file("cpu.weight"), "25").unwrap();
     std::thread::sleep(Duration::from_secs(1));
     let before = (light.ran(), heavy.ran());
-    wait_until("CPU time by weight, 4 : 1", || {
-        std::thread::sleep(Duration::from_secs(2));
+    settles("CPU time by weight, 4 : 1", Duration::from_secs(2), || {
         let ratio = (heavy.ran() - before.1) / (light.ran() - before.0);
         println!("{ratio:.2} : 1");
         (ratio / 4.0 - 1.0).abs() < 0.15

@@ -42,6 +42,20 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// How often in a row [`settles`] wants a figure to be right.
+const IN_A_ROW: u32 = 3;
+
+/// Looks once in `every` until it holds several times in a row: a figure that is wrong may pass by
+/// the right one, and does not stay there.
+pub fn settles(what: &str, every: Duration, mut holds: impl FnMut() -> bool) {
+    let mut in_a_row = 0;
+    wait_until(&format!("{what}, {IN_A_ROW} times in a row"), || {
+        std::thread::sleep(every);
+        in_a_row = if holds() { in_a_row + 1 } else { 0 };
+        in_a_row == IN_A_ROW
+    });
+}
+
 /// CPU 1 is off line as long as this lives.
 pub struct Offline;
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::load::{Hog, Load};
-use crate::support::{Group, assert_alive, load, wait_until};
+use crate::support::{Group, assert_alive, load, settles, wait_until};
 use metasched_host::process::run_first;
 use metasched_loader::{LaneSpec, LaneState, LaneTurn, Program, TurnFigures};
 
@@ -114,7 +114,7 @@ fn turns_go_through_the_roots_share_beside_lanes_of_applications() {
         let before = (ran(&own), ran(&rest));
         let mut ratio = 0.0;
         // As in lanes.rs: what a stalled host puts off is made up for later.
-        wait_until("shares 1 : 1 beside turns", || {
+        settles("shares 1 : 1 beside turns", Duration::ZERO, || {
             for _ in 0..40 {
                 std::thread::sleep(Duration::from_millis(50));
                 program.look_at_turns();
