@@ -72,11 +72,18 @@ fn completions_know_every_command_and_none_that_is_hidden() {
 }
 
 #[test]
-fn help_is_without_colour_where_no_terminal_reads_it() {
-    let output = Command::new(env!("CARGO_BIN_EXE_metasched"))
-        .arg("--help")
-        .env("NO_COLOR", "1")
-        .output()
-        .unwrap();
-    assert!(!output.stdout.contains(&0x1b));
+fn help_has_colour_where_it_is_asked_for_and_none_in_a_pipe() {
+    let help = |forced: Option<(&str, &str)>| {
+        let output = Command::new(env!("CARGO_BIN_EXE_metasched"))
+            .arg("--help")
+            .env_remove("NO_COLOR")
+            .env_remove("CLICOLOR_FORCE")
+            .env("TERM", "xterm-256color")
+            .envs(forced)
+            .output()
+            .unwrap();
+        output.stdout.contains(&0x1b)
+    };
+    assert!(help(Some(("CLICOLOR_FORCE", "1"))), "there is none to leave out");
+    assert!(!help(None), "a pipe was given colour");
 }
