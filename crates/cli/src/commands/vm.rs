@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use metasched_base::Result;
+use metasched_base::{Error, Kind, Result};
 use metasched_testbed::kernels::{self, Candidate};
 use metasched_testbed::{Accel, Llc, Thread, Topology, VmOptions};
 

@@ -7,6 +7,7 @@ use super::{LaneSpec, raw};
 use crate::options;
 use metasched_abi::{POLICIES, PRESETS, variant};
 use metasched_base::{Result, nearest};
+use metasched_experiment::Objective;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
@@ -38,6 +39,23 @@ impl Reader<'_> {
             }
         }
         Ok((changes, lanes))
+    }
+
+    /// What cgroups are for, where that is said.
+    pub fn objectives(
+        &self,
+        raw: &BTreeMap<raw::Text, raw::Cgroup>,
+    ) -> Result<BTreeMap<String, Objective>> {
+        let said = raw.iter().filter_map(|(path, cgroup)| Some((path, cgroup.objective.as_ref()?)));
+        said.map(|(path, text)| {
+            let objective = text.get_ref().parse::<Objective>();
+            let remedy = "write one of these; a cgroup without it is judged by what it does";
+            let refuse = |e: metasched_experiment::StrategyError| {
+                self.wrong(text.span().start, wrong(e.to_string(), remedy))
+            };
+            Ok((self.cgroup(path)?, objective.map_err(refuse)?))
+        })
+        .collect()
     }
 
     pub fn quota(

@@ -19,6 +19,7 @@ use crate::task::TaskSpec;
 pub use changes::Change;
 pub use kernel_threads::KernelThread;
 use metasched_base::{Kind, Place, Result, ResultExt};
+use metasched_experiment::Objective;
 use std::collections::BTreeMap;
 use std::path::Path;
 pub use values::{CpuMax, nice_of_weight};
@@ -123,6 +124,8 @@ pub struct ScenarioFile {
     pub machine: MachineSpec,
     /// Lanes of cgroups, beside the root lane.
     pub lanes: Vec<LaneSpec>,
+    /// What cgroups are for, of those of which it says so.
+    pub objectives: BTreeMap<String, Objective>,
     /// What tasks share.
     pub shared: SharedSpec,
     /// The tasks that are there at the beginning; those that others fork are in their steps.

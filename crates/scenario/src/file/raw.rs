@@ -100,6 +100,7 @@ pub(super) struct Cgroup {
     pub burst: Option<Text>,
     pub idle: Option<bool>,
     pub lane: Option<Spanned<Lane>>,
+    pub objective: Option<Text>,
 }
 
 /// `lane = "fifo"`, or a table.

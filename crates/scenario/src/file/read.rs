@@ -147,6 +147,7 @@ impl Reader<'_> {
         }
 
         let (cgroups, lanes) = self.cgroups(&file.cgroups)?;
+        let objectives = self.objectives(&file.cgroups)?;
         let known: Vec<String> =
             file.task.iter().map(|t| t.get_ref().name.get_ref().clone()).collect();
         let mut events = Vec::new();
@@ -162,6 +163,7 @@ impl Reader<'_> {
             seed,
             machine,
             lanes,
+            objectives,
             shared,
             tasks,
             cgroups,

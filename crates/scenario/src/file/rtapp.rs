@@ -182,6 +182,7 @@ impl Reader<'_> {
             seed: None,
             machine: MachineSpec { cpus: CPUS, ..MachineSpec::default() },
             lanes: Vec::new(),
+            objectives: std::collections::BTreeMap::new(),
             shared: self.shared,
             tasks,
             cgroups: Vec::new(),

@@ -120,8 +120,8 @@ impl Bed {
     }
 
     /// What a cgroup is for, if the scenario says so.
-    pub fn objective(&self, _cgroup: &str) -> Option<Objective> {
-        None
+    pub fn objective(&self, cgroup: &str) -> Option<Objective> {
+        self.file.objectives.get(cgroup).copied()
     }
 
     /// The machine in words.

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
 use metasched_experiment::{self as experiment, Share, lane_weights, timeslices};
-use metasched_loader::{
-    DEFAULT_WEIGHT, LaneTurn, check_turns, check_weight, variant,
-};
+use metasched_loader::{DEFAULT_WEIGHT, LaneTurn, check_turns, check_weight, variant};
 use metasched_scenario::file::{LaneSpec, ScenarioFile};
 use metasched_sim::metasched::{POLICIES, assign, scenario, set_app, set_option, start_turns};
 use metasched_sim::{Scenario, put_in_force};

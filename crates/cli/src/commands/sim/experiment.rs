@@ -1,5 +1,6 @@
 //! A scenario in the simulator, as a bed: its cgroups are the parts.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use metasched_base::Result;
@@ -7,13 +8,12 @@ use metasched_experiment::{
     self as experiment, CandidateRounds, Effort, Measured, Need, Objective, Part, Round, Sample,
     Whole, losers, need,
 };
-use metasched_sim::Scenario;
 use metasched_sim::figures::GroupFigures;
 
+use super::again;
 use super::bed::{Bed, BedArgs};
 use super::compare::Work;
 use super::contender::{Contender, EEVDF};
-use super::again;
 use super::runs::{Group, Run, Runner, Steps};
 use crate::commands::run::DEFAULT_POLICY;
 use crate::context::Context;
@@ -68,9 +68,9 @@ impl<'a> ScenarioBed<'a> {
 
     /// The cgroups that can have lanes.
     pub fn parts(&self) -> Vec<String> {
-        let scenario = self.bed.file.apply(Scenario::eevdf(self.name()));
-        let paths = scenario.cgroups().into_iter().filter(|path| !path.is_empty());
-        paths.map(str::to_owned).collect()
+        let paths: BTreeSet<&String> =
+            self.bed.file.tasks.iter().map(|task| &task.cgroup).collect();
+        paths.into_iter().filter(|path| !path.is_empty()).cloned().collect()
     }
 
     /// The command that simulates a contender alone.

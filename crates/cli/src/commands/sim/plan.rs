@@ -7,9 +7,9 @@ use metasched_experiment::{
 };
 use metasched_sim::metasched::POLICIES;
 
+use super::again;
 use super::bed::{Bed, BedArgs};
 use super::experiment::{ScenarioBed, WHOLE};
-use super::again;
 use crate::commands::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, text};
 use crate::context::Context;
 

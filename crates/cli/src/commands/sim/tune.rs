@@ -7,11 +7,11 @@ use metasched_base::{Error, Kind, Result, parse_duration};
 use metasched_experiment::timeslice::{Allotment, MIN_TURN_BY_LANE};
 use metasched_experiment::{Bed as _, Lanes, Mechanism, SearchOptions, Searches, Strategy};
 
+use super::again;
 use super::bed::{Bed, BedArgs};
 use super::contender::EEVDF;
 use super::experiment::{ScenarioBed, WHOLE};
 use super::plan::{PreferenceArgs, measure, planned};
-use super::again;
 use crate::commands::run::DEFAULT_POLICY;
 use crate::commands::strategies::SearchedArgs;
 use crate::commands::tune::text;
