@@ -243,6 +243,7 @@ impl Device {
 }
 
 /// Everything by name.
+#[derive(Default)]
 pub struct Shared {
     pub pipes: BTreeMap<Name, Pipe>,
     pub locks: BTreeMap<Name, Lock>,
@@ -262,15 +263,12 @@ impl Shared {
     ) -> Result<Shared> {
         let spec = &file.shared;
         let mut shared = Shared {
-            pipes: BTreeMap::new(),
             locks: spec.locks.iter().map(|name| (name.clone(), Lock::default())).collect(),
             barriers: spec
                 .barriers
                 .iter()
                 .map(|(name, spec)| (name.clone(), Barrier::new(spec)))
                 .collect(),
-            semaphores: BTreeMap::new(),
-            conditions: BTreeMap::new(),
             devices: spec
                 .devices
                 .iter()
@@ -287,6 +285,7 @@ impl Shared {
                     Some((name.clone(), Mutex::new(arrivals.times(seed)?)))
                 })
                 .collect(),
+            ..Shared::default()
         };
         for (name, holds) in &spec.pipes {
             shared.pipes.insert(name.clone(), Pipe::new(*holds)?);
