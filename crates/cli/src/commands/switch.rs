@@ -16,7 +16,7 @@ pub struct Args {
     /// The scheduler, as 'metasched list' names it; 'eevdf' for the default one
     scheduler: String,
     /// How to change: 'lane' (our policies) or 'swap' (any); the better one if not given
-    #[arg(long)]
+    #[arg(long, value_name = "NAME")]
     mechanism: Option<Mechanism>,
 }
 
