@@ -21,10 +21,7 @@ echo "-- what each part prefers"
 
 echo "-- the metaschedulers, and their base timeslice"
 "$METASCHED" tune --store "$STORE" --duration "$TUNE_LOAD" --budget "$DEMO_TUNE_BUDGET" \
-	--lanes-by round-robin |
-	tee "$METASCHED_STATE/tuned.txt" || exit
+	--lanes-by round-robin || exit
 
-echo "-- the metascheduler that had most throughput, for $SHOW_FOR"
-# Its last line is the command that runs it.
-read -r -a command < <(sed -n 's/^to run it: metasched //p' "$METASCHED_STATE/tuned.txt")
-"$METASCHED" "${command[@]}" --for "$SHOW_FOR"
+echo "-- what is recommended, for $SHOW_FOR"
+"$METASCHED" run --store "$STORE" --for "$SHOW_FOR"

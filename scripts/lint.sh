@@ -33,7 +33,7 @@ die() { # STATUS MESSAGE
 
 shell() {
 	command -v shellcheck >/dev/null ||
-		die 4 "cannot check the scripts: there is no shellcheck; run \`make install\`"
+		die 4 "cannot check the scripts: there is no shellcheck; run \`make deps\`"
 	local files scripts sourced
 	mapfile -t files < <(find . \( -path ./target -o -path ./.cache -o -path ./.git \) -prune -o -type f -print)
 	mapfile -t scripts < <(awk 'FNR == 1 && /^#!.*sh$/ { print FILENAME } { nextfile }' "${files[@]}")
@@ -84,9 +84,9 @@ strictness() { # prints the option that makes warnings errors, where they are kn
 # the code.
 with_clippy() { # SUBCOMMAND ARGUMENTS...
 	command -v clippy-driver >/dev/null ||
-		die 4 "cannot look at the Rust: there is no Clippy; run \`make install\`, or \`rustup component add clippy\`"
+		die 4 "cannot look at the Rust: there is no Clippy; run \`make deps\`, or \`rustup component add clippy\`"
 	local strict
-	strict=$(strictness) || die 4 "cannot look at the Rust: there is no rustc; run \`make install\`"
+	strict=$(strictness) || die 4 "cannot look at the Rust: there is no rustc; run \`make deps\`"
 	RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=${strict}__CLIPPY_HACKERY__ \
 		RUSTDOCFLAGS=$strict \
 		cargo "$@" --release --workspace --locked --quiet --keep-going

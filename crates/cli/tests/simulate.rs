@@ -300,8 +300,10 @@ fn a_plan_says_what_each_cgroup_prefers_and_weighs_them() {
     let place = two_services();
     let plan = place.json(&["plan", "two.toml", "--plan-runs", "3"]);
     let apps = plan["apps"].as_array().unwrap();
-    let names: Vec<&str> = apps.iter().map(|a| a["cgroup"].as_str().unwrap()).collect();
+    let names: Vec<&str> = apps.iter().map(|a| a["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["batch", "web"]);
+    let objectives: Vec<&str> = apps.iter().map(|a| a["objective"].as_str().unwrap()).collect();
+    assert_eq!(objectives, ["throughput", "throughput"], "nobody answers requests");
     for strategy in ["round-robin", "delta", "benefit", "delta-benefit"] {
         let sum: f64 = apps.iter().map(|a| a["weights"][strategy].as_f64().unwrap()).sum();
         assert!((sum - 1.0).abs() < 1e-5, "{strategy}: {sum}");
@@ -309,7 +311,22 @@ fn a_plan_says_what_each_cgroup_prefers_and_weighs_them() {
     let delta = |app: &serde_json::Value| app["weights"]["delta"].as_f64().unwrap();
     assert!(delta(&apps[0]) > 0.6, "the slower one gets more: {plan:#}");
     let text = place.text(&["plan", "small.toml", "--plan-runs", "3"]);
-    assert!(text.contains("tasks of 'batch' never sleep"), "{text}");
+    assert!(text.contains("'batch' has no latency: its tasks never sleep"), "{text}");
+    assert!(text.contains("recommended: ") && text.contains("not measured: turns"), "{text}");
+}
+
+#[test]
+fn a_cgroup_is_judged_by_what_the_scenario_says_that_it_is_for() {
+    let place = two_services();
+    let said = std::fs::read_to_string(place.path("two.toml")).unwrap();
+    let said = format!("{said}\n[cgroups.web]\nobjective = \"p99\"\n");
+    std::fs::write(place.path("said.toml"), &said).unwrap();
+    let plan = place.json(&["plan", "said.toml", "--plan-runs", "3"]);
+    assert_eq!(plan["apps"][1]["objective"], "p99");
+    assert_eq!(plan["recommendation"]["objective"], "parts");
+    std::fs::write(place.path("wrong.toml"), said.replace("\"p99\"", "\"speed\"")).unwrap();
+    let (code, why) = place.refused(&["plan", "wrong.toml"]);
+    assert!(code == 3 && why.contains("wrong.toml:") && why.contains("mix:W"), "{why}");
 }
 
 #[test]
@@ -325,14 +342,13 @@ fn a_scenario_without_cgroups_has_nothing_to_plan() {
 fn strategies_are_compared_in_turns_and_as_lanes() {
     let place = two_services();
     let report = place.json(&["two.toml", "--strategy", "round-robin,delta", "--plan-runs", "3"]);
-    let wanted = [
-        "fair",
-        "round-robin, turns of 10ms",
-        "round-robin, lanes",
-        "delta, turns of 10ms",
-        "delta, lanes",
-    ];
-    assert_eq!(contenders(&report), wanted);
+    let wanted = ["fair", "round-robin, turns of 10 ms by lane", "delta, turns of 10 ms by lane"];
+    let lanes = ["round-robin, lanes side by side", "delta, lanes side by side"];
+    let found = contenders(&report);
+    assert!(wanted.iter().all(|name| found.contains(name)), "{found:?}");
+    // Both may prefer the same policy: then there is nothing to put side by side.
+    let others = found.iter().filter(|name| !wanted.contains(name));
+    assert!(others.clone().all(|name| lanes.contains(name)), "{found:?}");
     let (code, said) = place.refused(&["small.toml", "--strategy", "delta", "--plan-runs", "3"]);
     assert!(code == 3 && said.contains("--strategy round-robin needs no figures"), "{said}");
 }
@@ -358,9 +374,16 @@ fn tuning_ends_with_a_command_that_can_be_run() {
     let common = ["tune", "two.toml", "--strategy", "round-robin", "--plan-runs", "3"];
     let tuned = place.json(&[&common[..], &["--runs", "2"]].concat());
     let table = tuned["table"].as_array().unwrap();
-    assert!(table.len() > 5 && table.iter().all(|row| !row["ratio"].is_null()), "{tuned:#}");
-    let best = &table[tuned["best"].as_u64().unwrap() as usize]["command"];
-    let words: Vec<&str> = best.as_str().unwrap().split(' ').skip(2).collect();
+    let measured = |row: &serde_json::Value| !row["throughput"]["interval"].is_null();
+    assert!(table.len() > 5 && table.iter().all(measured), "{tuned:#}");
+    assert_eq!(tuned["base_slices"].as_array().unwrap().len(), 1, "{tuned:#}");
+    let recommended = &tuned["recommendation"];
+    assert!(recommended["sentence"].is_string() && tuned["again"].is_string(), "{tuned:#}");
+    if recommended["contender"].is_null() {
+        assert_eq!(recommended["command"], "");
+        return;
+    }
+    let words: Vec<&str> = recommended["command"].as_str().unwrap().split(' ').skip(2).collect();
     place.text(&words);
 }
 

@@ -1,5 +1,7 @@
 //! What to do with an application: nothing, one scheduler, turns or lanes.
 
+use std::collections::BTreeMap;
+
 use metasched_stats::Interval;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,9 @@ pub struct Recommendation {
     pub ratio: Option<Interval>,
     /// What was not measured and might be better.
     pub not_measured: Vec<String>,
+    /// The cgroups of each part that is to have a lane, where they are known.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub cgroups: BTreeMap<String, Vec<String>>,
     /// The command that carries it out; empty where there is nothing to do.
     pub command: String,
 }
@@ -75,7 +80,7 @@ fn by_whole(whole: &Whole, default: &str, options: PlanOptions) -> Recommendatio
         sure: confidence(&choice),
         ratio: choice.ratio,
         not_measured,
-        command: String::new(),
+        ..Recommendation::default()
     }
 }
 

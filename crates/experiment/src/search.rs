@@ -112,7 +112,7 @@ impl Searches {
         if this.searches.is_empty() {
             let notes: Vec<String> = plan.notes.iter().chain(&this.notes).cloned().collect();
             return Err(Error::new(Kind::BadInput, "run the parts together", notes.join("; "))
-                .remedy("round-robin needs no figures"));
+                .remedy("choose another: --strategy round-robin needs no figures, and benefit no latency"));
         }
         Ok(this)
     }

@@ -1,5 +1,5 @@
-//! Draws what was measured: [`page`] writes it as one self-contained HTML file, [`curve`] and
-//! [`gantt`] pictures of their own. It decides nothing.
+//! Draws what was measured: [`page()`] writes it as one self-contained HTML file, [`curve()`] and
+//! [`gantt()`] pictures of their own. It decides nothing.
 
 #[cfg(test)]
 #[path = "../../profile/tests/support/made_up.rs"]

@@ -1,5 +1,6 @@
 //! `metasched plan`.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,10 +8,10 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, Table, presets};
 use metasched_base::{Error, Kind, Result, ResultExt, parse_duration};
 use metasched_experiment::{
-    BenefitForm, Objective, Plan, PlanOptions, Recommendation, Strategy, plan,
+    BenefitForm, Contender, Objective, Plan, PlanOptions, Recommendation, Strategy, plan,
 };
-use metasched_profile::manifest::{Manifest, locate};
-use metasched_profile::{Analysis, Declared, Store, analyse};
+use metasched_profile::manifest::{Manifest, Workload, locate};
+use metasched_profile::{Analysis, Declared, Store, analyse, cgroups_of};
 
 use crate::context::Context;
 
@@ -108,11 +109,27 @@ fn declared(workload: &str) -> Option<Declared> {
 pub fn planned(analysis: &Analysis, options: PlanOptions) -> Result<Plan> {
     let mut plan = plan(&analysis.measured(), options)?;
     if let Some(recommended) = &mut plan.recommendation
-        && recommended.contender.is_some()
+        && let Some(contender) = &recommended.contender
     {
+        if let Contender::Lanes { lanes, .. } = contender {
+            let parts = lanes.iter().flat_map(|lane| &lane.parts);
+            recommended.cgroups = cgroups(analysis, parts).unwrap_or_default();
+        }
         recommended.command = "metasched run".to_owned();
     }
     Ok(plan)
+}
+
+/// The cgroups that parts have while the whole is measured, where the manifest is found.
+fn cgroups<'a>(
+    analysis: &Analysis,
+    parts: impl Iterator<Item = &'a String>,
+) -> Option<BTreeMap<String, Vec<String>>> {
+    let manifest = Manifest::read(&locate(&analysis.workload).ok()?).ok()?;
+    let settings: Vec<(String, String)> = analysis.params.clone().into_iter().collect();
+    let workload = Workload::resolve(manifest, &settings, analysis.environment.emulated).ok()?;
+    let whole = analysis.composition.whole.as_deref()?;
+    parts.map(|part| Some((part.clone(), cgroups_of(part, &workload, whole).ok()?))).collect()
 }
 
 /// Carries the command out; the value is the process's exit status.

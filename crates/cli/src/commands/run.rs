@@ -9,24 +9,27 @@ use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
 use metasched_control::{
-    CandidateEnv, CandidateKind, Mechanism, Switcher, SwitcherOptions, Turn, TurnsSummary,
-    candidates, name_in_force, take_turns,
+    Candidate, CandidateEnv, CandidateKind, EEVDF, Mechanism, Switcher, SwitcherOptions, Turn,
+    TurnsSummary, candidates, name_in_force, take_turns,
 };
-use metasched_experiment::{Strategy, timeslices};
+use metasched_experiment::{Contender, Strategy, timeslices};
 use metasched_host::process::peak_memory_kib;
 use serde::Serialize;
 
-use super::plan::Source;
+use super::plan::{PUBLISHED_BASE_SLICE, Source};
 use crate::context::{Context, json_line};
 use lanes::Wanted;
 use live::Live;
 use turns::{Plan, TurnSpec};
 
-/// Runs a metascheduler in the foreground, by the plan.
+/// Does what the plan recommends, in the foreground, until Ctrl-C or the end of --for.
 ///
-/// The schedulers that the applications prefer take turns: application i of n has its
-/// scheduler in force for n * BASE_SLICE * WEIGHT_i, again and again, until Ctrl-C or
-/// the end of --for. What was in force before is put back at the end.
+/// That is one scheduler, turns or lanes, or nothing: 'metasched plan' says which, and how sure
+/// that is. With --mode, --strategy, --turn, --base-slice or --mechanism it is what these ask
+/// for. What was in force before is put back at the end.
+///
+/// With --mode turns the schedulers that the applications prefer take turns: application i of n
+/// has its scheduler in force for n * BASE_SLICE * WEIGHT_i, again and again.
 ///
 /// With --mode lanes nobody waits for a turn: each application's cgroups are on a lane of
 /// the policy that it prefers, with its share as weight, all at the same time. 'metasched
@@ -38,9 +41,9 @@ use turns::{Plan, TurnSpec};
 pub struct Args {
     /// How applications get their schedulers: 'turns' (one after the other, the whole
     /// machine) or 'lanes' (all at the same time, each in its cgroups; our policies only)
-    #[arg(long, value_name = "NAME", default_value = "turns")]
-    mode: Mode,
-    /// With --mode lanes: a cgroup of an application of the plan; once for each cgroup. A
+    #[arg(long, value_name = "NAME")]
+    mode: Option<Mode>,
+    /// With lanes: a cgroup of an application of the plan; once for each cgroup. A
     /// path below /sys/fs/cgroup may be of one that is made later
     #[arg(long = "cgroup", value_name = "APP=CGROUP")]
     cgroups: Vec<lanes::AppCgroup>,
@@ -50,9 +53,9 @@ pub struct Args {
     default: Option<String>,
     /// The base timeslice. Longer: less switching; shorter: an application waits less
     /// for its scheduler. By lane it may be as short as 1ms. 'metasched tune' finds the
-    /// best one
-    #[arg(long, value_name = "TIME", default_value = "1800ms", value_parser = parse_duration)]
-    base_slice: Duration,
+    /// best one [default: 1800ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    base_slice: Option<Duration>,
     /// How to change schedulers: 'lane' (our policies, microseconds) or 'swap' (any,
     /// by stopping and starting processes). The default is 'lane' where it is possible
     #[arg(long, value_name = "NAME")]
@@ -195,10 +198,79 @@ fn cpu_time() -> Option<Duration> {
     Some(Duration::from_micros(cpu_us.unsigned_abs()))
 }
 
+/// What is to be in force.
+enum Wish {
+    /// The default scheduler; why.
+    Nothing(String),
+    Turns {
+        plan: Plan,
+        strategy: Strategy,
+        mechanism: Option<Mechanism>,
+        base_slice: Duration,
+    },
+    Lanes(Wanted),
+}
+
 impl Args {
+    /// The mode that is asked for; absent where the plan's recommendation decides.
+    fn mode(&self) -> Option<Mode> {
+        let asked = self.base_slice.is_some()
+            || self.mechanism.is_some()
+            || self.plan.strategy.is_some()
+            || !self.plan.turns.is_empty();
+        self.mode.or(asked.then_some(Mode::Turns))
+    }
+
+    /// What is to be in force, by what is asked for or recommended.
+    fn wish(&self, table: &[Candidate]) -> Result<Wish> {
+        let base_slice = self.base_slice.unwrap_or(PUBLISHED_BASE_SLICE);
+        let default = self.default.as_deref();
+        if let Some(mode) = self.mode() {
+            let (plan, strategy) = (self.plan.read(mode)?, self.plan.strategy(mode));
+            return Ok(match mode {
+                Mode::Lanes => {
+                    Wish::Lanes(Wanted::from_plan(&plan, &self.cgroups, default, table)?)
+                }
+                Mode::Turns => {
+                    Wish::Turns { plan, strategy, mechanism: self.mechanism, base_slice }
+                }
+            });
+        }
+        let plan = turns::plan_of(self.plan.plan.as_deref(), &self.plan.source)?;
+        let recommended = plan.recommendation.ok_or_else(|| {
+            Error::new(Kind::BadInput, "do what the plan recommends", "it recommends nothing")
+                .remedy("make it anew: metasched plan --json; or give --mode turns")
+        })?;
+        let Some(contender) = recommended.contender else {
+            return Ok(Wish::Nothing(recommended.sure.sentence));
+        };
+        let rows = Plan::recommended(&contender, &plan.workload)?;
+        Ok(match &contender {
+            Contender::Lanes { default: planned, .. } => {
+                let named = |part: &String| self.cgroups.iter().any(|c| c.app == *part);
+                let known = recommended.cgroups.iter().filter(|(part, _)| !named(part));
+                let known = known.flat_map(|(part, cgroups)| {
+                    let of = |cgroup: &String| (part.clone(), cgroup.clone());
+                    cgroups.iter().map(of)
+                });
+                let known = known.map(|(app, cgroup)| lanes::AppCgroup { app, cgroup });
+                let cgroups: Vec<_> = self.cgroups.iter().cloned().chain(known).collect();
+                let default = default.unwrap_or(planned);
+                Wish::Lanes(Wanted::from_plan(&rows, &cgroups, Some(default), table)?)
+            }
+            other => Wish::Turns {
+                plan: rows,
+                strategy: other.strategy().unwrap_or(Strategy::RoundRobin),
+                mechanism: other.mechanism().map(str::parse).transpose()?,
+                base_slice: other.base_slice_ms().map_or(base_slice, Duration::from_millis),
+            },
+        })
+    }
+
     /// Refuses an option that is about the other mode.
     fn check_mode(&self) -> Result<()> {
-        let (attempt, about, remedy, given) = match self.mode {
+        let Some(mode) = self.mode() else { return Ok(()) };
+        let (attempt, about, remedy, given) = match mode {
             Mode::Turns => (
                 "take turns",
                 "lanes",
@@ -226,24 +298,31 @@ impl Args {
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     args.check_mode()?;
-    if args.base_slice.is_zero() {
+    if args.base_slice.is_some_and(|base| base.is_zero()) {
         return Err(Error::new(Kind::Usage, "take turns of no length", "the base timeslice is 0")
             .remedy("write one such as --base-slice 1800ms"));
     }
     let table = candidates(&CandidateEnv::system())?;
     let options = args.hold.options("metasched run")?;
-    let plan = args.plan.read(args.mode)?;
-    if args.mode == Mode::Lanes {
-        let wanted = Wanted::from_plan(&plan, &args.cgroups, args.default.as_deref(), &table)?;
-        return lanes::hold(wanted, &table, options, &args.hold, context);
-    }
+    let (plan, strategy, mechanism, base_slice) = match args.wish(&table)? {
+        Wish::Nothing(why) => {
+            context.print(&serde_json::json!({ "in_force": EEVDF, "why": why }), |_| {
+                format!("the default scheduler stays in force: {why}")
+            })?;
+            return Ok(0);
+        }
+        Wish::Lanes(wanted) => return lanes::hold(wanted, &table, options, &args.hold, context),
+        Wish::Turns { plan, strategy, mechanism, base_slice } => {
+            (plan, strategy, mechanism, base_slice)
+        }
+    };
     let until = args.hold.duration;
-    let turns = plan.turns(&table, |weights| timeslices(args.base_slice, weights))?;
-    let mechanism = args.mechanism.unwrap_or_else(|| default_mechanism(&turns));
-    if mechanism == Mechanism::Lane && args.base_slice < LEAST_BASE_SLICE {
+    let turns = plan.turns(&table, |weights| timeslices(base_slice, weights))?;
+    let mechanism = mechanism.unwrap_or_else(|| default_mechanism(&turns));
+    if mechanism == Mechanism::Lane && base_slice < LEAST_BASE_SLICE {
         return Err(Error::new(
             Kind::Usage,
-            format!("take turns by lane with a base timeslice of {:?}", args.base_slice),
+            format!("take turns by lane with a base timeslice of {base_slice:?}"),
             "the shortest is 1 ms",
         )
         .remedy("write one such as --base-slice 1ms"));
@@ -274,9 +353,9 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     };
     if context.json {
         json_line(&Summary {
-            strategy: args.plan.strategy(args.mode),
+            strategy,
             mechanism,
-            base_slice_ms: args.base_slice.as_secs_f64() * 1e3,
+            base_slice_ms: base_slice.as_secs_f64() * 1e3,
             turns: &turns,
             summary: &summary,
             switching_share: summary.switching_share(),

@@ -12,6 +12,7 @@ use metasched_control::{
     Candidate, CandidateKind, Follower, Pattern, RuleApp, Rules, Switcher, SwitcherOptions, Why,
     resolve,
 };
+use metasched_experiment::Share;
 use metasched_host::cgroup::Cgroup;
 use metasched_loader::LaneSpec;
 
@@ -25,8 +26,8 @@ use crate::context::Context;
 /// One `--cgroup APP=CGROUP`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppCgroup {
-    app: String,
-    cgroup: String,
+    pub app: String,
+    pub cgroup: String,
 }
 
 impl FromStr for AppCgroup {
@@ -139,7 +140,9 @@ pub fn hold(
 /// those that are there now, and what is made under their names later.
 fn name(root: &Path, plan: &Plan, cgroups: &[AppCgroup]) -> Result<Vec<Named>> {
     let known: Vec<&str> = plan.rows().iter().map(|planned| planned.app.as_str()).collect();
-    if let Some(stray) = cgroups.iter().find(|c| !known.contains(&c.app.as_str())) {
+    // Parts that share a lane are one application here.
+    let is_of = |c: &AppCgroup, app: &str| c.app == app || Share::parts_of(app).contains(&c.app);
+    if let Some(stray) = cgroups.iter().find(|c| !known.iter().any(|app| is_of(c, app))) {
         return Err(Error::new(
             Kind::Usage,
             format!("use '--cgroup {}={}'", stray.app, stray.cgroup),
@@ -148,7 +151,7 @@ fn name(root: &Path, plan: &Plan, cgroups: &[AppCgroup]) -> Result<Vec<Named>> {
         .remedy(format!("it has {}", known.join(", "))));
     }
     let named = |app: &&str| {
-        let own = cgroups.iter().filter(|c| c.app == **app);
+        let own = cgroups.iter().filter(|c| is_of(c, app));
         let pattern = |own: &AppCgroup| pattern(root, &own.cgroup);
         Ok(Named {
             name: (*app).to_owned(),

@@ -6,12 +6,12 @@ use std::time::Duration;
 use metasched_base::{Error, Kind, Result};
 use metasched_control::{Candidate, EEVDF, Figures, Preference, Turn, Why, resolve};
 use metasched_experiment::{
-    self as experiment, AppPlan, BenefitForm, Objective, PlanOptions, Strategy, TableRow,
-    lane_weights,
+    self as experiment, AppPlan, BenefitForm, Contender, Objective, PlanOptions, Share, Strategy,
+    TableRow, lane_weights,
 };
 use metasched_stats::Interval;
 
-use crate::commands::plan::{PUBLISHED_BASE_SLICE, Source, read_plan};
+use crate::commands::plan::{PUBLISHED_BASE_SLICE, Source, planned, read_plan};
 
 /// One `--turn APP=SCHEDULER[:WEIGHT]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,11 +85,27 @@ impl Plan {
         turns: &[TurnSpec],
         strategy: Strategy,
     ) -> Result<Self> {
-        match (file, turns) {
-            (_, [_, ..]) => Self::from_turns(turns),
-            (Some(path), []) => Self::from_file(read_plan(path)?, strategy, Some(path)),
-            (None, []) => Self::from_file(plan_from_store(source)?, strategy, None),
+        match turns {
+            [_, ..] => Self::from_turns(turns),
+            [] => Self::from_file(plan_of(file, source)?, strategy, file),
         }
+    }
+
+    /// What a plan recommends: its turns or lanes; one scheduler is a single turn.
+    pub fn recommended(contender: &Contender, application: &str) -> Result<Self> {
+        let planned = |app: String, scheduler: &str, share: f64| Planned {
+            app,
+            scheduler: scheduler.to_owned(),
+            share,
+            why: Why::Preferred(Preference { plan: None, figures: None }),
+        };
+        Self::normalised(match contender {
+            Contender::Scheduler { name } => vec![planned(application.to_owned(), name, 1.0)],
+            several => {
+                let shares = several.shares().iter();
+                shares.map(|share| planned(share.name(), &share.scheduler, share.weight)).collect()
+            }
+        })
     }
 
     /// Every application.
@@ -97,11 +113,16 @@ impl Plan {
         &self.0
     }
 
+    /// How many parts there are: several may share a lane.
+    fn parts(&self) -> usize {
+        self.0.iter().map(|planned| Share::parts_of(&planned.app).len()).sum()
+    }
+
     /// The weight of an application's lane, by its share.
     pub fn lane_weight(&self, app: &str) -> Option<u32> {
         let shares: Vec<f64> = self.0.iter().map(|planned| planned.share).collect();
         let place = self.0.iter().position(|planned| planned.app == app)?;
-        lane_weights(&shares, shares.len()).get(place).copied()
+        lane_weights(&shares, self.parts()).get(place).copied()
     }
 
     /// The turns, with the lengths that `slices` makes of the weights.
@@ -183,15 +204,18 @@ impl Plan {
     }
 }
 
-/// The plan that `metasched plan` would make of the store.
-fn plan_from_store(source: &Source) -> Result<experiment::Plan> {
+/// The plan that a file has, or that `metasched plan` would make of the store.
+pub fn plan_of(file: Option<&str>, source: &Source) -> Result<experiment::Plan> {
+    if let Some(path) = file {
+        return read_plan(path);
+    }
     let choice = PlanOptions {
         objective: None,
         benefit: BenefitForm::default(),
         base_slice: PUBLISHED_BASE_SLICE,
         count_switching: false,
     };
-    crate::commands::plan::planned(&source.analyse(&source.open()?)?, choice)
+    planned(&source.analyse(&source.open()?)?, choice)
 }
 
 #[cfg(test)]

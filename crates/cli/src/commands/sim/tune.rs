@@ -37,7 +37,7 @@ pub struct Args {
     #[command(flatten)]
     searched: SearchedArgs,
     /// The base timeslices to simulate, with commas between them, instead of a search
-    #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = parse_duration)]
+    #[arg(long = "base-slice", value_name = "TIME,...", value_delimiter = ',', value_parser = parse_duration)]
     base_slices: Vec<Duration>,
     /// How many runs of each point
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(2..=10_000))]
@@ -70,7 +70,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     words.extend(args.searched.words());
     words.extend(["--runs".to_owned(), args.runs.to_string()]);
     if !args.base_slices.is_empty() {
-        words.extend(["--base-slices".to_owned(), again::times(&args.base_slices)]);
+        words.extend(["--base-slice".to_owned(), again::times(&args.base_slices)]);
     }
     plan.again = Some(again::words(&["tune"], &args.bed, scenario.first_seed(), &words));
     context.print(&searches.result(&measured, plan, None), text)?;
