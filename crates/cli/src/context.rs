@@ -3,7 +3,8 @@
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
+use metasched_base::{Error, Interrupt, Kind, Result, ResultExt, passed_on};
+use metasched_profile::manifest::CommandFailed;
 
 /// Options that every command takes.
 #[derive(Clone, Debug, clap::Args)]
@@ -75,11 +76,13 @@ fn write_out(text: &str) -> Result<()> {
 }
 
 /// Reports a failure, and gives the exit status that goes with it; `beside` a command it is one
-/// that is not taken for the command's.
+/// that is not taken for the command's, but for a command that failed itself: that is passed on.
 pub fn fail(error: &Error, json: bool, beside: bool) -> ExitCode {
-    let code = match beside {
-        true => error.kind.exit_code_beside_a_command(),
-        false => error.kind.exit_code(),
+    let failed = error.source.as_deref().and_then(|source| source.downcast_ref::<CommandFailed>());
+    let code = match (failed, beside) {
+        (Some(failed), _) => passed_on(failed.0),
+        (None, true) => error.kind.exit_code_beside_a_command(),
+        (None, false) => error.kind.exit_code(),
     };
     if json {
         println!("{}", serde_json::json!({ "error": error, "exit_code": code }));

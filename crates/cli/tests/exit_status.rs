@@ -17,6 +17,9 @@ fn beside_a_command_a_failure_of_ours_is_not_taken_for_the_commands() {
         &["vm", "--cpus", "many", "--", "true"],
         &["-v", "vm", "--env", "novalue", "--", "true"],
         &["record", "--buffer", "big", "--", "true"],
+        &["profile", "qa", "--", "true"],
+        &["profile", "--schedulers", "no-such-scheduler", "--", "true"],
+        &["profile", "--export-json", "/no/such/folder/file", "--", "true"],
     ] {
         let output = metasched(arguments);
         let ours = Some(i32::from(OURS_BESIDE_A_COMMAND));
@@ -29,11 +32,14 @@ fn beside_a_command_a_failure_of_ours_is_not_taken_for_the_commands() {
 }
 
 #[test]
-fn without_a_command_the_kind_of_failure_decides() {
+fn without_a_command_or_with_one_that_cannot_run_the_kind_of_failure_decides() {
     for (arguments, status) in [
         (&["vm", "--list-kernels", "--loud"][..], 2),
         (&["exec", "--policy", "fifo"], 2),
         (&["doctor", "--", "true"], 2),
+        (&["profile", "--prepare", "true", "qa"], 2),
+        (&["profile", "--", "no-such-program-of-anybody"], 127),
+        (&["profile", "--", env!("CARGO_MANIFEST_DIR")], 126),
         (&["rules", "/no/such/file"], 3),
         (&["exec", "--help", "--", "true"], 0),
         (&["-v", "-v", "list"], 2),

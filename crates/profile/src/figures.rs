@@ -47,6 +47,12 @@ pub struct Figures {
     /// CPU time of the application during the run, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_s: Option<f64>,
+    /// Of it in user space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_s: Option<f64>,
+    /// Exit status of a command that the user gave, as a shell tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<u8>,
     /// Run-queue waits of the application, only in traced runs: bucket i counts
     /// those of at least 2^i and less than 2^(i+1) nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,6 +74,9 @@ pub struct PartFigures {
     /// CPU time in seconds, from the cgroup's `cpu.stat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_s: Option<f64>,
+    /// Of it in user space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_s: Option<f64>,
     /// Mean run-queue wait for each time that a thread got a CPU, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_mean_us: Option<f64>,

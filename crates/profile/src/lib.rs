@@ -9,6 +9,7 @@ pub mod measure;
 mod measurement;
 mod profile;
 pub mod runner;
+mod runs;
 mod store;
 mod subject;
 
@@ -24,5 +25,6 @@ pub use measurement::{
     Environment, Failure, Measurement, PairedFigures, RunKind, Series, SeriesKey, Session,
 };
 pub use profile::{Profile, profile, random_seed};
+pub use runs::{Runs, Tried, Warning, warnings};
 pub use store::{NewMeasurement, Query, Store, default_path};
 pub use subject::{BASELINE, Subject, TurnShare};

@@ -12,10 +12,11 @@ use std::time::Duration;
 use metasched_base::{Error, Interrupt, Kind, Result};
 use metasched_control::{Mechanism, SwitchRecord};
 use metasched_experiment::Rules;
+use metasched_profile::manifest::{CommandFailed, Given, Workload};
 use metasched_profile::measure::{
     Event, Executor, Options, Outcome, Request, Summary, Work, measure_subjects,
 };
-use metasched_profile::{Measurement, Query, RunKind, Store, Subject};
+use metasched_profile::{Measurement, Query, RunKind, Runs, Store, Subject};
 use support::Lab;
 
 /// How a played scheduler dies.
@@ -128,14 +129,25 @@ impl Bench {
         self.measure_watching(|_| {})
     }
 
-    fn measure_watching(&mut self, mut watch: impl FnMut(&Event)) -> Result<Summary> {
+    fn measure_watching(&mut self, watch: impl FnMut(&Event)) -> Result<Summary> {
         let workload = self.lab.workload();
-        let request = Request {
-            workload: &workload,
-            forms: &[],
-            subjects: &self.subjects,
-            options: &self.options,
-        };
+        self.measure_workload(&workload, watch)
+    }
+
+    /// A command that the user gave, which a shell reads, in the workload's folder.
+    fn measure_command(&mut self, line: &str, given: Given) -> Result<Summary> {
+        let words = ["sh", "-c", line].map(str::to_owned);
+        let workload = Workload::of_command(&words, &self.lab.path(), given, false);
+        self.measure_workload(&workload, |_| {})
+    }
+
+    fn measure_workload(
+        &mut self,
+        workload: &Workload,
+        mut watch: impl FnMut(&Event),
+    ) -> Result<Summary> {
+        let request =
+            Request { workload, forms: &[], subjects: &self.subjects, options: &self.options };
         let events = RefCell::new(Vec::new());
         let result = measure_subjects(
             &request,
@@ -392,4 +404,75 @@ fn a_warm_up_runs_before_every_measured_load() {
     let durations: Vec<&str> =
         seen.lines().filter_map(|l| l.split_once(' ')).map(|l| l.1).collect();
     assert_eq!(durations, ["1.5", "1"].repeat(8));
+}
+
+/// Twice as quick under `fast`; what runs is written down with what it was given.
+const COMMAND: &str = r#"now=$(cat ../now); echo "$now" >> ../runs; cat >> ../input; echo out
+echo "${METASCHED_RUN-none}" >> ../variables
+case $now in fast) sleep 0.04;; *) sleep 0.08;; esac"#;
+
+#[test]
+fn a_command_is_measured_under_each_scheduler_and_the_quicker_one_is_told() {
+    let mut bench = Bench::new(&form("full", STEADY), &["fast"]);
+    bench.options.duration = Duration::ZERO;
+    // Runs vary on a busy machine, not by a factor of two.
+    bench.options.rules.max_rounds = 4;
+    let given = Given {
+        prepare: Some("echo \"before $(cat ../now)\" >> ../runs".into()),
+        ..Given::default()
+    };
+    let summary = bench.measure_command(COMMAND, given.clone()).unwrap();
+    let fast = &summary.forms[0].subjects[0];
+    let speed = fast.throughput.unwrap();
+    assert!(speed.low > 1.2 && speed.estimate < 2.5, "{speed:?}");
+    let runs = Runs::of_series(&bench.store, summary.forms[0].series).unwrap();
+    assert_eq!(runs.len(), 2);
+    for of in &runs {
+        assert_eq!((of.times.len(), of.exit_codes.as_slice()), (4, [0; 4].as_slice()));
+        let least = if of.scheduler == "fast" { 0.04 } else { 0.08 };
+        assert!(of.min >= least && of.mean >= of.min, "{of:?}");
+    }
+    let read = |name: &str| fs::read_to_string(bench.lab.folder.path().join(name)).unwrap();
+    for pair in read("runs").lines().collect::<Vec<_>>().chunks(2) {
+        assert_eq!(pair[0], format!("before {}", pair[1]), "under the same scheduler");
+    }
+    assert_eq!((read("runs").lines().count(), read("input").as_str()), (16, ""));
+    assert_eq!(read("variables"), "none\n".repeat(8), "its environment is the user's");
+    let twin = bench.measure_command(COMMAND, given).unwrap();
+    assert_eq!((twin.session, twin.forms[0].pairs_before), (None, 4));
+    let other = bench.measure_command(COMMAND, Given::default()).unwrap();
+    assert_eq!(other.forms[0].pairs_before, 0, "without preparation it is another one");
+}
+
+#[test]
+fn a_command_is_warmed_up_before_its_first_run_only_and_until_the_time_is_over() {
+    let mut bench = Bench::new(&form("full", STEADY), &["fast"]);
+    bench.options.warmup = Duration::from_millis(100);
+    bench.options.rules.max_rounds = 4;
+    bench.measure_command("echo x >> ../runs; sleep 0.06", Given::default()).unwrap();
+    assert_eq!(bench.runs().len(), 8);
+    assert_eq!(bench.lab.lines("runs"), 8 + 2);
+}
+
+#[test]
+fn a_command_that_fails_ends_everything_with_its_status_unless_that_is_ignored() {
+    let mut bench = Bench::new(&form("full", STEADY), &["fast"]);
+    bench.options.rules.max_rounds = 4;
+    let line = "grep -q fast ../now && { echo no license >&2; exit 7; }; true";
+    let error = bench.measure_command(line, Given::default()).unwrap_err();
+    let source = error.source.as_deref().and_then(|s| s.downcast_ref::<CommandFailed>());
+    assert_eq!(source.and_then(|failed| failed.0.code()), Some(7), "{error}");
+    assert!(error.cause.contains("no license"), "{error}");
+    assert_eq!(bench.executor.entered.last().unwrap(), "eevdf");
+
+    let ignored = Given { ignore_failure: true, ..Given::default() };
+    let summary = bench.measure_command(line, ignored).unwrap();
+    let runs = Runs::of_series(&bench.store, summary.forms[0].series).unwrap();
+    let fast = runs.iter().find(|of| of.scheduler == "fast").unwrap();
+    assert_eq!(fast.exit_codes, [7; 4]);
+
+    // What prepares a run is not the command: its status is nobody's.
+    let given = Given { prepare: Some("echo disk full >&2; exit 7".into()), ..Given::default() };
+    let error = bench.measure_command("true", given).unwrap_err();
+    assert!(error.source.is_none() && error.cause.contains("disk full"), "{error}");
 }

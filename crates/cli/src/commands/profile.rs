@@ -1,5 +1,7 @@
 //! `metasched profile`.
 
+mod command;
+mod export;
 mod show;
 mod strategy;
 
@@ -7,10 +9,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, parse_duration};
-use metasched_control::{CandidateEnv, Mechanism, Switcher, SwitcherOptions, candidates, resolve};
+use metasched_control::{
+    Candidate, CandidateEnv, Mechanism, Switcher, SwitcherOptions, candidates, resolve,
+};
 use metasched_experiment::{Rules, Strategy};
 use metasched_profile::manifest::{Manifest, Workload, available, locate, parse_setting};
-use metasched_profile::measure::Options;
+use metasched_profile::measure::{Options, Summary};
 use metasched_profile::runner::{Cgroups, Site, prepare};
 use metasched_profile::{Profile, Store, Subject, default_path, profile, random_seed};
 use metasched_testbed::{Vm, VmOptions};
@@ -19,7 +23,10 @@ use super::percent::parse_percent;
 use crate::context::Context;
 use show::Show;
 
-/// Measures a workload under every candidate scheduler.
+/// Measures a workload, or any command, under every candidate scheduler.
+///
+/// With 'metasched profile -- COMMAND' the figure is the time that the command takes, here, with
+/// this environment and nothing to read; the exit status is the command's where a run fails.
 ///
 /// Runs are interleaved in random order and repeated until the throughput ratio to the
 /// default scheduler (EEVDF) is known well enough, or the budget is spent. Every
@@ -27,7 +34,7 @@ use show::Show;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The workload: a name (see --list) or the path of its folder
-    #[arg(required_unless_present = "list")]
+    #[arg(required_unless_present_any = ["list", "words"])]
     workload: Option<String>,
     /// The forms to measure; all of them if none is given
     forms: Vec<String>,
@@ -41,7 +48,9 @@ pub struct Args {
     /// How long a run of each load lasts. Longer runs vary less, but fewer fit into the budget
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = parse_duration)]
     duration: Duration,
-    /// How long a load runs, uncounted, after each change of scheduler
+    /// How long a load runs, uncounted, after each change of scheduler. A command is run again
+    /// and again until then, at least once unless it is 0s, and only before the first run: of
+    /// the change it feels nothing, and what a run leaves in caches, the run before it left too
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     warmup: Duration,
     /// Rounds that are made in any case, if the budget allows
@@ -106,10 +115,15 @@ pub struct Args {
     /// Lists the workloads that there are, with their forms and parameters
     #[arg(long)]
     list: bool,
+    #[command(flatten)]
+    command: command::CommandArgs,
 }
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    if !args.command.words.is_empty() {
+        return command::run(args, context);
+    }
     let workload = match &args.workload {
         Some(name) if !args.list => name,
         _ => {
@@ -121,7 +135,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     for form in &args.forms {
         manifest.form(form)?;
     }
-    let mut site = Site::here(Box::new(Cgroups::new(None)), &context.interrupt)?;
+    let site = Site::here(Box::new(Cgroups::new(None)), &context.interrupt)?;
     let emulated = args.emulated.unwrap_or_else(|| will_be_emulated(&site));
     let workload = Workload::resolve(manifest, &args.set, emulated)?;
     let mut show = Show::new(context, &workload);
@@ -131,46 +145,60 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         return show.prepared(prepared.now, &site.cache(&workload)).map(|()| 0);
     }
     let table = candidates(&CandidateEnv::system())?;
-    let mut pool = table.clone();
-    let subjects = if args.strategy.is_empty() {
-        let names: Vec<String> = match args.schedulers.as_slice() {
-            // A preset is a policy that is there already, with options.
-            [] => table.iter().filter(|one| !one.is_preset()).map(|one| one.name.clone()).collect(),
-            names => names.to_vec(),
-        };
-        let mut subjects = Vec::new();
-        for name in names {
-            let candidate = resolve(&table, &name)?;
-            subjects.push(Subject::scheduler(&candidate));
-            pool.push(candidate);
+    let (subjects, pool) = match args.strategy.as_slice() {
+        [] => schedulers(args, table)?,
+        _ => {
+            let mut pool = table.clone();
+            (strategy::subjects(args, &table, &mut pool)?, pool)
         }
-        subjects
-    } else {
-        strategy::subjects(args, &table, &mut pool)?
     };
     let options = options(args)?;
+    let what = Profile { workload, forms: args.forms.clone(), candidates: pool, subjects, options };
+    let (summary, store) = measure(args, &what, site, &mut show)?;
+    context.print(&summary, |summary| show::text(summary, store.path()))?;
+    Ok(summary.exit_code())
+}
+
+/// The schedulers that were asked for, and all that can be put in force.
+fn schedulers(args: &Args, table: Vec<Candidate>) -> Result<(Vec<Subject>, Vec<Candidate>)> {
+    let names: Vec<String> = match args.schedulers.as_slice() {
+        // A preset is a policy that is there already, with options.
+        [] => table.iter().filter(|one| !one.is_preset()).map(|one| one.name.clone()).collect(),
+        names => names.to_vec(),
+    };
+    let mut pool = table.clone();
+    let mut subjects = Vec::new();
+    for name in names {
+        let candidate = resolve(&table, &name)?;
+        subjects.push(Subject::scheduler(&candidate));
+        pool.push(candidate);
+    }
+    Ok((subjects, pool))
+}
+
+/// Measures, and puts back what was in force; gives the store too.
+fn measure(
+    args: &Args,
+    what: &Profile,
+    mut site: Site,
+    show: &mut Show,
+) -> Result<(Summary, Store)> {
     // Both before anything is started: a store that cannot be written wastes no run.
-    let store_path = args.store.clone().unwrap_or_else(default_path);
-    let mut store = Store::open(&store_path)?;
+    let mut store = Store::open(args.store.clone().unwrap_or_else(default_path))?;
     show.preparing();
-    let _prepared = prepare(&workload, &site)?;
+    let _prepared = prepare(&what.workload, &site)?;
     let mut switcher =
         Switcher::new(SwitcherOptions::new("metasched profile").take_over(args.take_over))?;
     site.groups = Box::new(Cgroups::new(Some(switcher.guard())));
-    let what = Profile { workload, forms: args.forms.clone(), candidates: pool, subjects, options };
-    let measured =
-        profile(&what, &site, &mut switcher, &mut store, &mut |event| show.event(&event));
+    let measured = profile(what, &site, &mut switcher, &mut store, &mut |event| show.event(&event));
     show.end();
-    let restored = switcher.restore();
-    let summary = match (measured, restored) {
-        (Ok(summary), Ok(())) => summary,
-        (Err(error), Ok(())) | (Ok(_), Err(error)) => return Err(error),
+    match (measured, switcher.restore()) {
+        (Ok(summary), Ok(())) => Ok((summary, store)),
+        (Err(error), Ok(())) | (Ok(_), Err(error)) => Err(error),
         (Err(error), Err(second)) => {
-            return Err(Error { cause: format!("{}; and {second}", error.cause), ..error });
+            Err(Error { cause: format!("{}; and {second}", error.cause), ..error })
         }
-    };
-    context.print(&summary, |summary| show::text(summary, &store_path))?;
-    Ok(summary.exit_code())
+    }
 }
 
 /// What the measured CPU will be: this machine's if it has sched_ext, else the

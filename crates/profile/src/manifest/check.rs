@@ -205,6 +205,7 @@ fn form(
                 None => None,
                 Some(timeout) => Some(place.seconds(timeout, "timeout_s")?),
             },
+            given: None,
         },
         // A workload that is only a command: it is itself what is run each time.
         None if processes.len() == 1 && processes[0].ready.is_none() => {
@@ -215,6 +216,7 @@ fn form(
                 env: only.env,
                 reads: Reader::Elapsed,
                 timeout: None,
+                given: None,
             }
         }
         None => {

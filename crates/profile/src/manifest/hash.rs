@@ -19,11 +19,27 @@ pub(super) fn workload(folder: &Path, params: &BTreeMap<String, String>) -> Resu
     for (name, value) in params {
         add(&mut hasher, b"param", name, value.as_bytes());
     }
+    Ok(hexadecimal(hasher))
+}
+
+/// Likewise over a command's words and its parameters.
+pub(super) fn command(words: &[String], params: &BTreeMap<String, String>) -> String {
+    let mut hasher = Sha256::new();
+    for word in words {
+        add(&mut hasher, b"word", "", word.as_bytes());
+    }
+    for (name, value) in params {
+        add(&mut hasher, b"param", name, value.as_bytes());
+    }
+    hexadecimal(hasher)
+}
+
+fn hexadecimal(hasher: Sha256) -> String {
     let mut text = String::new();
     for byte in hasher.finalize() {
         let _ = write!(text, "{byte:02x}");
     }
-    Ok(text)
+    text
 }
 
 fn add(hasher: &mut Sha256, kind: &[u8], name: &str, content: &[u8]) {

@@ -2,6 +2,7 @@
 //! stop an application, so that adding one needs no code in the tool.
 
 mod check;
+mod command;
 mod expand;
 mod hash;
 mod locate;
@@ -19,6 +20,7 @@ use metasched_experiment::Objective;
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
+pub use command::{CommandFailed, Given, check_program};
 pub use expand::expand;
 pub use locate::{available, locate};
 pub use resolve::{Workload, parse_setting};
@@ -149,6 +151,8 @@ pub struct Load {
     pub reads: Reader,
     /// How long one run may take; absent, that follows from the duration.
     pub timeout: Option<Duration>,
+    /// What goes with a command that the user gave; absent where it is a manifest's.
+    pub given: Option<Given>,
 }
 
 impl Form {

@@ -362,6 +362,7 @@ impl<'a> Bench<'a, '_> {
             }
         };
         let options = self.request.options;
+        let given = running.form.load.given.is_some();
         let warm = running.application.is_some();
         if running.application.is_none() {
             let application = Application::start(self.request.workload, running.form, self.site);
@@ -369,7 +370,8 @@ impl<'a> Bench<'a, '_> {
         }
         let Some(application) = &mut running.application else { unreachable!("it was just set") };
         let mut switches = self.executor.enter(subject).map_err(blame)?;
-        // A command has nothing to warm up but the caches, and those only once.
+        // A command has nothing to warm up but the caches, and those only once: under whatever
+        // scheduler, the run before it did the same.
         let warmup = match running.form.load.reads {
             Reader::Elapsed if warm => Duration::ZERO,
             _ => options.warmup,
@@ -385,7 +387,8 @@ impl<'a> Bench<'a, '_> {
         switches.extend(taken.map_err(blame)?);
         match outcome {
             Some(Ok((result, started_at))) => Ok((result, started_at, switches)),
-            Some(Err(error)) if is_fatal(&error) => Err(Fault::Stop(error)),
+            // There is nothing but the command.
+            Some(Err(error)) if given || is_fatal(&error) => Err(Fault::Stop(error)),
             Some(Err(error)) if subject.is_baseline() => Err(Fault::Workload(error)),
             Some(Err(error)) => Err(Fault::Subject(error)),
             None => Err(Fault::Stop(Error::new(
@@ -408,8 +411,13 @@ fn warm_and_run(
     kind: RunKind,
     interrupts: &[&Interrupt],
 ) -> Result<(RunResult, String)> {
-    if !warmup.is_zero() {
+    let end = Instant::now() + warmup;
+    while !warmup.is_zero() {
         application.run(warmup, Observe::Nothing, interrupts)?;
+        // A command does not know for how long: it is run again until then.
+        if application.form().load.reads != Reader::Elapsed || Instant::now() >= end {
+            break;
+        }
     }
     let observe = match kind {
         RunKind::Measured => Observe::Usage,

@@ -19,7 +19,7 @@ use crate::runner::{Site, prepare, stage};
 use crate::{Error, Figures, Kind, RunKind, SeriesKey, Store, Subject};
 
 pub use executor::{Executor, SwitcherExecutor, Work};
-pub use summary::{FormSummary, Outcome, SubjectSummary, Summary};
+pub use summary::{FailureSummary, FormSummary, Outcome, SubjectSummary, Summary};
 
 /// How to measure.
 #[derive(Clone, Debug)]

@@ -32,6 +32,8 @@ pub trait Group: Debug + Send {
 pub struct Usage {
     /// CPU time in microseconds, of members that have ended too.
     pub cpu_us: u64,
+    /// Of it in user space.
+    pub user_us: u64,
     /// The scheduler's figures of each thread that is there now.
     pub threads: ThreadStats,
 }
@@ -90,7 +92,9 @@ impl Group for Placed {
     }
 
     fn usage(&self) -> Result<Option<Usage>> {
-        Ok(Some(Usage { cpu_us: self.0.cpu_stat()?.usage_usec, threads: self.0.threads()? }))
+        let cpu = self.0.cpu_stat()?;
+        let threads = self.0.threads()?;
+        Ok(Some(Usage { cpu_us: cpu.usage_usec, user_us: cpu.user_usec, threads }))
     }
 
     fn id(&self) -> Result<Option<u64>> {

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
+use metasched_base::{Error, Interrupt, Kind, Result, ResultExt, passed_on};
 use metasched_host::process::{Output, Watched, Woken, wait};
 
 use super::application::Application;
-use super::step::{command, ended, interrupted, last_lines, outcome, quoted};
+use super::step::{self, command, ended, interrupted, last_lines, outcome, quoted};
 use super::tracer::Tracer;
 use super::{Group, Usage, readers};
+use crate::manifest::{CommandFailed, Given, Step};
 use crate::{Figures, PartFigures, Parts};
 
 /// A load may take this many times its duration, and [`TIMEOUT_MORE`] besides, before
@@ -31,6 +33,15 @@ pub enum Observe {
     Usage,
     /// That, and every run-queue wait, by a tracer in the kernel.
     Waits,
+}
+
+/// A load that ran to its end.
+struct Ran {
+    /// What it printed, where that holds figures.
+    output: String,
+    /// From its start to its end.
+    elapsed_s: f64,
+    exit_code: u8,
 }
 
 /// What one run gave.
@@ -56,23 +67,26 @@ impl Application<'_> {
         interrupts: &[&Interrupt],
     ) -> Result<RunResult> {
         self.check()?;
+        let given = self.form.load.given.as_ref();
+        if let Some(line) = given.and_then(|given| given.prepare.as_ref()) {
+            self.prepare_run(line)?;
+        }
         let tracer = match observe {
             Observe::Waits => Some(Tracer::attach(self.own_groups())?),
             _ => None,
         };
         let before = self.usage(observe)?;
-        let began = Instant::now();
-        let output = self.run_load(duration, interrupts)?;
-        let elapsed_s = began.elapsed().as_secs_f64();
+        let ran = self.run_load(duration, interrupts)?;
         let after = self.usage(observe)?;
         let reads = self.form.load.reads;
-        let mut figures = readers::read(reads, &output, elapsed_s).map_err(|cause| {
+        let mut figures = readers::read(reads, &ran.output, ran.elapsed_s).map_err(|cause| {
             Error::new(Kind::Failed, self.load_attempt(), cause).remedy(format!(
                 "its whole output is in '{}' and '{}'",
                 self.log("load.out").display(),
                 self.log("load.err").display()
             ))
         })?;
+        figures.exit_code = given.map(|_| ran.exit_code);
         let mut parts: Parts = after
             .iter()
             .filter_map(|(name, after)| {
@@ -118,24 +132,58 @@ impl Application<'_> {
         Ok(usage)
     }
 
-    /// Runs the load to its end; gives what it printed.
-    fn run_load(&mut self, duration: Duration, interrupts: &[&Interrupt]) -> Result<String> {
+    /// Has a shell do what comes before a run of the command, where and as that runs.
+    fn prepare_run(&mut self, line: &str) -> Result<()> {
+        let load = &self.form.load;
+        let step = Step {
+            command: ["sh", "-c", line].map(str::to_owned).to_vec(),
+            timeout: load.timeout.unwrap_or(Duration::MAX),
+        };
+        let folder = &self.workload.manifest.folder;
+        let spawn = command(&step.command, folder, &BTreeMap::new());
+        let spawn = self.group(&load.cgroup)?.place(spawn);
+        let what = format!("prepare a run of '{}'", load.command.join(" "));
+        step::run(&what, &step, &spawn, &self.log("prepare.log"), &self.site.interrupt)
+    }
+
+    /// Runs the load to its end.
+    fn run_load(&mut self, duration: Duration, interrupts: &[&Interrupt]) -> Result<Ran> {
         let load = &self.form.load;
         let (out, err) = (self.log("load.out"), self.log("load.err"));
-        let variables = self.variables(&load.env, duration)?;
+        let to_files = (Output::File(out.clone()), Output::File(err.clone()));
+        // A command that the user gave has the environment that he has.
+        let (variables, (stdout, stderr)) = match &load.given {
+            None => (self.variables(&load.env, duration)?, to_files),
+            Some(Given { show_output: true, .. }) => {
+                (BTreeMap::new(), (Output::Inherit, Output::Inherit))
+            }
+            // What it said last is told where it fails.
+            Some(_) => (BTreeMap::new(), (Output::Null, to_files.1)),
+        };
+        let shown = stderr == Output::Inherit;
         let spawn = command(&load.command, &self.workload.manifest.folder, &variables)
-            .stdout(Output::File(out.clone()))
-            .stderr(Output::File(err.clone()));
+            .stdout(stdout)
+            .stderr(stderr);
         let timeout = load.timeout.unwrap_or(duration * TIMEOUT_TIMES + TIMEOUT_MORE);
-        let mut child = self.group(&load.cgroup)?.place(spawn).start()?;
+        let began = Instant::now();
+        let started = self.group(&load.cgroup)?.place(spawn).start();
+        let mut child = started.map_err(|error| match (load.given.is_some(), error.kind) {
+            (true, Kind::BadInput) => Error { kind: Kind::NoSuchCommand, ..error },
+            (true, Kind::Denied) => Error { kind: Kind::NotExecutable, ..error },
+            _ => error,
+        })?;
         let watched = Watched::new(child.pid())?;
         let woken = {
             let all: Vec<&Watched> =
                 [&watched].into_iter().chain(self.running.iter().map(|r| &r.watched)).collect();
             wait(&all, timeout, interrupts)?
         };
+        let elapsed_s = began.elapsed().as_secs_f64();
         let tool = format!("the load '{}'", load.command.join(" "));
         let words = || {
+            if shown {
+                return String::new();
+            }
             let words = last_lines(&err);
             quoted(&if words.is_empty() { last_lines(&out) } else { words })
         };
@@ -143,12 +191,19 @@ impl Application<'_> {
             Woken::Ended(0) => {
                 let status = ended(&mut child)?;
                 self.clear_load()?;
+                if let Some(given) = &load.given {
+                    if !status.success() && !given.ignore_failure {
+                        return Err(command_failed(&load.command, status, &words()));
+                    }
+                    let output = String::new();
+                    return Ok(Ran { output, elapsed_s, exit_code: passed_on(status) });
+                }
                 if !status.success() {
                     let cause = format!("{tool} ended with {}{}", outcome(status), words());
                     return Err(Error::new(Kind::Failed, self.load_attempt(), cause)
                         .remedy(format!("see '{}'", err.display())));
                 }
-                read_output(&out)
+                Ok(Ran { output: read_output(&out)?, elapsed_s, exit_code: 0 })
             }
             Woken::Ended(place) => {
                 drop(child);
@@ -181,6 +236,16 @@ impl Application<'_> {
     }
 }
 
+/// The error for a command of the user's, whose exit status it carries on.
+fn command_failed(command: &[String], status: std::process::ExitStatus, words: &str) -> Error {
+    let source: Option<Arc<dyn std::error::Error + Send + Sync>> =
+        Some(Arc::new(CommandFailed(status)));
+    let cause = format!("it ended with {}{words}", outcome(status));
+    let error = Error::new(Kind::Failed, format!("measure '{}'", command.join(" ")), cause)
+        .remedy("see its output with --show-output; --ignore-failure counts such runs too");
+    Error { source, ..error }
+}
+
 fn read_output(path: &Path) -> Result<String> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)
@@ -192,7 +257,12 @@ fn read_output(path: &Path) -> Result<String> {
 /// What a cgroup did between two readings, for a load of `duration_s`.
 fn part(before: &Usage, after: &Usage, duration_s: f64) -> PartFigures {
     let cpu_us = after.cpu_us.saturating_sub(before.cpu_us);
-    let mut part = PartFigures { cpu_s: Some(cpu_us as f64 / 1e6), ..PartFigures::default() };
+    let user_us = after.user_us.saturating_sub(before.user_us);
+    let mut part = PartFigures {
+        cpu_s: Some(cpu_us as f64 / 1e6),
+        user_s: Some(user_us as f64 / 1e6),
+        ..PartFigures::default()
+    };
     let did = after.threads.since(&before.threads);
     // All threads of a load tool are gone at the second reading: nothing is known.
     if did.timeslices > 0 {
@@ -211,6 +281,7 @@ fn sum(figures: &mut Figures, parts: &[&PartFigures]) {
         (!known.is_empty()).then(|| known.iter().sum())
     };
     figures.cpu_s = total(|part| part.cpu_s);
+    figures.user_s = total(|part| part.user_s);
     figures.nvcsw_per_s = total(|part| part.nvcsw_per_s);
     figures.nivcsw_per_s = total(|part| part.nivcsw_per_s);
     let timeslices = total(|part| part.timeslices.map(|n| n as f64));
@@ -240,6 +311,7 @@ mod tests {
             nvcsw_per_s: Some(10.0),
             nivcsw_per_s: None,
             wait_histogram: histogram,
+            ..PartFigures::default()
         };
         let mut figures = Figures::default();
         let (a, b) = (part(10.0, 30, Some(vec![1, 2])), part(50.0, 10, Some(vec![0, 0, 5])));

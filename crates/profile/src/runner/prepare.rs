@@ -29,7 +29,8 @@ const KEPT: usize = 2;
 pub struct Prepared {
     /// Whether it was prepared by this call.
     pub now: bool,
-    /// None where the cache cannot be written: nobody can remove anything there.
+    /// None where the cache cannot be written: nobody can remove anything there; and for a
+    /// command, which has no folder.
     _lock: Option<Flock<fs::File>>,
 }
 
@@ -39,6 +40,9 @@ pub struct Prepared {
 /// path; a marker, written last, tells a finished folder from one that was cut off,
 /// which is made anew.
 pub fn prepare(workload: &Workload, site: &Site) -> Result<Prepared> {
+    if workload.is_command() {
+        return Ok(Prepared { now: false, _lock: None });
+    }
     let cache = site.cache(workload);
     let marker = cache.join(DONE);
     make_folder(cache.parent().unwrap_or(&cache))?;
@@ -101,6 +105,9 @@ fn prune(cache: &Path) {
 
 /// Does what is to be done once per boot before the first start.
 pub fn stage(workload: &Workload, site: &Site) -> Result<()> {
+    if workload.is_command() {
+        return Ok(());
+    }
     let scratch = site.scratch(workload);
     let marker = scratch.join(STAGED);
     let boot = site.boot_id()?;
