@@ -208,7 +208,7 @@ enum Wish {
         mechanism: Option<Mechanism>,
         base_slice: Duration,
     },
-    Lanes(Wanted),
+    Lanes(Box<Wanted>),
 }
 
 impl Args {
@@ -229,7 +229,7 @@ impl Args {
             let (plan, strategy) = (self.plan.read(mode)?, self.plan.strategy(mode));
             return Ok(match mode {
                 Mode::Lanes => {
-                    Wish::Lanes(Wanted::from_plan(&plan, &self.cgroups, default, table)?)
+                    Wish::Lanes(Wanted::from_plan(&plan, &self.cgroups, default, table)?.into())
                 }
                 Mode::Turns => {
                     Wish::Turns { plan, strategy, mechanism: self.mechanism, base_slice }
@@ -256,7 +256,7 @@ impl Args {
                 let known = known.map(|(app, cgroup)| lanes::AppCgroup { app, cgroup });
                 let cgroups: Vec<_> = self.cgroups.iter().cloned().chain(known).collect();
                 let default = default.unwrap_or(planned);
-                Wish::Lanes(Wanted::from_plan(&rows, &cgroups, Some(default), table)?)
+                Wish::Lanes(Wanted::from_plan(&rows, &cgroups, Some(default), table)?.into())
             }
             other => Wish::Turns {
                 plan: rows,
@@ -311,7 +311,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
             })?;
             return Ok(0);
         }
-        Wish::Lanes(wanted) => return lanes::hold(wanted, &table, options, &args.hold, context),
+        Wish::Lanes(wanted) => return lanes::hold(*wanted, &table, options, &args.hold, context),
         Wish::Turns { plan, strategy, mechanism, base_slice } => {
             (plan, strategy, mechanism, base_slice)
         }

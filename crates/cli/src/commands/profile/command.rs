@@ -320,7 +320,7 @@ mod tests {
     fn the_table_says_for_each_scheduler_what_is_known() {
         let of = |name: &str, times: &[f64], verdict, outcome| Scheduler {
             runs: Runs::timed(name.to_owned(), times.to_vec()),
-            speed: (name != BASELINE).then(|| Ratio {
+            speed: (name != BASELINE).then_some(Ratio {
                 estimate: Some(1.5),
                 interval: Some(Interval { estimate: 1.5, low: 1.4, high: 1.6, n: 4 }),
                 verdict,
