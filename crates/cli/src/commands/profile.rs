@@ -49,8 +49,8 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = parse_duration)]
     duration: Duration,
     /// How long a load runs, uncounted, after each change of scheduler. A command is run again
-    /// and again until then, at least once unless it is 0s, and only before the first run: of
-    /// the change it feels nothing, and what a run leaves in caches, the run before it left too
+    /// and again until then, at least once unless it is 0s, and only before its first run:
+    /// later ones find the caches as the run before them left them
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     warmup: Duration,
     /// Rounds that are made in any case, if the budget allows
