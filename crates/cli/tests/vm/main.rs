@@ -430,7 +430,7 @@ fn what_the_guest_cannot_be_is_said_before_it_boots() {
     case(&["--cpus", "3", "--topology", "cores=4"], "makes 4 CPUs, and 3 were asked for");
     case(&["--topology", "cores"], "'cores' has no '='");
     case(&["--kernel", "/nonexistent"], "No such file");
-    case(&["--env", "novalue"], "has no name and '='");
+    case(&["--env", "novalue"], "it is not NAME=VALUE");
 }
 
 #[test]
