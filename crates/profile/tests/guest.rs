@@ -276,7 +276,8 @@ fn parts_are_measured_side_by_side_each_on_its_lane() {
     assert_eq!(placed, expected);
     let tuned = ended.json();
     let row = &tuned["table"][0];
-    assert_eq!(row["mode"], "lanes", "{ended}");
+    assert_eq!(row["contender"]["type"], "lanes", "{ended}");
+    assert!(tuned["recommendation"]["sentence"].is_string(), "{ended}");
     assert!(row["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{ended}");
     println!("lanes over EEVDF: {}", row["throughput"]);
 }
