@@ -269,9 +269,10 @@ fn check(app: &RuleApp) -> Result<()> {
         Err(Error::new(Kind::BadInput, format!("use the rules of '{}'", app.name), cause)
             .remedy(remedy))
     };
-    let plain = |c: char| c.is_alphanumeric() || "-_.@".contains(c);
+    // Between parts that share a lane stands a '+'.
+    let plain = |c: char| c.is_alphanumeric() || "-_.@+".contains(c);
     if app.name.is_empty() || !app.name.chars().all(plain) {
-        return refuse("that cannot be a name", "use letters, digits, '-', '_', '.' and '@'");
+        return refuse("that cannot be a name", "use letters, digits, '-', '_', '.', '@' and '+'");
     }
     if app.patterns.is_empty() && app.lane.is_some() {
         return refuse(

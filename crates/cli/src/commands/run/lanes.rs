@@ -299,6 +299,26 @@ mod tests {
     }
 
     #[test]
+    fn parts_that_share_a_lane_bring_the_cgroups_of_each_and_weigh_together() {
+        // Regression: no rule could have the name of such a lane.
+        let lane = |parts: &[&str], scheduler: &str, weight| Share {
+            parts: parts.iter().map(|part| (*part).to_owned()).collect(),
+            scheduler: scheduler.to_owned(),
+            weight,
+        };
+        let contender = metasched_experiment::Contender::Lanes {
+            strategy: metasched_experiment::Strategy::RoundRobin,
+            default: "fair".to_owned(),
+            lanes: vec![lane(&["front", "back"], "fifo", 0.67), lane(&["batch"], "vtime", 0.33)],
+        };
+        let plan = Plan::recommended(&contender, "qa").unwrap();
+        let apps = placed(&plan, &["front=a", "back=b", "batch=c"]).unwrap();
+        assert_eq!(apps[0].patterns, [Pattern::exactly("a"), Pattern::exactly("b")]);
+        assert_eq!((weight(&apps[0]), weight(&apps[1])), (Some(201), Some(99)));
+        Rules::new(apps, false).unwrap();
+    }
+
+    #[test]
     fn who_prefers_the_default_scheduler_is_on_the_default_lane() {
         let plan = plan(&[&format!("front={EEVDF}"), "back=vtime"]);
         let apps = placed(&plan, &["back=b"]).unwrap();
