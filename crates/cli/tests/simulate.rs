@@ -330,6 +330,18 @@ fn a_cgroup_is_judged_by_what_the_scenario_says_that_it_is_for() {
 }
 
 #[test]
+fn tasks_of_the_root_count_in_what_is_recommended() {
+    // Regression: the plan was of the one cgroup alone.
+    let place = Place::new();
+    let some = SCENARIO.replace("cgroup = \"batch\"\n", "");
+    std::fs::write(place.path("some.toml"), some).unwrap();
+    let plan = place.json(&["plan", "some.toml", "--plan-runs", "3"]);
+    assert_eq!(plan["apps"].as_array().unwrap().len(), 1);
+    assert_eq!(plan["whole"]["form"], "all");
+    assert_eq!(plan["recommendation"]["objective"], "parts");
+}
+
+#[test]
 fn a_scenario_without_cgroups_has_nothing_to_plan() {
     let place = Place::new();
     let flat = SCENARIO.replace("cgroup = \"web\"\n", "").replace("cgroup = \"batch\"\n", "");

@@ -68,9 +68,16 @@ impl<'a> ScenarioBed<'a> {
 
     /// The cgroups that can have lanes.
     pub fn parts(&self) -> Vec<String> {
-        let paths: BTreeSet<&String> =
-            self.bed.file.tasks.iter().map(|task| &task.cgroup).collect();
-        paths.into_iter().filter(|path| !path.is_empty()).cloned().collect()
+        self.paths().into_iter().filter(|path| !path.is_empty()).cloned().collect()
+    }
+
+    /// How many cgroups have tasks, the root among them.
+    pub fn cgroups(&self) -> usize {
+        self.paths().len()
+    }
+
+    fn paths(&self) -> BTreeSet<&String> {
+        self.bed.file.tasks.iter().map(|task| &task.cgroup).collect()
     }
 
     /// The command that simulates a contender alone.

@@ -88,7 +88,7 @@ pub fn measure(bed: &mut ScenarioBed, preference: &PreferenceArgs, whole: bool) 
         return Err(Error::new(Kind::BadInput, attempt, cause)
             .remedy("give its tasks a cgroup; or compare policies for all of them: --compare"));
     }
-    if whole && subjects.len() > 1 {
+    if whole && bed.cgroups() > 1 {
         subjects.push(WHOLE.to_owned());
     }
     bed.measure(
