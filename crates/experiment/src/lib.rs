@@ -43,7 +43,7 @@ pub use recommend::Recommendation;
 pub use rounds::{Need, Rules, need};
 pub use search::{BestSlices, Lanes, Mechanism, Over, Row, SearchOptions, Searches, Tuned, over};
 pub use turns::{expected_ratio, lane_weights, rounded, switching_share, timeslices};
-pub use weights::{AppFigures, BenefitForm, Strategy, all_weights, weights};
+pub use weights::{AppFigures, BenefitForm, Strategy, weights};
 
 /// The seed of all resampling. A constant, so that the same rounds give the same intervals to
 /// the last digit; another would move bounds by a thousandth or so.

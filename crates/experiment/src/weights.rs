@@ -162,14 +162,6 @@ pub fn weights(
     normalise(&raw)
 }
 
-/// The weights of the parts under each of the four strategies.
-pub fn all_weights(
-    apps: &[AppFigures],
-    benefit: BenefitForm,
-) -> Result<Vec<(Strategy, Vec<f64>)>, StrategyError> {
-    Strategy::ALL.into_iter().map(|s| Ok((s, weights(s, apps, benefit)?))).collect()
-}
-
 fn latencies(apps: &[AppFigures]) -> Result<Vec<f64>, StrategyError> {
     apps.iter().map(|a| positive(a, "latency", a.eevdf_latency_us)).collect()
 }

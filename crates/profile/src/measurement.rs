@@ -146,12 +146,16 @@ pub struct PairedFigures {
     pub figures: Figures,
 }
 
+/// The number of a round in all sessions: rounds of one session are numbered by 32 bits.
+pub(crate) fn round_number(session: i64, round: u32) -> u64 {
+    session.unsigned_abs() << u32::BITS | u64::from(round)
+}
+
 impl PairedFigures {
     /// As the experiment counts them.
     pub fn round(&self) -> Round {
         Round {
-            // Rounds of one session are numbered by 32 bits.
-            number: self.session.unsigned_abs() << u32::BITS | u64::from(self.round),
+            number: round_number(self.session, self.round),
             candidate: self.figures.sample(),
             default: self.baseline.sample(),
         }

@@ -3,17 +3,11 @@
 #[path = "support/made_up.rs"]
 mod made_up;
 
-use made_up::{Noise, Writer, full_store, profile_only, scheduler};
+use made_up::{Noise, Writer, declared, full_store, profile_only, scheduler};
 use metasched_base::Kind;
 use metasched_control::Mechanism;
 use metasched_experiment::{Contender, Strategy, Verdict};
-use metasched_profile::{Composition, Declared, RunKind, Store, analyse};
-
-fn declared(_: &str) -> Declared {
-    let composition =
-        Composition { parts: vec!["front".into(), "back".into()], whole: Some("full".into()) };
-    Declared { composition: Some(composition), ..Declared::default() }
-}
+use metasched_profile::{RunKind, Store, analyse};
 
 fn temporary() -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = made_up::folder();

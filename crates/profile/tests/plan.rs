@@ -6,13 +6,13 @@ mod made_up;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use made_up::{full_store, key, profile_only};
+use made_up::{declared, full_store, key, profile_only};
 use metasched_base::Kind;
 use metasched_experiment::{
     BenefitForm, Contender, Cycle, Lanes, Mechanism, Objective, Outcome, Plan, PlanOptions,
     SearchOptions, Searches, Strategy, cycle, plan, side_by_side,
 };
-use metasched_profile::{BASELINE, Composition, Declared, Query, Store, analyse};
+use metasched_profile::{BASELINE, Query, Store, analyse};
 use serde_json::Value;
 
 const OPTIONS: PlanOptions = PlanOptions {
@@ -21,12 +21,6 @@ const OPTIONS: PlanOptions = PlanOptions {
     base_slice: Duration::from_millis(1800),
     count_switching: false,
 };
-
-fn declared(_: &str) -> Declared {
-    let composition =
-        Composition { parts: vec!["front".into(), "back".into()], whole: Some("full".into()) };
-    Declared { composition: Some(composition), ..Declared::default() }
-}
 
 fn planned_by(rounds: u32, options: PlanOptions) -> Plan {
     let folder = made_up::folder();

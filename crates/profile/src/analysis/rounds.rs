@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use metasched_experiment::Round;
 
+use crate::measurement::round_number;
 use crate::{Figures, Measurement, RunKind};
 
 /// The measured runs of a series, by round and subject.
@@ -30,8 +31,7 @@ impl Rounds {
             .iter()
             .filter_map(|((session, number), round)| {
                 let (candidate, default) = (round.get(candidate)?, round.get(default)?);
-                // Rounds of one session are numbered by 32 bits.
-                let number = session.unsigned_abs() << u32::BITS | u64::from(*number);
+                let number = round_number(*session, *number);
                 Some(Round { number, candidate: candidate.sample(), default: default.sample() })
             })
             .collect()

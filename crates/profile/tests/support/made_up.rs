@@ -6,8 +6,8 @@ use std::path::Path;
 
 use metasched_control::{Mechanism, SwitchRecord};
 use metasched_profile::{
-    Environment, Failure, Figures, NewMeasurement, PartFigures, RunKind, SeriesKey, Store, Subject,
-    TurnShare,
+    Composition, Declared, Environment, Failure, Figures, NewMeasurement, PartFigures, RunKind,
+    SeriesKey, Store, Subject, TurnShare,
 };
 
 /// A generator of noise that needs no crate (splitmix64).
@@ -52,6 +52,13 @@ pub const EFFECTS: [(&str, &str, f64, f64); 15] = [
     ("full", "scx_rusty", 1.0, 1.01),
     ("full", "scx_rustland", 0.7, 2.1),
 ];
+
+/// What the manifest of the made-up workload says.
+pub fn declared(_: &str) -> Declared {
+    let composition =
+        Composition { parts: vec!["front".into(), "back".into()], whole: Some("full".into()) };
+    Declared { composition: Some(composition), ..Declared::default() }
+}
 
 pub fn scheduler(name: &str) -> Subject {
     Subject::Scheduler { name: name.into(), version: "1.0".into(), options: Vec::new() }

@@ -4,10 +4,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use metasched_experiment::{BenefitForm, Objective, PlanOptions, plan};
-use metasched_profile::{Composition, Declared, Store, analyse};
+use metasched_profile::{Declared, Store, analyse};
 
 use super::*;
-use crate::made_up::{full_store, key, profile_only};
+use crate::made_up::{declared, full_store, key, profile_only};
 
 const OPTIONS: PlanOptions = PlanOptions {
     objective: Some(Objective::Throughput),
@@ -15,12 +15,6 @@ const OPTIONS: PlanOptions = PlanOptions {
     base_slice: Duration::from_millis(1800),
     count_switching: false,
 };
-
-fn declared(_: &str) -> Declared {
-    let composition =
-        Composition { parts: vec!["front".into(), "back".into()], whole: Some("full".into()) };
-    Declared { composition: Some(composition), ..Declared::default() }
-}
 
 fn of(store: &Store) -> String {
     let bench =
