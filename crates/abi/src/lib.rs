@@ -6,9 +6,14 @@
 //! from there, so a field that is added or moved there is so here. It needs neither the
 //! kernel nor the program itself: the simulator stands on it as the loader does.
 
+mod asked;
 mod declared;
 mod policies;
 
+pub use asked::{
+    DEFAULT_POLICY, DEFAULT_WEIGHT, EEVDF, LaneTurn, Setting, WEIGHTS, check_weight, cycle_args,
+    known_variant,
+};
 pub use declared::*;
 pub use policies::{
     CounterInfo, FAULTY_POLICIES, OptionInfo, POLICIES, POLICY_NAMES, PRESETS, PolicyInfo,

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use metasched_base::{Error, Interrupt, Kind, Result, ResultExt, passed_on};
 use metasched_profile::manifest::CommandFailed;
 
+use crate::given::Given;
+
 /// Options that every command takes.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GlobalArgs {
@@ -27,12 +29,15 @@ pub struct Context {
     pub verbose: bool,
     /// Whether a signal has asked us to stop.
     pub interrupt: Interrupt,
+    /// The command line, to be said again.
+    pub given: Given,
 }
 
 impl Context {
     /// Reads the options and starts to listen for signals.
-    pub fn new(global: &GlobalArgs) -> Result<Self> {
-        Ok(Self { json: global.json, verbose: global.verbose, interrupt: Interrupt::listen()? })
+    pub fn new(global: &GlobalArgs, given: Given) -> Result<Self> {
+        let GlobalArgs { json, verbose } = *global;
+        Ok(Self { json, verbose, interrupt: Interrupt::listen()?, given })
     }
 
     /// Prints the result of a command: `value` as JSON, or what `text` writes.

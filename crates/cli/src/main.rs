@@ -4,14 +4,16 @@ mod commands;
 mod context;
 #[cfg(test)]
 mod flags;
+mod given;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use metasched_base::{OURS_BESIDE_A_COMMAND, Result};
 
 use crate::context::{Context, GlobalArgs};
+use crate::given::Given;
 
 /// Finds out which Linux scheduler each application prefers, and gives it that one.
 #[derive(Debug, Parser)]
@@ -57,15 +59,24 @@ fn main() -> ExitCode {
     let _ = nix::sys::prctl::set_name(c"metasched");
     let words: Vec<OsString> = std::env::args_os().collect();
     let beside = runs_a_command(&words);
-    let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| {
+    let (cli, given) = parse(&words).unwrap_or_else(|error| {
         if beside && error.use_stderr() {
             let _ = error.print();
             std::process::exit(i32::from(OURS_BESIDE_A_COMMAND));
         }
         error.exit()
     });
-    let done = Context::new(&cli.global).and_then(|context| dispatch(&cli.command, &context));
+    let done =
+        Context::new(&cli.global, given).and_then(|context| dispatch(&cli.command, &context));
     done.map_or_else(|error| context::fail(&error, cli.global.json, beside), ExitCode::from)
+}
+
+/// Reads the command line.
+fn parse(words: &[OsString]) -> Result<(Cli, Given), clap::Error> {
+    let mut command = Cli::command();
+    let matches = command.try_get_matches_from_mut(words)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok((cli, Given::of(&command, &matches)))
 }
 
 /// Whether the exit status is to be that of a command after `--`, which ours would be taken for.

@@ -1,8 +1,7 @@
 use metasched_host::sched_ext::Status;
 use serde::{Deserialize, Serialize};
 
-/// The name of the kernel's own scheduler.
-pub const EEVDF: &str = "eevdf";
+pub use metasched_loader::EEVDF;
 
 /// What is in force, by its name in the kernel: [`EEVDF`] if nothing is loaded.
 pub fn name_in_force(status: &Status) -> String {

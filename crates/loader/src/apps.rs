@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use metasched_abi::{
     ACCOUNTS_MAX, ASSIGNED_MAX, AppArgs, AssignArgs, IntoBytes, LANE_OPTIONS_MAX, LaneArgs,
-    OPTION_DEFAULT, PolicyInfo, QUARANTINES_KEPT, WEIGHT_DFL,
+    OPTION_DEFAULT, PolicyInfo, QUARANTINES_KEPT, check_weight,
 };
 use metasched_base::{Error, Kind, Result};
 use nix::errno::Errno;
@@ -19,10 +19,6 @@ use crate::syscalls::run_program;
 /// Applications that may have a lane of their own, numbered from 1: all but the one that
 /// stands for everything else.
 pub const APPS: u32 = ACCOUNTS_MAX as u32 - 1;
-/// Weights that a lane may have, as for `cpu.weight`.
-pub const WEIGHTS: std::ops::RangeInclusive<u32> = 1..=10_000;
-/// The weight of a lane, and of a cgroup, that nobody has touched.
-pub const DEFAULT_WEIGHT: u32 = WEIGHT_DFL;
 
 /// What the lane of an application is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,19 +82,6 @@ impl LaneSpec {
         }
         Ok(values)
     }
-}
-
-/// Refuses a weight that no lane can have.
-///
-/// # Errors
-/// `BadInput`, with what it can have.
-pub fn check_weight(weight: u32) -> Result<()> {
-    if WEIGHTS.contains(&weight) {
-        return Ok(());
-    }
-    let (least, most) = (WEIGHTS.start(), WEIGHTS.end());
-    Err(Error::new(Kind::BadInput, format!("give a lane the weight {weight}"), "out of range")
-        .remedy(format!("choose {least} to {most}; 100 is what a cgroup has by default")))
 }
 
 impl Program {

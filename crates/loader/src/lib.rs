@@ -29,17 +29,20 @@ mod variables;
 mod version;
 mod wait;
 
-pub use apps::{APPS, DEFAULT_WEIGHT, LaneSpec, Quarantine, WEIGHTS, check_weight};
+pub use apps::{APPS, LaneSpec, Quarantine};
 pub use callbacks::{CallbackCost, CountCallbacks, HOT_CALLBACKS};
 pub use exit::ExitRecord;
 pub use lanes::LaneInfo;
 pub use limits::{Limit, Limits};
-pub use metasched_abi::{ASSIGNED_MAX, CounterInfo, LaneState, OptionInfo, PolicyInfo};
+pub use metasched_abi::{
+    ASSIGNED_MAX, CounterInfo, DEFAULT_POLICY, DEFAULT_WEIGHT, EEVDF, LaneState, LaneTurn,
+    OptionInfo, PolicyInfo, Setting, WEIGHTS, check_weight,
+};
 pub use object::{Object, load_instead};
 pub use policy::{policies, variant, variants};
 pub use program::{LoadOptions, Program, Replacement};
 pub use struct_ops::holds_scheduler;
-pub use turns::{BegunTurn, LONG_TURN, LaneTurn, TurnFigures, check_turns};
+pub use turns::{BegunTurn, LONG_TURN, TurnFigures, check_turns};
 pub use user::{UserDriver, UserFiles};
 pub use version::policies_version;
 pub use wait::{CgroupWaits, WaitTracer};

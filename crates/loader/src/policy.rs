@@ -1,7 +1,7 @@
 //! The policies that the kernel program holds, and their presets.
 
 use metasched_abi::{PRESETS, PolicyInfo};
-use metasched_base::{Error, Kind, Result, meant};
+use metasched_base::Result;
 
 use crate::object::object;
 
@@ -41,15 +41,13 @@ pub(crate) fn by_number(number: u32) -> Option<&'static PolicyInfo> {
 }
 
 fn find(name: &str) -> Result<(u32, &'static PolicyInfo)> {
-    metasched_abi::variant(policies(), name).ok_or_else(|| {
-        let known: Vec<&str> = variants().map(|info| info.name).collect();
-        Error::new(Kind::BadInput, format!("use the policy '{name}'"), "there is no such policy")
-            .remedy(meant(name, &known, "choose one of"))
-    })
+    metasched_abi::known_variant(policies(), name)
 }
 
 #[cfg(test)]
 mod tests {
+    use metasched_base::Kind;
+
     use super::*;
 
     #[test]

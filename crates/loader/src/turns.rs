@@ -3,32 +3,17 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use metasched_abi::{CycleArgs, IntoBytes, TURN_SETTLES_NS, TURNS_KEPT, TURNS_MAX, TurnArgs};
+use metasched_abi::{IntoBytes, LaneTurn, TURN_SETTLES_NS, TURNS_KEPT, cycle_args};
 use metasched_base::{Error, Kind, Result};
 use nix::errno::Errno;
 
-use crate::policy;
+use crate::policy::policies;
 use crate::program::Program;
 use crate::skel::metasched::types;
 use crate::syscalls::run_program;
 
-/// The shortest turn. A change interrupts every CPU and costs some tens of microseconds, so
-/// that of shorter turns little would be left.
-const LEAST_TURN: Duration = Duration::from_micros(100);
-/// The longest turn. The kernel's timers count nanoseconds from its start with a sign: one that
-/// is due beyond that would end its turn at once, again and again.
-const LONGEST_TURN: Duration = Duration::from_secs(24 * 60 * 60);
 /// Where turns are as long as this in the mean, lanes are put aside between their turns.
 pub const LONG_TURN: Duration = Duration::from_nanos(TURN_SETTLES_NS);
-
-/// One turn of a cycle.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaneTurn {
-    /// The policy that is in force in it.
-    pub policy: String,
-    /// For how long.
-    pub length: Duration,
-}
 
 /// What has become of a cycle of turns. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +58,7 @@ pub struct BegunTurn {
 /// # Errors
 /// `BadInput`, with what can be.
 pub fn check_turns(turns: &[LaneTurn]) -> Result<()> {
-    arguments(turns).map(drop)
+    cycle_args(policies(), turns).map(drop)
 }
 
 impl Program {
@@ -85,7 +70,7 @@ impl Program {
     /// ones; `Busy` while there are not slots enough for their lanes; `SchedulerExit` if the
     /// program has left the kernel.
     pub fn start_turns(&mut self, turns: &[LaneTurn]) -> Result<()> {
-        let args = arguments(turns)?;
+        let args = cycle_args(policies(), turns)?;
         let attempt = || "take turns".to_owned();
         for turn in turns {
             self.held.number_of(&turn.policy, attempt)?;
@@ -133,35 +118,6 @@ impl Program {
     }
 }
 
-fn arguments(turns: &[LaneTurn]) -> Result<CycleArgs> {
-    let attempt = || format!("take {} turns", turns.len());
-    if !(1..=TURNS_MAX).contains(&turns.len()) {
-        return Err(Error::new(
-            Kind::BadInput,
-            attempt(),
-            format!("a cycle by lanes has 1 to {TURNS_MAX}"),
-        )
-        .remedy("give fewer applications a turn, or use --mechanism swap"));
-    }
-    let mut args = CycleArgs { turns: turns.len() as u32, ..Default::default() };
-    for (turn, arg) in turns.iter().zip(&mut args.turn) {
-        let refused = |remedy: &str| {
-            let cause = format!("the one of '{}' would last {:?}", turn.policy, turn.length);
-            Err(Error::new(Kind::BadInput, attempt(), cause).remedy(remedy))
-        };
-        if turn.length < LEAST_TURN {
-            return refused(&format!("the shortest is {LEAST_TURN:?}: raise the base timeslice"));
-        }
-        if turn.length > LONGEST_TURN {
-            return refused("the longest is a day: lower the base timeslice");
-        }
-        let length_ns = turn.length.as_nanos() as u64;
-        let variant = policy::number_of(&turn.policy)?;
-        *arg = TurnArgs { length_ns, variant, ..Default::default() };
-    }
-    Ok(args)
-}
-
 /// The books of a cycle. It is read while it may be written: what was written over
 /// meanwhile bears another number.
 fn figures(cycle: &types::cycle) -> TurnFigures {
@@ -189,37 +145,6 @@ fn figures(cycle: &types::cycle) -> TurnFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn turn(policy: &str, us: u64) -> LaneTurn {
-        LaneTurn { policy: policy.to_owned(), length: Duration::from_micros(us) }
-    }
-
-    #[test]
-    fn what_cannot_be_a_cycle_is_refused_with_what_can() {
-        const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
-        let many = vec![turn("fifo", 1000); TURNS_MAX + 1];
-        for (bad, said) in [
-            (&[][..], "1 to 16"),
-            (&many, "1 to 16"),
-            (&[turn("fifo", 1000), turn("lavd", 1000)], "fifo, vtime"),
-            (&[turn("fifo", 1000), turn("vtime", 99)], "100µs"),
-            (&[turn("fifo", 1000), turn("vtime", DAY_US + 1)], "a day"),
-            (&[turn("fifo", 1000), turn("vtime", u64::MAX)], "a day"),
-        ] {
-            let error = arguments(bad).unwrap_err();
-            assert_eq!(error.kind, Kind::BadInput);
-            assert!(error.to_string().contains(said), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_cycle_has_its_turns_in_their_order_and_no_other() {
-        arguments(&[turn("fifo", 100), turn("vtime", 24 * 60 * 60 * 1_000_000)]).unwrap();
-        let args = arguments(&[turn("fifo", 1000), turn("vtime", 3000)]).unwrap();
-        let given = args.turn.map(|turn| (turn.variant, turn.length_ns));
-        assert_eq!(args.turns, 2);
-        assert_eq!(given[..3], [(0, 1_000_000), (1, 3_000_000), (0, 0)]);
-    }
 
     #[test]
     fn turns_that_were_written_over_are_not_told_of() {

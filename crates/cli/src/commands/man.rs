@@ -98,7 +98,12 @@ mod tests {
     #[test]
     fn commands_of_commands_have_a_page_and_hidden_ones_have_none() {
         let folder = tempfile::tempdir().unwrap();
-        let context = Context { json: true, verbose: false, interrupt: Default::default() };
+        let context = Context {
+            json: true,
+            verbose: false,
+            interrupt: Default::default(),
+            given: Default::default(),
+        };
         run(&Args { out: folder.path().join("man") }, &context).unwrap();
         for name in ["metasched", "metasched-vm", "metasched-lane-assign", "metasched-lane-list"] {
             assert!(folder.path().join(format!("man/{name}.1")).is_file(), "{name}");

@@ -14,10 +14,11 @@ use metasched_base::{
 use metasched_host::cgroup::Cgroup;
 use metasched_scenario::file::ScenarioFile;
 use metasched_scenario::record::{self, Made, Recording};
+use metasched_simbed::version;
 use metasched_testbed::parse_memory;
 use serde::Serialize;
 
-use super::sim::{table, version};
+use super::sim::table;
 use crate::context::Context;
 
 /// How long is recorded where neither a time nor a command says so.

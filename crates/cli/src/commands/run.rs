@@ -131,9 +131,6 @@ impl HoldArgs {
     }
 }
 
-/// The policy of what has no lane of its own, unless another is named.
-pub const DEFAULT_POLICY: &str = "fair";
-
 /// How applications get their schedulers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {

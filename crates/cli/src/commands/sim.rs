@@ -3,15 +3,10 @@
 mod again;
 mod bed;
 mod calibrate;
-mod compare;
-mod contender;
-mod experiment;
 mod in_force;
 mod pictures;
 mod plan;
 mod replay;
-mod report;
-mod runs;
 mod show;
 mod strategies;
 mod tune;
@@ -20,16 +15,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, parse_duration};
+use metasched_loader::{DEFAULT_POLICY, EEVDF, LaneTurn};
 use metasched_sim::metasched::POLICIES;
+use metasched_simbed::{
+    Arrangement, CgroupLane, Comparison, LANES, Runner, Seeds, Setup, distinct, name,
+};
 
 use super::percent::parse_percent;
-use super::run::DEFAULT_POLICY;
 use crate::context::Context;
-use bed::{Bed, BedArgs};
-use compare::Comparison;
-pub use compare::version;
-use contender::{Contender, EEVDF, LaneArg, TurnArg};
-use runs::{Runner, Seeds};
+use bed::BedArgs;
 pub use show::table;
 use strategies::StrategyArgs;
 
@@ -56,7 +50,7 @@ pub struct Args {
         value_delimiter = ',',
         conflicts_with = "compare"
     )]
-    lanes: Vec<LaneArg>,
+    lanes: Vec<CgroupLane>,
     /// With lanes: the policy of everything that has none of its own
     #[arg(long, value_name = "POLICY", default_value = DEFAULT_POLICY)]
     default: String,
@@ -72,7 +66,7 @@ pub struct Args {
         value_delimiter = ',',
         conflicts_with_all = ["policy", "lanes", "compare"]
     )]
-    turns: Vec<TurnArg>,
+    turns: Vec<LaneTurn>,
     #[command(flatten)]
     strategies: StrategyArgs,
     /// Only the tasks of this cgroup
@@ -113,42 +107,42 @@ enum Command {
 }
 
 impl Args {
-    fn seeds(&self, first: u64) -> Seeds {
+    fn seeds(&self) -> Seeds {
         match self.until_narrow {
-            true => Seeds::UntilNarrow { first, most: self.most_runs, precision: self.precision },
-            false => Seeds::Fixed { first, runs: self.runs },
+            true => Seeds::UntilNarrow { most: self.most_runs, precision: self.precision },
+            false => Seeds::Fixed { runs: self.runs },
         }
     }
 
-    /// Who is to be simulated, the one that the others are compared with first.
-    fn contenders(&self, bed: &Bed, context: &Context) -> Result<Vec<Contender>> {
-        let settings = &self.bed.settings;
+    /// What is to be simulated, the one that the others are compared with first.
+    fn arrangements(&self, setup: &Setup, context: &Context) -> Result<Vec<Arrangement>> {
+        let settings = &setup.settings;
         let policy = |name: &str| {
-            let contender = Contender::policy(name, settings)?;
-            contender.check(bed)?;
-            Ok(contender)
+            let arrangement = Arrangement::policy(name, settings)?;
+            arrangement.check(setup)?;
+            Ok(arrangement)
         };
         if !self.strategies.strategy.is_empty() {
-            let plan = plan::plan(bed, &self.bed, &self.strategies.preference, context)?;
-            return strategies::contenders(&self.strategies, bed, &self.bed, &plan);
+            let plan = plan::plan(setup, &self.strategies.preference, context)?;
+            return strategies::arrangements(&self.strategies, setup, &plan);
         }
         if let Some(compared) = &self.compare {
             // The kernel's own scheduler is what everything is measured by, where it can be.
-            let fair = (!bed.file.needs_program()).then_some(EEVDF);
+            let fair = (!setup.file.needs_program()).then_some(EEVDF);
             let all =
                 || fair.into_iter().chain(POLICIES.iter().copied()).map(str::to_owned).collect();
             let names: Vec<String> = compared
                 .as_ref()
                 .map_or_else(all, |list| list.split(',').map(|s| s.trim().to_owned()).collect());
-            return contender::distinct(names, |name| match name {
+            return distinct(names, |name| match name {
                 // What the scenario says would be the default policy alone, under another name.
-                contender::LANES if bed.file.lanes.is_empty() => {
-                    let cause = format!("'{}' says no lanes of its cgroups", bed.file.name);
+                LANES if setup.file.lanes.is_empty() => {
+                    let cause = format!("'{}' says no lanes of its cgroups", setup.file.name);
                     Err(Error::new(Kind::BadInput, "compare with 'lanes'", cause).remedy(
                         "give a cgroup of it one, such as lane = \"fifo\", or leave it out",
                     ))
                 }
-                contender::LANES => self.lanes_of_file(bed),
+                LANES => self.lanes_of_file(setup),
                 name => policy(name),
             });
         }
@@ -159,28 +153,28 @@ impl Args {
         }
         Ok(vec![match &self.policy {
             Some(name) => policy(name)?,
-            None if !self.turns.is_empty() => Contender::turns(self.turns.clone(), settings)?,
-            None if self.lanes.is_empty() => self.lanes_of_file(bed)?,
-            None => Contender::lanes(self.lanes.clone(), &self.default, settings)?,
+            None if !self.turns.is_empty() => Arrangement::turns(self.turns.clone(), settings)?,
+            None if self.lanes.is_empty() => self.lanes_of_file(setup)?,
+            None => Arrangement::lanes(self.lanes.clone(), &self.default, settings)?,
         }])
     }
 
     /// Refuses a cgroup without tasks: a slip of the pen would pass as a result.
-    fn check_only(&self, bed: &Bed, contender: &Contender) -> Result<()> {
+    fn check_only(&self, setup: &Setup, arrangement: &Arrangement) -> Result<()> {
         let Some(only) = &self.only else { return Ok(()) };
-        let scenario = contender.scenario(bed, 0);
+        let scenario = arrangement.scenario(setup, 0);
         let cgroups = scenario.cgroups();
         if cgroups.contains(only.as_str()) {
             return Ok(());
         }
-        let known: Vec<&str> = cgroups.into_iter().map(compare::name).collect();
-        let cause = format!("no task of '{}' is in it", bed.file.name);
+        let known: Vec<&str> = cgroups.into_iter().map(name).collect();
+        let cause = format!("no task of '{}' is in it", setup.file.name);
         Err(Error::new(Kind::BadInput, format!("simulate only the cgroup '{only}'"), cause)
             .remedy(format!("its tasks are in {}", known.join(", "))))
     }
 
-    fn lanes_of_file(&self, bed: &Bed) -> Result<Contender> {
-        Contender::of_file(&bed.file, &self.default, &self.bed.settings)
+    fn lanes_of_file(&self, setup: &Setup) -> Result<Arrangement> {
+        Arrangement::of_file(&setup.file, &self.default, &setup.settings)
     }
 }
 
@@ -193,44 +187,38 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         Some(Command::Calibrate(args)) => return calibrate::run(args, context),
         None => {}
     }
-    let bed = args.bed.bed()?;
-    let contenders = args.contenders(&bed, context)?;
-    args.check_only(&bed, &contenders[0])?;
-    if args.until_narrow && contenders.len() == 1 {
+    let setup = args.bed.setup()?;
+    let arrangements = args.arrangements(&setup, context)?;
+    args.check_only(&setup, &arrangements[0])?;
+    if args.until_narrow && arrangements.len() == 1 {
         return Err(Error::new(Kind::Usage, "repeat until narrow", "there is nothing to compare")
             .remedy("add --compare or --strategy; or give a number of --runs"));
     }
-    let first = args.bed.first_seed(&bed);
-    let replay = |contender: Option<&Contender>, seed| again::command(args, contender, seed);
-    let runner = Runner {
-        bed: &bed,
-        contenders: &contenders,
-        only: args.only.as_deref(),
-        replay: &replay,
-        context,
+    let only = args.only.as_deref();
+    let again = |arrangement: Option<&Arrangement>, seed| match arrangement {
+        Some(arrangement) => again::one(&context.given, arrangement, only, seed),
+        None => again::all(&context.given, seed),
     };
-    if args.trace.is_some() || args.gantt.is_some() {
-        let window = pictures::Window::new(args.from, args.to, &bed)?;
+    let runner = Runner {
+        setup: &setup,
+        arrangements: &arrangements,
+        only,
+        again: &again,
+        interrupt: &context.interrupt,
+    };
+    let comparison = if args.trace.is_some() || args.gantt.is_some() {
+        let window = pictures::Window::new(args.from, args.to, &setup)?;
         let files = pictures::Files { trace: args.trace.as_deref(), gantt: args.gantt.as_deref() };
-        let run = pictures::run(&runner, first, window, &files)?;
-        return finish(Comparison::new(&bed, &contenders, vec![vec![run]]), &replay, context);
-    }
-    if args.from.is_some() || args.to.is_some() {
+        let run = pictures::run(&runner, setup.first_seed, window, &files)?;
+        Comparison::new(&setup, &arrangements, vec![vec![run]])
+    } else if args.from.is_some() || args.to.is_some() {
         return Err(Error::new(Kind::Usage, "choose a window", "there is nothing to draw")
             .remedy("add --gantt FILE.svg or --trace FILE.pftrace"));
-    }
-    let comparison = runner.run(args.seeds(first))?;
-    finish(comparison, &replay, context)
-}
-
-/// Prints what came out.
-fn finish(
-    comparison: Comparison,
-    replay: &dyn Fn(Option<&Contender>, u64) -> String,
-    context: &Context,
-) -> Result<u8> {
+    } else {
+        runner.run(args.seeds())?
+    };
     comparison.check_lanes()?;
-    let report = comparison.report(replay(None, comparison.first_seed()));
+    let report = comparison.report(again(None, comparison.first_seed()));
     context.print(&report, show::text)?;
     Ok(0)
 }

@@ -9,11 +9,11 @@ use metasched_control::{
     Candidate, CandidateEnv, CandidateKind, RUN_DIR, Switcher, make_run_dir, resolve_in,
 };
 use metasched_host::process::{Output, Prompt, Spawn};
+use metasched_loader::DEFAULT_POLICY;
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::load::Load;
-use super::run::DEFAULT_POLICY;
 use crate::context::Context;
 
 /// How long the keeper may take: the longest start of a scheduler and then some.

@@ -14,11 +14,3 @@ pub struct SearchedArgs {
     )]
     pub strategies: Vec<Strategy>,
 }
-
-impl SearchedArgs {
-    /// The options that say the same again.
-    pub fn words(&self) -> [String; 2] {
-        let names: Vec<&str> = self.strategies.iter().map(|strategy| strategy.name()).collect();
-        ["--strategy".to_owned(), names.join(",")]
-    }
-}

@@ -16,6 +16,7 @@ use metasched_experiment::timeslice::{
 use metasched_experiment::{
     self as experiment, Contender, Lanes, SearchOptions, Searches, Strategy,
 };
+use metasched_loader::DEFAULT_POLICY;
 use metasched_profile::manifest::{Manifest, Workload, locate};
 use metasched_profile::measure::{Options, SwitcherExecutor};
 use metasched_profile::runner::{Cgroups, Site};
@@ -23,7 +24,7 @@ use metasched_profile::{Analysis, Environment, WorkloadBed, subject};
 use metasched_stats::median;
 
 use super::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, Source, planned};
-use super::run::{DEFAULT_POLICY, Mode};
+use super::run::Mode;
 use super::strategies::SearchedArgs;
 use crate::context::Context;
 use show::Show;

@@ -6,9 +6,10 @@ use std::path::Path;
 use metasched_base::{Error, Kind, Result};
 use metasched_control::keeper::{Answer, Order};
 use metasched_host::process::Prompt;
+use metasched_loader::Setting;
 
 use super::assign::describe;
-use super::{Setting, settings};
+use super::settings;
 use crate::commands::keeper::{START_ONE_WITH_LANES, ask_keeper, kept_status, no_answer};
 use crate::context::Context;
 

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use metasched_base::{Error, Kind, Place, Result, ResultExt};
 use metasched_control::Pattern;
-use metasched_loader::LaneSpec;
+use metasched_loader::{LaneSpec, Setting};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::commands::lane::{Setting, settings};
+use crate::commands::lane::settings;
 use crate::commands::run::lanes::Named;
 
 const ATTEMPT: &str = "read the rules";
@@ -161,9 +161,7 @@ fn setting(
                 .remedy("write it like slice = \"5ms\""));
         }
     };
-    format!("{}={text}", option.get_ref()).parse().map_err(|remedy: String| {
-        place.error(ATTEMPT, value.span().start, "it is empty").remedy(remedy)
-    })
+    at(place, value, format!("{}={text}", option.get_ref()).parse())
 }
 
 /// What systemd would take for the unit's name: one without a type is a service.

@@ -14,12 +14,12 @@ use metasched_control::{
 };
 use metasched_experiment::Share;
 use metasched_host::cgroup::Cgroup;
-use metasched_loader::LaneSpec;
+use metasched_loader::{DEFAULT_POLICY, LaneSpec, Setting};
 
+use super::HoldArgs;
 use super::turns::{Plan, Planned};
-use super::{DEFAULT_POLICY, HoldArgs};
 use crate::commands::lane::explain::{View, text};
-use crate::commands::lane::{Setting, pair, settings};
+use crate::commands::lane::{pair, settings};
 use crate::commands::rules::RulesFile;
 use crate::context::Context;
 

@@ -1,150 +1,93 @@
-//! The command that gives the same again.
+//! The command that gives the same again: what the user gave, with the seed.
 
-use std::time::Duration;
+use clap::Args as _;
+use metasched_simbed::{Arrangement, Form};
 
-use metasched_base::format_duration;
-
-use super::Args;
 use super::bed::BedArgs;
-use super::contender::Contender;
-use crate::commands::percent::percent;
-use crate::commands::run::{DEFAULT_POLICY, Mode};
+use crate::given::{Given, line};
 
-/// The command line of the same runs from the seed `seed` on; of one contender's run with
-/// that seed alone where there is one.
-pub fn command(args: &Args, contender: Option<&Contender>, seed: u64) -> String {
-    let mut more = match contender {
-        Some(contender) => contender.arguments.clone(),
-        None => several(args),
-    };
-    if let Some(cgroup) = &args.only {
-        more.extend(["--only".to_owned(), cgroup.clone()]);
-    }
-    words(&[], &args.bed, seed, &more)
+/// The id of `--seed`.
+const SEED: &str = "seed";
+
+/// The command line of the same runs from the seed `seed` on.
+pub fn all(given: &Given, seed: u64) -> String {
+    let mut words = given.words(None, |id| id != SEED);
+    words.extend(option("--seed", seed));
+    line(&words)
 }
 
-/// `metasched sim`, then `before`, then what is common to all commands about simulations,
-/// then `more`.
-pub fn words(before: &[&str], bed: &BedArgs, seed: u64, more: &[String]) -> String {
-    let mut words: Vec<String> =
-        ["metasched", "sim"].iter().chain(before).map(|word| (*word).to_owned()).collect();
-    words.push(bed.path().display().to_string());
-    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
-    let machine = &bed.machine;
-    machine.machine.iter().for_each(|path| add("--machine", path.display().to_string()));
-    let numbers = [("--cpus", machine.cpus), ("--llcs", machine.llcs), ("--nodes", machine.nodes)];
-    for (option, number) in numbers {
-        number.into_iter().for_each(|n| add(option, n.to_string()));
-    }
-    machine.smt.into_iter().for_each(|smt| words.push(format!("--smt={smt}")));
-    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
-    for (option, time) in [("--duration", bed.duration), ("--warmup", bed.warm_up)] {
-        time.into_iter().for_each(|t| add(option, brief(t)));
-    }
-    bed.settings.iter().for_each(|setting| add("--set", setting.to_string()));
-    add("--seed", seed.to_string());
-    words.extend(more.iter().cloned());
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+/// The command line of one run, of that arrangement, and of one cgroup alone if there is one.
+pub fn one(given: &Given, arrangement: &Arrangement, only: Option<&str>, seed: u64) -> String {
+    let bed = BedArgs::augment_args(clap::Command::new("metasched"));
+    let of_bed = |id: &str| bed.get_arguments().any(|arg| arg.get_id() == id);
+    let mut words = given.words(Some(&["metasched", "sim"]), |id| id != SEED && of_bed(id));
+    words.extend(option("--seed", seed));
+    words.extend(arguments(arrangement));
+    words.extend(only.into_iter().flat_map(|cgroup| option("--only", cgroup)));
+    line(&words)
 }
 
-/// Durations as an option has them, with commas between them.
-pub fn times(durations: &[Duration]) -> String {
-    durations.iter().map(|duration| brief(*duration)).collect::<Vec<_>>().join(",")
+/// The options of 'metasched sim' that ask for an arrangement.
+fn arguments(arrangement: &Arrangement) -> Vec<String> {
+    match &arrangement.form {
+        Form::Alone { policy } => option("--policy", policy).to_vec(),
+        Form::ScenarioLanes { default, .. } => option("--default", default).to_vec(),
+        Form::Lanes { default, lanes } => {
+            [option("--lanes", list(lanes)), option("--default", default)].concat()
+        }
+        Form::Turns(turns) => option("--turns", list(turns)).to_vec(),
+    }
 }
 
-/// A duration as an option has it.
-fn brief(duration: Duration) -> String {
-    format_duration(duration).replace(' ', "")
-}
-
-/// What asks for all contenders and all runs.
-fn several(args: &Args) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
-    args.policy.iter().for_each(|policy| add("--policy", policy.clone()));
-    if !args.lanes.is_empty() {
-        add("--lanes", list(&args.lanes));
-    }
-    if args.default != DEFAULT_POLICY {
-        add("--default", args.default.clone());
-    }
-    if !args.turns.is_empty() {
-        add("--turns", list(&args.turns));
-    }
-    if !args.strategies.strategy.is_empty() {
-        add("--strategy", list(&args.strategies.strategy));
-        let modes = args.strategies.mode.iter().map(|mode| match mode {
-            Mode::Turns => "turns",
-            Mode::Lanes => "lanes",
-        });
-        add("--mode", modes.collect::<Vec<_>>().join(","));
-        add("--base-slice", brief(args.strategies.base_slice));
-        words.extend(args.strategies.preference.words());
-    }
-    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
-    if args.runs > 1 {
-        add("--runs", args.runs.to_string());
-    }
-    if args.until_narrow {
-        add("--precision", percent(args.precision));
-        add("--max-runs", args.most_runs.to_string());
-        words.push("--until-narrow".to_owned());
-    }
-    if let Some(compare) = &args.compare {
-        let list = compare.iter().map(|list| format!("={list}")).collect::<String>();
-        words.push(format!("--compare{list}"));
-    }
-    words
+fn option(name: &str, value: impl ToString) -> [String; 2] {
+    [name.to_owned(), value.to_string()]
 }
 
 fn list<T: ToString>(values: &[T]) -> String {
     values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// As a shell reads it back.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
-    use clap::Parser;
+    use crate::Cli;
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn again(line: &str) -> String {
-        let args = Line::try_parse_from(line.split(' ').skip(1)).unwrap().args;
-        command(&args, None, 7)
+    fn given(line: &str) -> Given {
+        let command = Cli::command();
+        let matches = command.clone().try_get_matches_from(line.split(' ')).unwrap();
+        Given::of(&command, &matches)
     }
 
     #[test]
-    fn what_is_said_again_is_said_the_same_way() {
+    fn what_was_given_is_said_again_with_the_seed() {
         for line in [
-            "metasched sim a.toml --seed 7 --policy fifo",
-            "metasched sim a.toml --cpus 64 --llcs 8 --smt=true --duration 1m30s --set slice=5ms --seed 7 --runs 3 --compare=fifo,vtime",
-            "metasched sim a.toml --machine here.toml --cpus 2 --seed 7 --policy fifo",
-            "metasched sim a.toml --seed 7 --lanes web=fifo:300,db=vtime:100 --default fifo",
-            "metasched sim a.toml --seed 7 --turns vtime=3ms,fifo=1ms --only web",
-            "metasched sim a.toml --seed 7 --strategy delta,benefit --mode lanes --base-slice 20ms --plan-runs 4",
-            "metasched sim a.toml --seed 7 --precision 7% --max-runs 64 --until-narrow --compare",
+            "metasched sim a.toml --policy fifo",
+            "metasched sim a.toml --set slice=5ms --set window=2ms --cpus 64 --llcs 8 --smt=true --duration 1m30s --compare=fifo,vtime --runs 3",
+            "metasched sim a.toml --machine here.toml --cpus 2 --policy fifo",
+            "metasched sim a.toml --lanes web=fifo:300,db=vtime:100 --default fifo",
+            "metasched sim a.toml --turns vtime=3ms,fifo=1ms --only web",
+            "metasched sim a.toml --strategy delta,benefit --mode lanes --base-slice 20ms --plan-runs 4",
+            "metasched sim a.toml --compare --until-narrow --precision 7% --max-runs 64",
+            "metasched sim tune a.toml --cpus 2 --benefit-form additive --strategy delta --base-slice 3ms,10ms --runs 4",
+            // A value that is the default, but was given, is given again.
+            "metasched sim plan a.toml --plan-runs 6",
         ] {
-            assert_eq!(again(line), line);
-            assert_eq!(again(&again(line)), line);
+            let said = all(&given(line), 7);
+            assert_eq!(said, format!("{line} --seed 7"));
+            assert_eq!(all(&given(&said), 8), format!("{line} --seed 8"));
         }
     }
 
     #[test]
-    fn a_path_with_spaces_survives_a_shell() {
-        assert_eq!(quoted("it's here.toml"), r"'it'\''s here.toml'");
-        assert_eq!(quoted("examples/webserver.toml"), "examples/webserver.toml");
+    fn one_run_has_the_scenario_the_machine_and_its_arrangement_only() {
+        let line = "metasched --json sim tune a.toml --set slice=5ms --smt --seed 3 --runs 4 -v";
+        let arrangement =
+            |lane: &str| Arrangement::lanes(vec![lane.parse().unwrap()], "fair", &[]).unwrap();
+        assert_eq!(
+            one(&given(line), &arrangement("web+db=vtime"), Some("web"), 9),
+            "metasched sim a.toml --set slice=5ms --smt=true --seed 9 --lanes web+db=vtime:100 --default fair --only web"
+        );
     }
 }

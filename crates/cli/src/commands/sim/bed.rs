@@ -1,14 +1,12 @@
-//! What every contender is given alike: the scenario, the machine, the time.
+//! The options that say what is simulated, on what, for how long.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
-use metasched_experiment::Objective;
+use metasched_base::{Result, parse_duration};
+use metasched_loader::Setting;
 use metasched_scenario::file::{MachineSpec, ScenarioFile};
-use metasched_sim::Machine;
-
-use crate::commands::lane::Setting;
+use metasched_simbed::Setup;
 
 /// The modelled machine, where it is not to be the scenario's.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -61,37 +59,13 @@ impl BedArgs {
         self.scenario.as_deref().expect("clap asks for it")
     }
 
-    /// The seed of the first run.
-    pub fn first_seed(&self, bed: &Bed) -> u64 {
-        self.seed.or(bed.file.seed).unwrap_or(1)
-    }
-
     /// Reads the scenario; what is given here counts more than what it says.
     ///
     /// # Errors
     /// When it cannot be read, or nothing would be left of it.
-    pub fn bed(&self) -> Result<Bed> {
-        Bed::new(self.path(), &self.machine, self.duration, self.warm_up)
-    }
-}
-
-/// The test bed.
-pub struct Bed {
-    pub file: ScenarioFile,
-    pub spec: MachineSpec,
-    pub machine: Machine,
-    pub duration_ns: u64,
-    pub warm_up_ns: u64,
-}
-
-impl Bed {
-    fn new(
-        path: &Path,
-        machine: &MachineArgs,
-        duration: Option<Duration>,
-        warm_up: Option<Duration>,
-    ) -> Result<Self> {
-        let mut file = ScenarioFile::load(path)?;
+    pub fn setup(&self) -> Result<Setup> {
+        let mut file = ScenarioFile::load(self.path())?;
+        let machine = &self.machine;
         let told = match &machine.machine {
             Some(path) => MachineSpec::load(path)?,
             None => file.machine.clone(),
@@ -103,33 +77,9 @@ impl Bed {
             smt: machine.smt.unwrap_or(told.smt),
             ..told
         };
-        let machine = spec.machine()?;
-        let duration_ns = duration.map_or(file.duration_ns, ns);
-        let warm_up_ns = warm_up.map_or(file.warm_up_ns, ns);
-        if warm_up_ns >= duration_ns {
-            let brief = |ns| format_duration(Duration::from_nanos(ns));
-            return Err(Error::new(
-                Kind::BadInput,
-                format!("simulate '{}'", file.name),
-                format!("it runs for {}, all of it warm-up", brief(duration_ns)),
-            )
-            .remedy(format!("give a --duration of more than {}", brief(warm_up_ns))));
-        }
-        (file.duration_ns, file.warm_up_ns) = (duration_ns, warm_up_ns);
-        Ok(Bed { file, spec, machine, duration_ns, warm_up_ns })
-    }
-
-    /// What a cgroup is for, if the scenario says so.
-    pub fn objective(&self, cgroup: &str) -> Option<Objective> {
-        self.file.objectives.get(cgroup).copied()
-    }
-
-    /// The machine in words.
-    pub fn machine_text(&self) -> String {
-        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        let MachineSpec { cpus, llcs, nodes, smt, .. } = self.spec;
-        let smt = if smt { ", SMT" } else { "" };
-        format!("{}, {}, {}{smt}", count(cpus, "CPU"), count(llcs, "LLC"), count(nodes, "node"))
+        file.duration_ns = self.duration.map_or(file.duration_ns, ns);
+        file.warm_up_ns = self.warm_up.map_or(file.warm_up_ns, ns);
+        Setup::new(file, spec, self.settings.clone(), self.seed)
     }
 }
 

@@ -12,9 +12,9 @@ use metasched_base::{Error, Kind, Result, ResultExt, brief_time, format_duration
 use metasched_report::{Bar, Gantt, Lane, gantt};
 use metasched_sim::perfetto::Perfetto;
 use metasched_sim::timeline::Timeline;
+use metasched_simbed::{Run, Runner, Setup, one};
 
-use super::bed::{Bed, ns};
-use super::runs::{Run, Runner, one};
+use super::bed::ns;
 
 /// A row of a picture is some thousand pixels wide: bars of more stays could not be told
 /// from each other.
@@ -40,16 +40,16 @@ impl Window {
     ///
     /// # Errors
     /// When nothing of the run lies in it.
-    pub fn new(from: Option<Duration>, to: Option<Duration>, bed: &Bed) -> Result<Self> {
-        let from_ns = from.map_or(bed.warm_up_ns, ns);
-        let to_ns = to.map_or(bed.duration_ns, ns).min(bed.duration_ns);
+    pub fn new(from: Option<Duration>, to: Option<Duration>, setup: &Setup) -> Result<Self> {
+        let from_ns = from.map_or(setup.file.warm_up_ns, ns);
+        let to_ns = to.map_or(setup.file.duration_ns, ns).min(setup.file.duration_ns);
         if from_ns < to_ns {
             return Ok(Window { from_ns, to_ns });
         }
         let [begins, ends] = [from_ns, to_ns].map(|ns| brief_time(ns as f64));
         let warm_up = if from.is_none() { ", where the warm-up ends" } else { "" };
         let cause = format!("it begins at {begins}{warm_up}, and ends at {ends}");
-        let end = format_duration(Duration::from_nanos(bed.duration_ns));
+        let end = format_duration(Duration::from_nanos(setup.file.duration_ns));
         Err(Error::new(Kind::Usage, "draw that window", cause)
             .remedy(format!("choose --from before --to; the run ends at {end}")))
     }
@@ -60,9 +60,9 @@ impl Window {
 /// # Errors
 /// When the run fails, a file cannot be written, or a picture would be unreadable.
 pub fn run(runner: &Runner, seed: u64, window: Window, files: &Files) -> Result<Run> {
-    let (bed, contender) = (runner.bed, &runner.contenders[0]);
+    let (setup, arrangement) = (runner.setup, &runner.arrangements[0]);
     let Window { from_ns, to_ns } = window;
-    let mut scenario = contender.scenario(bed, seed);
+    let mut scenario = arrangement.scenario(setup, seed);
     let trace = match files.trace {
         None => None,
         Some(path) => {
@@ -74,26 +74,26 @@ pub fn run(runner: &Runner, seed: u64, window: Window, files: &Files) -> Result<
         scenario = scenario.read_by(trace);
     }
     let timeline =
-        files.gantt.map(|path| (path, Timeline::new(bed.spec.cpus, from_ns, to_ns, STAYS)));
+        files.gantt.map(|path| (path, Timeline::new(setup.spec.cpus, from_ns, to_ns, STAYS)));
     let timeline = timeline.map(|(path, timeline)| (path, Rc::new(RefCell::new(timeline))));
     if let Some((path, timeline)) = &timeline {
-        refuse_many_cpus(path, bed.spec.cpus)?;
+        refuse_many_cpus(path, setup.spec.cpus)?;
         scenario = scenario.read_by(timeline);
     }
-    let ran = one(bed, scenario, runner.only, seed);
+    let ran = one(setup, scenario, runner.only, seed);
     if let Some((path, trace)) = &trace {
         trace.borrow_mut().written().attempt(Kind::Failed, || attempt(path))?;
         eprintln!("metasched: wrote the trace '{}'", path.display());
     }
-    let about = format!("{}, {}, seed {seed}", contender.name, bed.machine_text());
+    let about = format!("{}, {}, seed {seed}", arrangement.name, setup.machine_text());
     let drawn = timeline.map(|(path, timeline)| {
-        let picture = picture(&timeline.borrow(), bed, &about, path)?;
+        let picture = picture(&timeline.borrow(), setup, &about, path)?;
         std::fs::write(path, gantt(&picture))
             .attempt(Kind::Failed, || attempt(path))
             .map(|()| eprintln!("metasched: wrote the picture '{}'", path.display()))
     });
     // What the run failed by comes first.
-    let run = ran.map_err(|failure| runner.failed(contender, seed, &failure))?;
+    let run = ran.map_err(|failure| runner.failed(arrangement, seed, &failure))?;
     drawn.transpose()?;
     Ok(run)
 }
@@ -112,7 +112,7 @@ fn refuse_many_cpus(path: &Path, cpus: usize) -> Result<()> {
 }
 
 /// What is drawn of a window.
-fn picture(timeline: &Timeline, bed: &Bed, about: &str, path: &Path) -> Result<Gantt> {
+fn picture(timeline: &Timeline, setup: &Setup, about: &str, path: &Path) -> Result<Gantt> {
     let (from_ns, to_ns) = timeline.window_ns();
     if let Some(full) = timeline.full_ns() {
         // Rounded down to what can be typed.
@@ -154,7 +154,7 @@ fn picture(timeline: &Timeline, bed: &Bed, about: &str, path: &Path) -> Result<G
     });
     let named = |group: &&str| if group.is_empty() { "(root)" } else { group }.to_owned();
     Ok(Gantt {
-        title: bed.file.name.clone(),
+        title: setup.file.name.clone(),
         about: about.to_owned(),
         window_ns: (from_ns, to_ns),
         series: groups.iter().map(named).collect(),

@@ -6,10 +6,10 @@ use metasched_experiment::{
     Bed as _, Contender, Effort, Measured, Plan, PlanOptions, Rules, plan as plan_of,
 };
 use metasched_sim::metasched::POLICIES;
+use metasched_simbed::{Arrangement, ScenarioBed, Setup, WHOLE};
 
 use super::again;
-use super::bed::{Bed, BedArgs};
-use super::experiment::{ScenarioBed, WHOLE};
+use super::bed::BedArgs;
 use crate::commands::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, text};
 use crate::context::Context;
 
@@ -41,36 +41,23 @@ impl PreferenceArgs {
     fn options(&self) -> PlanOptions {
         self.choice.options(PUBLISHED_BASE_SLICE, false)
     }
-
-    /// What of the preferences is not as it is by default, as options.
-    pub fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        if let Some(objective) = self.choice.objective {
-            words.extend(["--objective".to_owned(), objective.to_string()]);
-        }
-        let given = [
-            ("--benefit-form", self.choice.benefit_form.to_string(), "relative"),
-            ("--plan-runs", self.plan_runs.to_string(), "6"),
-        ];
-        for (option, value, default) in given {
-            if value != default {
-                words.extend([option.to_owned(), value]);
-            }
-        }
-        words
-    }
 }
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
-    let bed = args.bed.bed()?;
-    let mut scenario = ScenarioBed::new(&bed, &args.bed, context)?;
+    let setup = args.bed.setup()?;
+    let again = again_of(context);
+    let mut scenario = ScenarioBed::new(&setup, &again, &context.interrupt);
     measure(&mut scenario, &args.preference, true)?;
     let mut plan = planned(&scenario.measured()?, &args.preference, &scenario)?;
-    let words = args.preference.words();
-    plan.again = Some(again::words(&["plan"], &args.bed, scenario.first_seed(), &words));
+    plan.again = Some(again::all(&context.given, setup.first_seed));
     context.print(&plan, text)?;
     Ok(0)
+}
+
+/// Says the command of a run again.
+pub fn again_of(context: &Context) -> impl Fn(&Arrangement, Option<&str>, u64) -> String {
+    |arrangement, only, seed| again::one(&context.given, arrangement, only, seed)
 }
 
 /// Simulates each cgroup alone under every policy, and all of them together if `whole`.
@@ -125,13 +112,9 @@ pub fn planned(
 ///
 /// # Errors
 /// As [`measure`].
-pub fn plan(
-    bed: &Bed,
-    args: &BedArgs,
-    preference: &PreferenceArgs,
-    context: &Context,
-) -> Result<Plan> {
-    let mut scenario = ScenarioBed::new(bed, args, context)?;
+pub fn plan(setup: &Setup, preference: &PreferenceArgs, context: &Context) -> Result<Plan> {
+    let again = again_of(context);
+    let mut scenario = ScenarioBed::new(setup, &again, &context.interrupt);
     measure(&mut scenario, preference, false)?;
     planned(&scenario.measured()?, preference, &scenario)
 }

@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
 use metasched_host::machine::{Machine, machine};
+use metasched_loader::DEFAULT_POLICY;
 use metasched_replay::{Replay, Replayable, Replayed, ReplayedGroup};
 use metasched_scenario::file::{LaneSpec, ScenarioFile};
+use metasched_simbed::{Entry, GroupEntry, Spread, Work, name, per_second, rounded, version};
 use metasched_stats::WaitHistogram;
 use serde::Serialize;
 
 use super::bed::ns;
-use super::compare::{Work, name, per_second, rounded, version};
 use super::in_force::InForce;
-use super::report::{Entry, GroupEntry, Spread};
 use super::show;
-use crate::commands::run::DEFAULT_POLICY;
 use crate::context::Context;
 
 /// Replays a scenario with real threads on this machine, under the scheduler that runs here.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use metasched_base::{Result, parse_duration};
 use metasched_experiment::{Lanes, Mechanism, Plan, SearchOptions, Searches, Strategy};
+use metasched_loader::{DEFAULT_POLICY, EEVDF};
+use metasched_simbed::{Arrangement, Setup};
 
-use super::bed::{Bed, BedArgs};
-use super::contender::{Contender, EEVDF};
 use super::plan::PreferenceArgs;
-use crate::commands::run::{DEFAULT_POLICY, Mode};
+use crate::commands::run::Mode;
 
 /// Which strategies, and how.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,12 +33,7 @@ pub struct StrategyArgs {
 ///
 /// # Errors
 /// When a strategy cannot be carried out with these figures.
-pub fn contenders(
-    args: &StrategyArgs,
-    bed: &Bed,
-    given: &BedArgs,
-    plan: &Plan,
-) -> Result<Vec<Contender>> {
+pub fn arrangements(args: &StrategyArgs, setup: &Setup, plan: &Plan) -> Result<Vec<Arrangement>> {
     let has = |mode| args.mode.contains(&mode);
     let policy = |name: &str| name != EEVDF;
     let mechanism = Mechanism {
@@ -49,7 +44,7 @@ pub fn contenders(
     };
     let lanes = Lanes { by: &args.strategy, default: DEFAULT_POLICY, carries: &policy };
     let asked =
-        bed.file.lanes.iter().map(|lane| (lane.cgroup.clone(), lane.policy.clone())).collect();
+        setup.file.lanes.iter().map(|lane| (lane.cgroup.clone(), lane.policy.clone())).collect();
     let searches = Searches::new(
         plan,
         &SearchOptions {
@@ -59,14 +54,14 @@ pub fn contenders(
             base_slices: &[args.base_slice],
             asked: &asked,
             benefit: args.preference.choice.benefit_form,
-            measurement: Duration::from_nanos(bed.duration_ns - bed.warm_up_ns),
+            measurement: setup.measurement(),
         },
     )?;
     searches.notes.iter().for_each(|note| eprintln!("{note}"));
     let base_ms = u64::try_from(args.base_slice.as_millis()).unwrap_or(u64::MAX).max(1);
-    let mut contenders = vec![Contender::policy(DEFAULT_POLICY, &given.settings)?];
+    let mut arrangements = vec![Arrangement::policy(DEFAULT_POLICY, &setup.settings)?];
     for contender in searches.contenders() {
-        contenders.push(Contender::of(&contender.with_base_slice(base_ms), &given.settings)?);
+        arrangements.push(Arrangement::of(&contender.with_base_slice(base_ms), &setup.settings)?);
     }
-    Ok(contenders)
+    Ok(arrangements)
 }

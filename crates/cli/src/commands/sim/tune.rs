@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, parse_duration};
 use metasched_experiment::timeslice::{Allotment, MIN_TURN_BY_LANE};
-use metasched_experiment::{Bed as _, Lanes, Mechanism, SearchOptions, Searches, Strategy};
+use metasched_experiment::{Bed as _, Lanes, Mechanism, Plan, SearchOptions, Searches, Strategy};
+use metasched_loader::{DEFAULT_POLICY, EEVDF};
+use metasched_simbed::{ScenarioBed, Setup, WHOLE};
 
 use super::again;
-use super::bed::{Bed, BedArgs};
-use super::contender::EEVDF;
-use super::experiment::{ScenarioBed, WHOLE};
-use super::plan::{PreferenceArgs, measure, planned};
-use crate::commands::run::DEFAULT_POLICY;
+use super::bed::BedArgs;
+use super::plan::{PreferenceArgs, again_of, measure, planned};
 use crate::commands::strategies::SearchedArgs;
 use crate::commands::tune::text;
 use crate::context::Context;
@@ -46,17 +45,18 @@ pub struct Args {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
-    let bed = args.bed.bed()?;
-    let mut scenario = ScenarioBed::new(&bed, &args.bed, context)?;
+    let setup = args.bed.setup()?;
+    let again = again_of(context);
+    let mut scenario = ScenarioBed::new(&setup, &again, &context.interrupt);
     measure(&mut scenario, &args.preference, true)?;
     if scenario.parts().len() < 2 {
-        let attempt = format!("tune '{}'", bed.file.name);
+        let attempt = format!("tune '{}'", setup.file.name);
         let cause = "it has one cgroup, so there is nothing to take turns for";
         return Err(Error::new(Kind::BadInput, attempt, cause)
             .remedy("compare policies for it: metasched sim plan"));
     }
     let plan = planned(&scenario.measured()?, &args.preference, &scenario)?;
-    let searches = searches(args, &bed, &plan)?;
+    let searches = searches(args, &setup, &plan)?;
     let rounds = usize::try_from(args.runs).unwrap_or(usize::MAX);
     let allotment = match args.base_slices.len() {
         0 => Allotment { grid: GRID, refinements: REFINEMENTS, rounds },
@@ -66,18 +66,12 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     searches.run(&mut scenario, WHOLE, &[], allotment, None, objective)?;
     let measured = scenario.measured()?;
     let mut plan = planned(&measured, &args.preference, &scenario)?;
-    let mut words = args.preference.words();
-    words.extend(args.searched.words());
-    words.extend(["--runs".to_owned(), args.runs.to_string()]);
-    if !args.base_slices.is_empty() {
-        words.extend(["--base-slice".to_owned(), again::times(&args.base_slices)]);
-    }
-    plan.again = Some(again::words(&["tune"], &args.bed, scenario.first_seed(), &words));
+    plan.again = Some(again::all(&context.given, setup.first_seed));
     context.print(&searches.result(&measured, plan, None), text)?;
     Ok(0)
 }
 
-fn searches(args: &Args, bed: &Bed, plan: &metasched_experiment::Plan) -> Result<Searches> {
+fn searches(args: &Args, setup: &Setup, plan: &Plan) -> Result<Searches> {
     // The fair class takes no turns and has no lanes.
     let policy = |name: &str| name != EEVDF;
     let at_once = |_: &[&str]| Duration::ZERO;
@@ -90,7 +84,7 @@ fn searches(args: &Args, bed: &Bed, plan: &metasched_experiment::Plan) -> Result
     let strategies: &[Strategy] = &args.searched.strategies;
     let lanes = Lanes { by: strategies, default: DEFAULT_POLICY, carries: &policy };
     let asked: BTreeMap<String, String> =
-        bed.file.lanes.iter().map(|lane| (lane.cgroup.clone(), lane.policy.clone())).collect();
+        setup.file.lanes.iter().map(|lane| (lane.cgroup.clone(), lane.policy.clone())).collect();
     Searches::new(
         plan,
         &SearchOptions {
@@ -100,7 +94,7 @@ fn searches(args: &Args, bed: &Bed, plan: &metasched_experiment::Plan) -> Result
             base_slices: &args.base_slices,
             asked: &asked,
             benefit: args.preference.choice.benefit_form,
-            measurement: Duration::from_nanos(bed.duration_ns - bed.warm_up_ns),
+            measurement: setup.measurement(),
         },
     )
 }

@@ -3,32 +3,35 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use metasched_base::Result;
+use metasched_abi::{DEFAULT_POLICY, EEVDF};
+use metasched_base::{Interrupt, Result};
 use metasched_experiment::{
-    self as experiment, CandidateRounds, Effort, Measured, Need, Objective, Part, Round, Sample,
-    Whole, losers, need,
+    Bed, CandidateRounds, Contender, Effort, Measured, Need, Objective, Part, Round, Sample, Whole,
+    losers, need,
 };
 use metasched_sim::figures::GroupFigures;
 
-use super::again;
-use super::bed::{Bed, BedArgs};
-use super::compare::Work;
-use super::contender::{Contender, EEVDF};
-use super::runs::{Group, Run, Runner, Steps};
-use crate::commands::run::DEFAULT_POLICY;
-use crate::context::Context;
+use crate::arrangement::Arrangement;
+use crate::runs::{Group, Run, Runner, Steps};
+use crate::setup::Setup;
+use crate::work::Work;
 
 /// The name of all cgroups together.
 pub const WHOLE: &str = "all";
 
+/// The command that gives a run again: of an arrangement, of one cgroup alone if there is one,
+/// and the seed.
+pub type AgainAlone<'a> = &'a dyn Fn(&Arrangement, Option<&str>, u64) -> String;
+
 /// A scenario that is simulated.
 pub struct ScenarioBed<'a> {
-    bed: &'a Bed,
-    args: &'a BedArgs,
-    context: &'a Context,
+    setup: &'a Setup,
+    again: AgainAlone<'a>,
+    interrupt: &'a Interrupt,
     /// What all others are compared with.
-    default: experiment::Contender,
+    default: Contender,
     subjects: Vec<Subject>,
+    simulated: u64,
 }
 
 /// A cgroup, or all of them, and what was simulated of it. The n-th run of each contender has the
@@ -36,24 +39,21 @@ pub struct ScenarioBed<'a> {
 struct Subject {
     name: String,
     default: Vec<Run>,
-    contenders: Vec<(experiment::Contender, Vec<Run>)>,
+    contenders: Vec<(Contender, Vec<Run>)>,
 }
 
 impl<'a> ScenarioBed<'a> {
     /// Nothing is simulated yet.
-    ///
-    /// # Errors
-    /// When the scheduler that all are compared with cannot be simulated.
-    pub fn new(bed: &'a Bed, args: &'a BedArgs, context: &'a Context) -> Result<Self> {
+    pub fn new(setup: &'a Setup, again: AgainAlone<'a>, interrupt: &'a Interrupt) -> Self {
         // What changes lanes needs our program.
-        let default = if bed.file.needs_program() { DEFAULT_POLICY } else { EEVDF };
-        let default = experiment::Contender::scheduler(default);
-        Ok(Self { bed, args, context, default, subjects: Vec::new() })
+        let default = if setup.file.needs_program() { DEFAULT_POLICY } else { EEVDF };
+        let default = Contender::scheduler(default);
+        Self { setup, again, interrupt, default, subjects: Vec::new(), simulated: 0 }
     }
 
     /// The scenario's name.
     pub fn name(&self) -> &str {
-        &self.bed.file.name
+        &self.setup.file.name
     }
 
     /// The scheduler that all are compared with.
@@ -61,9 +61,9 @@ impl<'a> ScenarioBed<'a> {
         self.default.to_string()
     }
 
-    /// The seed of the first run.
-    pub fn first_seed(&self) -> u64 {
-        self.args.first_seed(self.bed)
+    /// How many runs were simulated so far.
+    pub fn simulated(&self) -> u64 {
+        self.simulated
     }
 
     /// The cgroups that can have lanes.
@@ -77,47 +77,42 @@ impl<'a> ScenarioBed<'a> {
     }
 
     fn paths(&self) -> BTreeSet<&String> {
-        self.bed.file.tasks.iter().map(|task| &task.cgroup).collect()
+        self.setup.file.tasks.iter().map(|task| &task.cgroup).collect()
     }
 
     /// The command that simulates a contender alone.
     ///
     /// # Errors
     /// When it cannot be simulated.
-    pub fn command(&self, contender: &experiment::Contender) -> Result<String> {
-        let arguments = Contender::of(contender, &self.args.settings)?.arguments;
-        Ok(again::words(&[], self.args, self.first_seed(), &arguments))
+    pub fn command(&self, contender: &Contender) -> Result<String> {
+        let arrangement = Arrangement::of(contender, &self.setup.settings)?;
+        Ok((self.again)(&arrangement, None, self.setup.first_seed))
     }
 
     /// Simulates what a subject still needs under contenders; the first is the default.
     fn subject(
         &mut self,
         at: usize,
-        contenders: &[experiment::Contender],
+        contenders: &[Contender],
         effort: &Effort,
         steps: &mut Steps,
     ) -> Result<()> {
         let made = std::iter::once(&self.default)
             .chain(contenders)
-            .map(|contender| Contender::of(contender, &self.args.settings))
+            .map(|contender| Arrangement::of(contender, &self.setup.settings))
             .collect::<Result<Vec<_>>>()?;
         let name = self.subjects[at].name.clone();
         let only = (name != WHOLE).then_some(name.as_str());
-        let (args, bed) = (self.args, self.bed);
-        let replay = |contender: Option<&Contender>, seed| {
-            let mut more = contender.map(|c| c.arguments.clone()).unwrap_or_default();
-            if let Some(cgroup) = only {
-                more.extend(["--only".to_owned(), cgroup.to_owned()]);
-            }
-            again::words(&[], args, seed, &more)
+        let (setup, first) = (self.setup, self.setup.first_seed);
+        let again = |made: Option<&Arrangement>, seed| {
+            made.map_or_else(String::new, |made| (self.again)(made, only, seed))
         };
-        let runner =
-            Runner { bed, contenders: &made, only, replay: &replay, context: self.context };
+        let interrupt = self.interrupt;
+        let runner = Runner { setup, arrangements: &made, only, again: &again, interrupt };
         loop {
             let subject = &mut self.subjects[at];
             let places = subject.places(contenders);
-            let wanted = subject.wanted(bed, &places, effort);
-            let first = args.first_seed(bed);
+            let wanted = subject.wanted(setup, &places, effort);
             let mut jobs: Vec<(usize, u64)> = Vec::new();
             let mut until = subject.default.len() as u32;
             for (which, runs, more) in &wanted {
@@ -129,6 +124,8 @@ impl<'a> ScenarioBed<'a> {
             }
             let has = subject.default.len() as u32;
             jobs.extend((has..until).map(|n| (0, first + u64::from(n))));
+            self.simulated += jobs.len() as u64;
+            let subject = &mut self.subjects[at];
             for ((which, _), run) in jobs.iter().zip(runner.jobs(&jobs, &mut || steps.step())?) {
                 match which.checked_sub(1) {
                     None => subject.default.push(run),
@@ -139,11 +136,11 @@ impl<'a> ScenarioBed<'a> {
     }
 }
 
-impl experiment::Bed for ScenarioBed<'_> {
+impl Bed for ScenarioBed<'_> {
     fn measure(
         &mut self,
         subjects: &[String],
-        contenders: &[experiment::Contender],
+        contenders: &[Contender],
         effort: &Effort,
     ) -> Result<()> {
         // At most: those that are precise, or surely not the best, have fewer runs.
@@ -165,11 +162,11 @@ impl experiment::Bed for ScenarioBed<'_> {
         let (wholes, parts): (Vec<_>, Vec<_>) =
             self.subjects.iter().partition(|subject| subject.name == WHOLE);
         Ok(Measured {
-            application: self.bed.file.name.clone(),
-            machine: self.bed.machine_text(),
+            application: self.setup.file.name.clone(),
+            machine: self.setup.machine_text(),
             default: self.default_name(),
-            parts: parts.into_iter().map(|part| part.part(self.bed)).collect(),
-            whole: wholes.first().map(|whole| whole.whole(self.bed)),
+            parts: parts.into_iter().map(|part| part.part(self.setup)).collect(),
+            whole: wholes.first().map(|whole| whole.whole(self.setup)),
             ..Measured::default()
         })
     }
@@ -177,8 +174,8 @@ impl experiment::Bed for ScenarioBed<'_> {
 
 impl Subject {
     /// The places of contenders; those that are new have no runs.
-    fn places(&mut self, contenders: &[experiment::Contender]) -> Vec<usize> {
-        let mut place = |contender: &experiment::Contender| {
+    fn places(&mut self, contenders: &[Contender]) -> Vec<usize> {
+        let mut place = |contender: &Contender| {
             let known = self.contenders.iter().position(|(known, _)| known == contender);
             known.unwrap_or_else(|| {
                 self.contenders.push((contender.clone(), Vec::new()));
@@ -190,8 +187,8 @@ impl Subject {
 
     /// Which of the contenders at these places want more runs: which one it is of them, how
     /// many it has, and how many more.
-    fn wanted(&self, bed: &Bed, places: &[usize], effort: &Effort) -> Vec<(usize, u32, u32)> {
-        let groups = self.groups(bed);
+    fn wanted(&self, setup: &Setup, places: &[usize], effort: &Effort) -> Vec<(usize, u32, u32)> {
+        let groups = self.groups(setup);
         let objective = self.objective(&groups);
         let rounds: Vec<CandidateRounds> =
             places.iter().map(|place| self.rounds(*place, &groups)).collect();
@@ -215,13 +212,13 @@ impl Subject {
 
     /// Its cgroups: what the work of each is counted in, and what it is for. The work is of one
     /// kind in all runs, or it could not be compared.
-    fn groups(&self, bed: &Bed) -> Vec<(String, Work, Objective)> {
+    fn groups(&self, setup: &Setup) -> Vec<(String, Work, Objective)> {
         let Some(first) = self.default.first() else { return Vec::new() };
         let runs = || self.default.iter().chain(self.contenders.iter().flat_map(|(_, runs)| runs));
         let of = |group: &Group| {
             let path = group.path.as_str();
             let work = Work::of(|has| runs().all(|run| run.group(path).is_some_and(has)));
-            let objective = bed.objective(path);
+            let objective = setup.objective(path);
             let by_default = || Objective::by_default(work == Work::Requests);
             (path.to_owned(), work, objective.unwrap_or_else(by_default))
         };
@@ -247,9 +244,9 @@ impl Subject {
         CandidateRounds::new(contender.to_string(), rounds.collect())
     }
 
-    fn part(&self, bed: &Bed) -> Part {
-        let groups = self.groups(bed);
-        let asked = bed.file.lanes.iter().find(|lane| lane.cgroup == self.name);
+    fn part(&self, setup: &Setup) -> Part {
+        let groups = self.groups(setup);
+        let asked = setup.file.lanes.iter().find(|lane| lane.cgroup == self.name);
         Part {
             name: self.name.clone(),
             objective: self.objective(&groups),
@@ -259,8 +256,8 @@ impl Subject {
         }
     }
 
-    fn whole(&self, bed: &Bed) -> Whole {
-        let groups = self.groups(bed);
+    fn whole(&self, setup: &Setup) -> Whole {
+        let groups = self.groups(setup);
         let mut whole = Whole {
             name: self.name.clone(),
             objective: self.objective(&groups),
@@ -269,7 +266,7 @@ impl Subject {
         for (at, (contender, _)) in self.contenders.iter().enumerate() {
             let rounds = self.rounds(at, &groups);
             match contender {
-                experiment::Contender::Scheduler { .. } => whole.candidates.push(rounds),
+                Contender::Scheduler { .. } => whole.candidates.push(rounds),
                 several => whole.metaschedulers.push((several.clone(), rounds.rounds)),
             }
         }

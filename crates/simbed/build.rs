@@ -10,9 +10,15 @@ fn main() {
     let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let root = here.join("../..");
     let mut hasher = Sha256::new();
-    for folder in
-        ["crates/scenario/src", "crates/sim/src", "crates/sim/seam", "bpf", "meta", "policies"]
-    {
+    for folder in [
+        "crates/scenario/src",
+        "crates/sim/src",
+        "crates/sim/seam",
+        "crates/simbed/src",
+        "bpf",
+        "meta",
+        "policies",
+    ] {
         println!("cargo:rerun-if-changed={}", root.join(folder).display());
         hash(&root.join(folder), &mut hasher);
     }

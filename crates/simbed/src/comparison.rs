@@ -6,10 +6,11 @@ use metasched_base::{Error, Kind, Result};
 use metasched_stats::{DurationHistogram, Interval, mean, paired_estimate, paired_ratio};
 use serde::Serialize;
 
-use super::bed::Bed;
-use super::contender::Contender;
-use super::report::{Entry, GroupEntry, Report, Spread};
-use super::runs::{Group, Run};
+use crate::arrangement::Arrangement;
+use crate::report::{Entry, GroupEntry, Report, Spread};
+use crate::runs::{Group, Run};
+use crate::setup::Setup;
+use crate::work::{Work, per_second};
 
 /// More cgroups than this are left out of tables.
 const ROWS: usize = 16;
@@ -21,39 +22,29 @@ const ROUNDING: f64 = 1e6;
 
 /// All runs of all contenders.
 pub struct Comparison<'a> {
-    bed: &'a Bed,
-    contenders: &'a [Contender],
-    /// By seed, then by contender.
+    setup: &'a Setup,
+    arrangements: &'a [Arrangement],
+    /// By seed, then by arrangement.
     rounds: Vec<Vec<Run>>,
     precision: Option<f64>,
-}
-
-/// What throughput is counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Work {
-    /// Requests that were answered.
-    Requests,
-    /// What tasks call done, beside requests or without any.
-    Units,
-    /// What a task wakes for, and has done when it sleeps again.
-    Bursts,
-    /// Seconds on a CPU, of tasks that do not sleep.
-    CpuSeconds,
 }
 
 /// What contenders are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
+    /// Work per second.
     Throughput,
+    /// The 99th percentile of waits for a CPU.
     WaitP99,
+    /// The 99th percentile of responses.
     ResponseP99,
 }
 
 /// A ratio to the first contender.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Ratio {
+    /// The ratio itself.
     pub estimate: f64,
     /// Over the seeds, where there are several and a table shows it.
     pub interval: Option<Interval>,
@@ -72,40 +63,9 @@ impl Metric {
     }
 }
 
-impl Work {
-    /// What is counted in all runs; `all` says whether something holds in each of them.
-    pub fn of(all: impl Fn(fn(&Group) -> bool) -> bool) -> Self {
-        if all(|group| group.done > 0) {
-            let answered = all(|group| group.responses.count() == group.done);
-            if answered { Work::Requests } else { Work::Units }
-        } else if all(|group| group.figures.bursts > 0) {
-            Work::Bursts
-        } else {
-            Work::CpuSeconds
-        }
-    }
-
-    /// The throughput of a group in a run.
-    pub fn per_second(self, group: &Group, run: &Run) -> f64 {
-        per_second(self.amount(group), run.window_ns)
-    }
-
-    fn amount(self, group: &Group) -> f64 {
-        match self {
-            Work::Requests | Work::Units => group.done as f64,
-            Work::Bursts => group.figures.bursts as f64,
-            Work::CpuSeconds => group.figures.cpu_ns as f64 / 1e9,
-        }
-    }
-}
-
-/// The version of the command, with a hash of what decides what a run does.
+/// The version of the simulator, with a hash of what decides what a run does.
 pub fn version() -> String {
     format!("{}+{}", env!("CARGO_PKG_VERSION"), env!("SIM_SOURCES"))
-}
-
-pub fn per_second(amount: f64, window_ns: u64) -> f64 {
-    amount * 1e9 / window_ns.max(1) as f64
 }
 
 /// A figure as it is printed and decided by.
@@ -125,8 +85,8 @@ fn rounded_interval(interval: Interval) -> Interval {
 
 impl<'a> Comparison<'a> {
     /// Of these runs, by seed and then by contender.
-    pub fn new(bed: &'a Bed, contenders: &'a [Contender], rounds: Vec<Vec<Run>>) -> Self {
-        Comparison { bed, contenders, rounds, precision: None }
+    pub fn new(setup: &'a Setup, arrangements: &'a [Arrangement], rounds: Vec<Vec<Run>>) -> Self {
+        Comparison { setup, arrangements, rounds, precision: None }
     }
 
     /// Says how narrow the intervals were to be.
@@ -141,19 +101,22 @@ impl<'a> Comparison<'a> {
 
     /// Refuses lanes of cgroups that have no task: a slip of the pen would pass as a result.
     pub fn check_lanes(&self) -> Result<()> {
-        for (at, contender) in self.contenders.iter().enumerate() {
+        for (at, arrangement) in self.arrangements.iter().enumerate() {
             let groups = &self.rounds[0][at].groups;
             let lies_in = |path: &str, cgroup: &str| {
                 path.strip_prefix(cgroup)
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             };
-            let empty = contender.cgroups().find(|c| !groups.iter().any(|g| lies_in(&g.path, c)));
+            let empty = arrangement
+                .cgroups()
+                .into_iter()
+                .find(|c| !groups.iter().any(|g| lies_in(&g.path, c)));
             if let Some(cgroup) = empty {
                 let known: Vec<&str> = groups.iter().map(|g| name(&g.path)).collect();
                 return Err(Error::new(
                     Kind::BadInput,
                     format!("simulate a lane of the cgroup '{cgroup}'"),
-                    format!("no task of '{}' is in it", self.bed.file.name),
+                    format!("no task of '{}' is in it", self.setup.file.name),
                 )
                 .remedy(format!("its tasks are in {}", known.join(", "))));
             }
@@ -180,7 +143,7 @@ impl<'a> Comparison<'a> {
         let largest = self.largest();
         let shown = largest.iter().map(|path| Some(*path)).chain([None]);
         let ratios = shown.flat_map(|path| {
-            (1..self.contenders.len()).flat_map(move |at| self.ratios(at, path, true))
+            (1..self.arrangements.len()).flat_map(move |at| self.ratios(at, path, true))
         });
         let widths = ratios.filter_map(|(_, ratio)| ratio.interval);
         widths.map(|interval| rounded(interval.relative_half_width())).reduce(f64::max)
@@ -231,13 +194,13 @@ impl<'a> Comparison<'a> {
     pub fn report(&self, replay: String) -> Report {
         Report {
             version: version(),
-            scenario: self.bed.file.name.clone(),
-            about: self.bed.file.about.clone(),
-            machine: self.bed.machine_text(),
-            duration_ns: self.bed.duration_ns,
-            warm_up_ns: self.bed.warm_up_ns,
+            scenario: self.setup.file.name.clone(),
+            about: self.setup.file.about.clone(),
+            machine: self.setup.machine_text(),
+            duration_ns: self.setup.file.duration_ns,
+            warm_up_ns: self.setup.file.warm_up_ns,
             seeds: self.rounds.iter().map(|round| round[0].seed).collect(),
-            contenders: (0..self.contenders.len()).map(|at| self.entry(at)).collect(),
+            contenders: (0..self.arrangements.len()).map(|at| self.entry(at)).collect(),
             precision: self.precision,
             widest: self.widest(),
             replay,
@@ -253,7 +216,7 @@ impl<'a> Comparison<'a> {
             rounded(sum as f64 / capacity.max(1) as f64)
         };
         Entry {
-            name: self.contenders[contender].name.clone(),
+            name: self.arrangements[contender].name.clone(),
             groups: self
                 .paths()
                 .into_iter()

@@ -1,4 +1,4 @@
-//! Runs: each contender with each seed, on as many CPUs as this machine has.
+//! Runs: each arrangement with each seed, on as many CPUs as this machine has.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,27 +6,35 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use metasched_base::{Error, Kind, Progress, Result, brief_time};
+use metasched_base::{Error, Interrupt, Kind, Progress, Result, brief_time};
 use metasched_sim::figures::{GroupFigures, RunFigures};
 use metasched_sim::{Failure, Outcome, Scenario};
 use metasched_stats::DurationHistogram;
 
-use super::bed::Bed;
-use super::compare::Comparison;
-use super::contender::Contender;
-use crate::context::Context;
+use crate::arrangement::Arrangement;
+use crate::comparison::Comparison;
+use crate::setup::Setup;
 
 /// Intervals of fewer runs say too little to stop by.
 const LEAST_RUNS: u64 = 4;
 /// Progress is shown of what takes longer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// With which seeds.
+/// How many seeds, from the setup's first on.
+#[derive(Clone, Copy, Debug)]
 pub enum Seeds {
-    /// So many, from the first on.
-    Fixed { first: u64, runs: u64 },
-    /// From the first on, until each ratio is known to this part of itself.
-    UntilNarrow { first: u64, most: u64, precision: f64 },
+    /// So many.
+    Fixed {
+        /// The number.
+        runs: u64,
+    },
+    /// As many as it takes until each ratio is known to this part of itself.
+    UntilNarrow {
+        /// Never more than these.
+        most: u64,
+        /// How far an interval may reach to either side, as a part of the ratio.
+        precision: f64,
+    },
 }
 
 /// A cgroup in a run.
@@ -34,6 +42,7 @@ pub enum Seeds {
 pub struct Group {
     /// Empty for the root.
     pub path: String,
+    /// What its tasks did.
     pub figures: GroupFigures,
     /// Of requests, in the whole run.
     pub responses: DurationHistogram,
@@ -44,13 +53,19 @@ pub struct Group {
 /// What is kept of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
+    /// Its seed.
     pub seed: u64,
     /// By path, in order.
     pub groups: Vec<Group>,
+    /// All of them together.
     pub all: Group,
+    /// How long it was measured.
     pub window_ns: u64,
+    /// The CPU time that there was.
     pub capacity_ns: u64,
+    /// Of that, how much was idle while a task waited.
     pub idle_beside_work_ns: u64,
+    /// Events that the engine handled.
     pub events: u64,
 }
 
@@ -62,58 +77,67 @@ impl Run {
     }
 }
 
-/// Who runs what.
+/// The command that gives a run again: what is in force (all that are compared, if absent), and
+/// the seed.
+pub type Again<'a> = &'a dyn Fn(Option<&Arrangement>, u64) -> String;
+
+/// Runs arrangements of one setup.
+#[derive(Clone, Copy)]
 pub struct Runner<'a> {
-    pub bed: &'a Bed,
-    pub contenders: &'a [Contender],
+    /// What all are given alike.
+    pub setup: &'a Setup,
+    /// What is compared, the one that all others are compared with first.
+    pub arrangements: &'a [Arrangement],
     /// Only the tasks of this cgroup.
     pub only: Option<&'a str>,
     /// The command that repeats what went wrong.
-    pub replay: &'a dyn Fn(Option<&Contender>, u64) -> String,
-    pub context: &'a Context,
+    pub again: Again<'a>,
+    /// Ends it early.
+    pub interrupt: &'a Interrupt,
 }
 
 impl<'a> Runner<'a> {
-    /// Runs all contenders with all seeds.
+    /// Runs all arrangements with all seeds.
     ///
     /// # Errors
-    /// The first failure, in the order of seeds and contenders, whichever came first.
+    /// The first failure, in the order of seeds and arrangements, whichever came first.
     pub fn run(&self, seeds: Seeds) -> Result<Comparison<'a>> {
-        let began = Instant::now();
+        let (began, first) = (Instant::now(), self.setup.first_seed);
         let mut runs = Vec::new();
         match seeds {
-            Seeds::Fixed { first, runs: count } => {
+            Seeds::Fixed { runs: count } => {
                 runs = self.rounds(first, count, began)?;
             }
-            Seeds::UntilNarrow { first, most, precision } => loop {
+            Seeds::UntilNarrow { most, precision } => loop {
                 let done = runs.len() as u64;
                 // Half as many again each time, so that looking costs little; and always
                 // the same numbers, so that the result depends on nothing else.
                 let until = (done + (done / 2).max(LEAST_RUNS)).min(most);
                 runs.extend(self.rounds(first + done, until - done, began)?);
-                let narrow = Comparison::new(self.bed, self.contenders, runs.clone())
+                let narrow = Comparison::new(self.setup, self.arrangements, runs.clone())
                     .widest()
                     .is_none_or(|widest| widest <= precision);
                 if narrow || until == most {
-                    let comparison = Comparison::new(self.bed, self.contenders, runs);
+                    let comparison = Comparison::new(self.setup, self.arrangements, runs);
                     return Ok(comparison.wanted(precision));
                 }
             },
         }
-        Ok(Comparison::new(self.bed, self.contenders, runs))
+        Ok(Comparison::new(self.setup, self.arrangements, runs))
     }
 
-    /// One round for each seed: each contender's run.
+    /// One round for each seed: each arrangement's run.
     fn rounds(&self, first: u64, count: u64, began: Instant) -> Result<Vec<Vec<Run>>> {
-        let each = self.contenders.len();
+        let each = self.arrangements.len();
         let jobs: Vec<(usize, u64)> =
             (first..first + count).flat_map(|seed| (0..each).map(move |at| (at, seed))).collect();
-        let mut steps = Steps::new(format!("simulating {}", self.bed.file.name), jobs.len(), began);
+        let mut steps =
+            Steps::new(format!("simulating {}", self.setup.file.name), jobs.len(), began);
         let mut runs = self.jobs(&jobs, &mut || steps.step())?.into_iter();
         Ok((0..count).map(|_| runs.by_ref().take(each).collect()).collect())
     }
 
-    /// Runs contenders, by their places, with seeds; gives the runs in that order.
+    /// Runs arrangements, by their places, with seeds; gives the runs in that order.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -122,8 +146,7 @@ impl<'a> Runner<'a> {
         let workers = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
         let mut results: Vec<Option<Result<Run, Box<Failure>>>> =
             jobs.iter().map(|_| None).collect();
-        let (bed, only, interrupt) = (self.bed, self.only, &self.context.interrupt);
-        let contenders = self.contenders;
+        let Runner { setup, arrangements, only, interrupt, .. } = *self;
         std::thread::scope(|scope| {
             let (send, receive) = mpsc::channel();
             for _ in 0..workers {
@@ -134,9 +157,9 @@ impl<'a> Runner<'a> {
                         if at >= jobs.len() || interrupt.is_raised() {
                             break;
                         }
-                        let (contender, seed) = jobs[at];
-                        let scenario = contenders[contender].scenario(bed, seed);
-                        if send.send((at, one(bed, scenario, only, seed))).is_err() {
+                        let (which, seed) = jobs[at];
+                        let scenario = arrangements[which].scenario(setup, seed);
+                        if send.send((at, one(setup, scenario, only, seed))).is_err() {
                             break;
                         }
                     }
@@ -149,8 +172,8 @@ impl<'a> Runner<'a> {
             }
         });
         interrupt.check("the simulation")?;
-        let failed = |(contender, seed): (usize, u64), failure: Box<Failure>| {
-            self.failed(&self.contenders[contender], seed, &failure)
+        let failed = |(which, seed): (usize, u64), failure: Box<Failure>| {
+            self.failed(&arrangements[which], seed, &failure)
         };
         results
             .into_iter()
@@ -162,13 +185,15 @@ impl<'a> Runner<'a> {
     }
 
     /// A failed run as an error, after its last events.
-    pub fn failed(&self, contender: &Contender, seed: u64, failure: &Failure) -> Error {
+    pub fn failed(&self, arrangement: &Arrangement, seed: u64, failure: &Failure) -> Error {
         failure.recent().iter().for_each(|line| eprintln!("{line}"));
-        let attempt =
-            format!("simulate '{}' under {} with seed {seed}", self.bed.file.name, contender.name);
+        let attempt = format!(
+            "simulate '{}' under {} with seed {seed}",
+            self.setup.file.name, arrangement.name
+        );
         let at = brief_time(failure.at as f64);
         let cause = format!("{} at {at}: {}", failure.check, failure.message);
-        let again = (self.replay)(Some(contender), seed);
+        let again = (self.again)(Some(arrangement), seed);
         Error::new(Kind::Simulation, attempt, cause).remedy(format!("to see it again: {again}"))
     }
 }
@@ -206,7 +231,7 @@ impl Steps {
 /// # Errors
 /// When a checker finds something, or a rule is broken.
 pub fn one(
-    bed: &Bed,
+    setup: &Setup,
     scenario: Scenario,
     only: Option<&str>,
     seed: u64,
@@ -215,7 +240,8 @@ pub fn one(
         Some(cgroup) => scenario.only_in(cgroup),
         None => scenario,
     };
-    let figures = Rc::new(RefCell::new(RunFigures::new(bed.machine.clone(), bed.warm_up_ns)));
+    let figures =
+        Rc::new(RefCell::new(RunFigures::new(setup.machine.clone(), setup.file.warm_up_ns)));
     let outcome = scenario.read_by(&figures).run().map_err(Box::new)?;
     Ok(kept(&figures.borrow(), &outcome, seed))
 }

@@ -1,0 +1,21 @@
+//! The simulator as a bed: scenarios under policies, lanes and turns, with as many seeds as it
+//! takes, on as many CPUs as this machine has.
+//!
+//! [`ScenarioBed`] is what an experiment measures on; [`Comparison`] has more figures of a
+//! scenario than those that decide.
+
+mod arrangement;
+mod bed;
+mod comparison;
+mod report;
+mod runs;
+mod setup;
+mod work;
+
+pub use arrangement::{Arrangement, CgroupLane, Form, LANES, distinct};
+pub use bed::{AgainAlone, ScenarioBed, WHOLE};
+pub use comparison::{Comparison, Metric, Ratio, name, rounded, version};
+pub use report::{Entry, GroupEntry, Report, Spread};
+pub use runs::{Again, Group, Run, Runner, Seeds, one};
+pub use setup::Setup;
+pub use work::{Work, per_second};
