@@ -5,7 +5,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help deps build lint install uninstall test test-unit test-guest test-image test-external demo peers pages schemas report \
         fuzz-sim bench-app bench-switch bench-cost bench-decision bench-neighbour bench-turns \
-        bench-policies bench-sim bench-calibration soak fresh clean remove-deps
+        bench-policies bench-sim bench-choice bench-calibration soak fresh clean remove-deps
 .DELETE_ON_ERROR:
 
 CARGO ?= cargo
@@ -106,6 +106,9 @@ bench-policies: deps ## Measure every policy, its original and EEVDF under the s
 
 bench-sim: deps ## Measure how fast the simulator is, and what memory it takes
 	@scripts/bench.sh sim $(ARGS)
+
+bench-choice: deps ## Judge what 'tune' recommends, over random workloads in the simulator
+	@scripts/bench.sh choice $(ARGS)
 
 bench-calibration: deps ## Compare the simulator with the kernel that it models
 	@scripts/bench.sh calibration $(ARGS)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Runs one of the benches, in the testbed where this machine's kernel has no sched_ext;
-# the one of the simulator runs here.
+# those of the simulator run here.
 #
-#   scripts/bench.sh app|switch|cost|decision|neighbour|turns|policies|sim|calibration [ARGUMENTS of the bench]
+#   scripts/bench.sh app|switch|cost|decision|neighbour|turns|policies|sim|choice|calibration [ARGUMENTS of the bench]
 #
 # It prints a table, and ends with one line of JSON. What it leaves is in .cache/bench
 # (METASCHED_OUT in the bench's environment).
@@ -21,9 +21,9 @@ cd "$(dirname "$0")/.."
 
 name=${1:-}
 case $name in
-	app | switch | cost | decision | neighbour | turns | policies | sim | calibration) shift ;;
+	app | switch | cost | decision | neighbour | turns | policies | sim | choice | calibration) shift ;;
 	*)
-		echo "bench: there is no '$name'; there are app, switch, cost, decision, neighbour, turns, policies, sim and calibration" >&2
+		echo "bench: there is no '$name'; there are app, switch, cost, decision, neighbour, turns, policies, sim, choice and calibration" >&2
 		exit 2
 		;;
 esac
@@ -60,7 +60,7 @@ kept=
 
 # What it prints is kept too: `make report` shows it.
 bench() {
-	if [ "$name" = sim ] || [ -n "$kept" ] || [ -e /sys/kernel/sched_ext/state ]; then
+	if [ "$name" = sim ] || [ "$name" = choice ] || [ -n "$kept" ] || [ -e /sys/kernel/sched_ext/state ]; then
 		"target/release/bench-$name" "$@"
 	else
 		# In parallel: figures of throughput and latency.

@@ -31,6 +31,7 @@ pub struct ScenarioBed<'a> {
     /// What all others are compared with.
     default: Contender,
     subjects: Vec<Subject>,
+    first_seed: u64,
     simulated: u64,
 }
 
@@ -48,7 +49,19 @@ impl<'a> ScenarioBed<'a> {
         // What changes lanes needs our program.
         let default = if setup.file.needs_program() { DEFAULT_POLICY } else { EEVDF };
         let default = Contender::scheduler(default);
-        Self { setup, again, interrupt, default, subjects: Vec::new(), simulated: 0 }
+        let (subjects, first_seed) = (Vec::new(), setup.first_seed);
+        Self { setup, again, interrupt, default, subjects, first_seed, simulated: 0 }
+    }
+
+    /// The same from another seed on than the setup's.
+    #[must_use]
+    pub fn from_seed(self, first_seed: u64) -> Self {
+        Self { first_seed, ..self }
+    }
+
+    /// What is simulated.
+    pub fn setup(&self) -> &Setup {
+        self.setup
     }
 
     /// The scenario's name.
@@ -86,7 +99,7 @@ impl<'a> ScenarioBed<'a> {
     /// When it cannot be simulated.
     pub fn command(&self, contender: &Contender) -> Result<String> {
         let arrangement = Arrangement::of(contender, &self.setup.settings)?;
-        Ok((self.again)(&arrangement, None, self.setup.first_seed))
+        Ok((self.again)(&arrangement, None, self.first_seed))
     }
 
     /// Simulates what a subject still needs under contenders; the first is the default.
@@ -103,7 +116,7 @@ impl<'a> ScenarioBed<'a> {
             .collect::<Result<Vec<_>>>()?;
         let name = self.subjects[at].name.clone();
         let only = (name != WHOLE).then_some(name.as_str());
-        let (setup, first) = (self.setup, self.setup.first_seed);
+        let (setup, first) = (self.setup, self.first_seed);
         let again = |made: Option<&Arrangement>, seed| {
             made.map_or_else(String::new, |made| (self.again)(made, only, seed))
         };

@@ -1,7 +1,8 @@
 //! The simulator as a bed: scenarios under policies, lanes and turns, with as many seeds as it
 //! takes, on as many CPUs as this machine has.
 //!
-//! [`ScenarioBed`] is what an experiment measures on; [`Comparison`] has more figures of a
+//! [`ScenarioBed`] is what an experiment measures on, and [`Tuning`] one that ends
+//! with a recommendation; [`Comparison`] has more figures of a
 //! scenario than those that decide.
 
 mod arrangement;
@@ -10,6 +11,7 @@ mod comparison;
 mod report;
 mod runs;
 mod setup;
+mod tuning;
 mod work;
 
 pub use arrangement::{Arrangement, CgroupLane, Form, LANES, distinct};
@@ -18,4 +20,5 @@ pub use comparison::{Comparison, Metric, Ratio, name, rounded, version};
 pub use report::{Entry, GroupEntry, Report, Spread};
 pub use runs::{Again, Group, Run, Runner, Seeds, one};
 pub use setup::Setup;
+pub use tuning::{Tuning, Ways};
 pub use work::{Work, per_second};

@@ -123,8 +123,7 @@ impl Args {
             Ok(arrangement)
         };
         if !self.strategies.strategy.is_empty() {
-            let plan = plan::plan(setup, &self.strategies.preference, context)?;
-            return strategies::arrangements(&self.strategies, setup, &plan);
+            return strategies::arrangements(&self.strategies, setup, context);
         }
         if let Some(compared) = &self.compare {
             // The kernel's own scheduler is what everything is measured by, where it can be.

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use metasched_base::{Result, parse_duration};
-use metasched_experiment::{Lanes, Mechanism, Plan, SearchOptions, Searches, Strategy};
-use metasched_loader::{DEFAULT_POLICY, EEVDF};
-use metasched_simbed::{Arrangement, Setup};
+use metasched_experiment::Strategy;
+use metasched_loader::DEFAULT_POLICY;
+use metasched_simbed::{Arrangement, ScenarioBed, Setup, Tuning, Ways};
 
-use super::plan::PreferenceArgs;
+use super::plan::{PreferenceArgs, again_of};
 use crate::commands::run::Mode;
+use crate::context::Context;
 
 /// Which strategies, and how.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,30 +34,23 @@ pub struct StrategyArgs {
 ///
 /// # Errors
 /// When a strategy cannot be carried out with these figures.
-pub fn arrangements(args: &StrategyArgs, setup: &Setup, plan: &Plan) -> Result<Vec<Arrangement>> {
-    let has = |mode| args.mode.contains(&mode);
-    let policy = |name: &str| name != EEVDF;
-    let mechanism = Mechanism {
-        name: "lane",
-        shortest_turn: Duration::ZERO,
-        carries: &policy,
-        switching: &|_: &[&str]| Duration::ZERO,
+pub fn arrangements(
+    args: &StrategyArgs,
+    setup: &Setup,
+    context: &Context,
+) -> Result<Vec<Arrangement>> {
+    let again = again_of(context);
+    let mut scenario = ScenarioBed::new(setup, &again, &context.interrupt);
+    let tuning = Tuning {
+        strategies: &args.strategy,
+        base_slices: &[args.base_slice],
+        ..args.preference.tuning()
     };
-    let lanes = Lanes { by: &args.strategy, default: DEFAULT_POLICY, carries: &policy };
-    let asked =
-        setup.file.lanes.iter().map(|lane| (lane.cgroup.clone(), lane.policy.clone())).collect();
-    let searches = Searches::new(
-        plan,
-        &SearchOptions {
-            strategies: &args.strategy,
-            mechanisms: if has(Mode::Turns) { std::slice::from_ref(&mechanism) } else { &[] },
-            lanes: has(Mode::Lanes).then_some(lanes),
-            base_slices: &[args.base_slice],
-            asked: &asked,
-            benefit: args.preference.choice.benefit_form,
-            measurement: setup.measurement(),
-        },
-    )?;
+    let plan = tuning.plan(&mut scenario, false)?;
+    let has = |mode| args.mode.contains(&mode);
+    let (turns, lanes) = (has(Mode::Turns), has(Mode::Lanes));
+    let searches =
+        tuning.searches(setup, &plan, Ways { turns, lanes, shortest_turn: Duration::ZERO })?;
     searches.notes.iter().for_each(|note| eprintln!("{note}"));
     let base_ms = u64::try_from(args.base_slice.as_millis()).unwrap_or(u64::MAX).max(1);
     let mut arrangements = vec![Arrangement::policy(DEFAULT_POLICY, &setup.settings)?];

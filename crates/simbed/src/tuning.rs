@@ -1,0 +1,156 @@
+//! A scenario planned and tuned, as `metasched plan` and `metasched tune` do with a workload.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use metasched_abi::{DEFAULT_POLICY, EEVDF, POLICY_NAMES};
+use metasched_base::{Error, Kind, Result};
+use metasched_experiment::timeslice::{Allotment, MIN_TURN_BY_LANE};
+use metasched_experiment::{
+    Bed as _, Contender, Effort, Lanes, Measured, Mechanism, Plan, PlanOptions, Rules,
+    SearchOptions, Searches, Strategy, Tuned, plan,
+};
+
+use crate::bed::{ScenarioBed, WHOLE};
+use crate::setup::Setup;
+
+/// Base timeslices of the first look at a strategy.
+const GRID: usize = 6;
+/// Base timeslices around its best.
+const REFINEMENTS: usize = 2;
+
+/// How preferences are found, and what is searched.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning<'a> {
+    /// How to plan.
+    pub options: PlanOptions,
+    /// How many runs of each cgroup under each policy, at most; those that are surely not the
+    /// best have fewer.
+    pub plan_runs: u32,
+    /// The strategies to search.
+    pub strategies: &'a [Strategy],
+    /// The base timeslices to simulate instead of a search, if there are any.
+    pub base_slices: &'a [Duration],
+    /// How many runs of each point of the search.
+    pub runs: u32,
+}
+
+/// In which ways the preferred policies share the machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Ways {
+    /// One after the other.
+    pub turns: bool,
+    /// All at the same time.
+    pub lanes: bool,
+    /// No turn is shorter.
+    pub shortest_turn: Duration,
+}
+
+impl Ways {
+    /// What a search looks at.
+    pub const ALL: Ways = Ways { turns: true, lanes: true, shortest_turn: MIN_TURN_BY_LANE };
+}
+
+impl Tuning<'_> {
+    /// Simulates each cgroup alone under every policy, and all of them together if `whole`; gives
+    /// what follows.
+    ///
+    /// # Errors
+    /// `BadInput` when there is nothing to prefer; and when a run fails.
+    pub fn plan(&self, bed: &mut ScenarioBed, whole: bool) -> Result<Plan> {
+        let default = bed.default_name();
+        let policies = POLICY_NAMES.iter().filter(|policy| **policy != default);
+        let contenders: Vec<Contender> =
+            policies.map(|policy| Contender::scheduler(*policy)).collect();
+        let mut subjects = bed.parts();
+        if subjects.is_empty() {
+            let attempt = format!("find out what parts of '{}' prefer", bed.name());
+            let cause = "all its tasks are in the root cgroup";
+            return Err(Error::new(Kind::BadInput, attempt, cause).remedy(
+                "give its tasks a cgroup; or compare policies for all of them: --compare",
+            ));
+        }
+        if whole && bed.cgroups() > 1 {
+            subjects.push(WHOLE.to_owned());
+        }
+        let effort = Effort { rules: self.rules(), budget: None };
+        bed.measure(&subjects, &contenders, &effort)?;
+        self.planned(&bed.measured()?, bed)
+    }
+
+    /// Plans, and then simulates turns and lanes as well.
+    ///
+    /// # Errors
+    /// As [`Tuning::plan`]; and `BadInput` where there is one cgroup, or nothing can be searched.
+    pub fn tune(&self, bed: &mut ScenarioBed) -> Result<Tuned> {
+        let plan = self.plan(bed, true)?;
+        if bed.parts().len() < 2 {
+            let attempt = format!("tune '{}'", bed.name());
+            let cause = "it has one cgroup, so there is nothing to take turns for";
+            return Err(Error::new(Kind::BadInput, attempt, cause)
+                .remedy("compare policies for it: metasched sim plan"));
+        }
+        let searches = self.searches(bed.setup(), &plan, Ways::ALL)?;
+        let rounds = usize::try_from(self.runs).unwrap_or(usize::MAX);
+        let allotment = match self.base_slices.len() {
+            0 => Allotment { grid: GRID, refinements: REFINEMENTS, rounds },
+            given => Allotment { grid: given, refinements: 0, rounds },
+        };
+        searches.run(bed, WHOLE, &[], allotment, None, self.options.objective)?;
+        let measured = bed.measured()?;
+        let plan = self.planned(&measured, bed)?;
+        Ok(searches.result(&measured, plan, None))
+    }
+
+    /// What there is to search in these ways.
+    ///
+    /// # Errors
+    /// As [`Searches::new`].
+    pub fn searches(&self, setup: &Setup, plan: &Plan, ways: Ways) -> Result<Searches> {
+        // The fair class takes no turns and has no lanes.
+        let policy = |name: &str| name != EEVDF;
+        let at_once = |_: &[&str]| Duration::ZERO;
+        let mechanism = Mechanism {
+            name: "lane",
+            shortest_turn: ways.shortest_turn,
+            carries: &policy,
+            switching: &at_once,
+        };
+        let lanes = Lanes { by: self.strategies, default: DEFAULT_POLICY, carries: &policy };
+        let asked: BTreeMap<String, String> = setup
+            .file
+            .lanes
+            .iter()
+            .map(|lane| (lane.cgroup.clone(), lane.policy.clone()))
+            .collect();
+        Searches::new(
+            plan,
+            &SearchOptions {
+                strategies: self.strategies,
+                mechanisms: if ways.turns { std::slice::from_ref(&mechanism) } else { &[] },
+                lanes: ways.lanes.then_some(lanes),
+                base_slices: self.base_slices,
+                asked: &asked,
+                benefit: self.options.benefit,
+                measurement: setup.measurement(),
+            },
+        )
+    }
+
+    /// In the simulator a run costs little, and noise is small.
+    fn rules(&self) -> Rules {
+        let runs = self.plan_runs;
+        Rules { min_rounds: runs.min(4), max_rounds: runs, precision: 0.005, drop_losers: true }
+    }
+
+    /// The plan of what was simulated, with the command that simulates what it recommends.
+    fn planned(&self, measured: &Measured, bed: &ScenarioBed) -> Result<Plan> {
+        let mut plan = plan(measured, self.options)?;
+        if let Some(recommended) = &mut plan.recommendation
+            && let Some(contender) = &recommended.contender
+        {
+            recommended.command = bed.command(contender)?;
+        }
+        Ok(plan)
+    }
+}
