@@ -15,7 +15,9 @@ const FINDING: u64 = 1_000_000;
 const JUDGING: u64 = 2_000_000;
 /// Runs of each contender while the best is found; those that are surely not it have fewer.
 const FINDING_RULES: Rules =
-    Rules { min_rounds: 6, max_rounds: 24, precision: 0.003, drop_losers: true };
+    Rules { min_rounds: 6, max_rounds: 18, precision: 0.003, drop_losers: true };
+/// Who is further than this from the best of the tuning is not looked at again.
+const NEAR: f64 = 0.9;
 /// Runs that judge.
 const JUDGES: u32 = 24;
 /// All workloads are judged by what each application is for.
@@ -130,8 +132,9 @@ pub fn judge(setup: &Setup, tuning: &Tuning, interrupt: &Interrupt) -> Result<Ju
     let began = Instant::now();
     let (recommendation, known, runs) = tuned(setup, tuning, interrupt)?;
     let seconds = began.elapsed().as_secs_f64();
-    let contenders: Vec<Contender> =
-        known.into_iter().filter_map(|known| known.contender).collect();
+    let most = known.iter().filter_map(Known::score).fold(1.0, f64::max);
+    let near = known.into_iter().filter(|k| k.score().is_some_and(|score| score > NEAR * most));
+    let contenders: Vec<Contender> = near.filter_map(|known| known.contender).collect();
     let found = simulated(setup, FINDING, &contenders, FINDING_RULES, interrupt)?;
     let none = Known { contender: None, rounds: Vec::new() };
     let best = found

@@ -70,7 +70,7 @@ mod tests {
             "metasched sim a.toml --turns vtime=3ms,fifo=1ms --only web",
             "metasched sim a.toml --strategy delta,benefit --mode lanes --base-slice 20ms --plan-runs 4",
             "metasched sim a.toml --compare --until-narrow --precision 7% --max-runs 64",
-            "metasched sim tune a.toml --cpus 2 --benefit-form additive --strategy delta --base-slice 3ms,10ms --runs 4",
+            "metasched sim tune a.toml --cpus 2 --benefit-form gain --strategy delta --base-slice 3ms,10ms --runs 4",
             // A value that is the default, but was given, is given again.
             "metasched sim plan a.toml --plan-runs 6",
         ] {
