@@ -1,16 +1,15 @@
 //! The process that decides for lanes whose policies have a half in user space.
 
-use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use metasched_base::{Error, Interrupt, Kind, Result};
-use metasched_host::process::Prompt;
+use metasched_host::process::{Child, Output, Prompt};
 use metasched_loader::{UserDriver, UserFiles, policies, variant};
 use metasched_userhalf::{Halves, half_of};
 
-use crate::own::{command_of, own_program};
+use crate::own::{own_program, spawn_own};
 
 /// How often it is looked whether the process lives; so long nobody decides when it has died.
 const LOOK: Duration = Duration::from_millis(200);
@@ -50,25 +49,19 @@ impl Drop for Decider {
 }
 
 fn see_to_it(program: &str, files: &UserFiles, ended: &Receiver<()>) {
-    let mut child = start(program, files);
+    let mut child = start(program, files).ok();
     while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-        let gone = child.as_mut().is_none_or(|child| !matches!(child.try_wait(), Ok(None)));
+        let gone = child.as_mut().is_none_or(|child| !matches!(child.poll(), Ok(None)));
         if gone {
-            child = start(program, files);
+            child = start(program, files).ok();
         }
-    }
-    if let Some(mut child) = child {
-        // It may have ended by itself.
-        let _ = child.kill();
-        let _ = child.wait();
     }
 }
 
-fn start(program: &str, files: &UserFiles) -> Option<Child> {
-    let mut command = command_of(program);
-    command.arg("decide").stdin(Stdio::null()).stdout(Stdio::null());
-    files.pass_to(&mut command);
-    command.spawn().ok()
+fn start(program: &str, files: &UserFiles) -> Result<Child> {
+    files
+        .pass_to(spawn_own(&[program.to_owned(), "decide".to_owned()]).stderr(Output::Inherit))?
+        .start()
 }
 
 /// What that process does: decides until the program has left the kernel, or a signal comes.

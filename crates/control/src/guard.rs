@@ -9,22 +9,21 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::ChildStdin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_host::cgroup::Cgroup;
-use metasched_host::process::{ProcessId, run_first};
+use metasched_host::process::{Child, Output, ProcessId, StopPlan};
 use metasched_host::sched_ext::SchedExt;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use serde::{Deserialize, Serialize};
 
 use crate::external::Graces;
-use crate::own::{command_of, own_program};
+use crate::own::{own_program, spawn_own};
 use crate::switcher::Earlier;
 
 /// What the guard says on its standard error once it is on its post.
@@ -67,38 +66,25 @@ impl Guard {
     /// as nothing is ever printed by the guard, its standard output carries that.
     pub(crate) fn start(words: &[String], root: &Path, run_dir: &Path, lock: File) -> Result<Self> {
         let attempt = || format!("start the guard '{}'", words.join(" "));
-        let Some((program, arguments)) = words.split_first() else {
-            return Err(Error::new(Kind::Failed, "start the guard", "its command is empty"));
-        };
-        let mut command = command_of(program);
-        // SAFETY: between fork and exec it makes one system call and allocates nothing.
-        unsafe {
-            command.pre_exec(|| {
-                // What it does is little, and under load it would be waited for at each start.
-                // Without the privilege it is slower, and nothing else.
-                let _ = run_first(1);
-                Ok(())
-            })
-        };
-        let mut child = command
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(lock)
-            .stderr(Stdio::piped())
-            .spawn()
-            .attempt(Kind::Failed, attempt)?;
-        let pipe = child.stdin.take();
+        // What it does is little, and under load it would be waited for at each start.
+        let spawn = spawn_own(words)
+            .first()
+            .written_to()
+            .stdout(Output::Open(Arc::new(lock)))
+            .stderr(Output::Pipe)
+            .detached();
+        let mut child = spawn.start().map_err(|error| Error { attempt: attempt(), ..error })?;
+        let pipe = child.take_stdin();
         if let Some(pipe) = &pipe {
             // It reads all along, so a pipe that is full is one of a guard that is stopped.
             fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).attempt(Kind::Failed, attempt)?;
         }
         let mut said = String::new();
-        if let Some(stderr) = child.stderr.take() {
+        if let Some(stderr) = child.take_stderr() {
             BufReader::new(stderr).read_line(&mut said).attempt(Kind::Failed, attempt)?;
         }
         if said.trim() != READY {
-            let _ = child.kill();
-            let _ = child.wait();
+            let _ = child.stop(&StopPlan::KILL);
             return Err(Error::new(
                 Kind::Failed,
                 attempt(),
@@ -143,19 +129,12 @@ impl Guard {
 
     /// Sends the guard away: all has been put right already.
     pub fn dismiss(&self) -> Result<()> {
-        let attempt = || "dismiss the guard".to_owned();
         let said = self.say(&Message::Dismiss);
         let mut post = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         post.pipe = None;
         // It has nothing left to do. One that is stopped would be waited for for ever.
-        let end = Instant::now() + DISMISSAL_PATIENCE;
-        while post.child.try_wait().attempt(Kind::Failed, attempt)?.is_none() {
-            if Instant::now() >= end {
-                post.child.kill().attempt(Kind::Failed, attempt)?;
-                post.child.wait().attempt(Kind::Failed, attempt)?;
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1));
+        if post.child.wait(DISMISSAL_PATIENCE)?.is_none() {
+            post.child.stop(&StopPlan::KILL)?;
         }
         said
     }

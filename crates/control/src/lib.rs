@@ -36,6 +36,7 @@ pub use follower::Follower;
 pub use guard::{Guard, guard_main};
 pub use holder::{Holder, holder};
 pub use lock::{LockHolder, RUN_DIR, lock_holder, make_run_dir};
+pub use own::{own_program, spawn_own};
 pub use program::{KernelLoader, LaneProgram, OPS_NAME, ProgramLoader};
 pub use quarantine::describe as describe_quarantine;
 pub use rules::{ATTRIBUTE, Figures, Pattern, Preference, RuleApp, Rules, Why};

@@ -1,16 +1,15 @@
 //! Other processes of metasched's own program.
 
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
 
 use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_host::process::Spawn;
 
 /// The program that is running. A path of that kind says nothing in a list of processes.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// The metasched program: this one if it is that, else the `metasched` that was built beside it.
-pub(crate) fn own_program() -> Result<PathBuf> {
+pub fn own_program() -> Result<PathBuf> {
     let attempt = || "find the metasched program".to_owned();
     let exe = std::env::current_exe().attempt(Kind::Failed, attempt)?;
     if exe.file_name().is_some_and(|name| name == "metasched") {
@@ -26,12 +25,11 @@ pub(crate) fn own_program() -> Result<PathBuf> {
     })
 }
 
-/// A command of that program, out of the terminal's group: Ctrl-C is for who started it.
-pub(crate) fn command_of(program: &str) -> Command {
-    let mut command = Command::new(program);
-    if program == OWN_PROGRAM {
-        command.arg0("metasched");
+/// A process of that program, in a group of its own: Ctrl-C is for who started it.
+pub fn spawn_own(words: &[String]) -> Spawn {
+    let spawn = Spawn::new(words);
+    match words.first() {
+        Some(program) if program == OWN_PROGRAM => spawn.called("metasched"),
+        _ => spawn,
     }
-    command.process_group(0);
-    command
 }

@@ -7,8 +7,6 @@
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::ptr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,8 +16,9 @@ use metasched_abi::{
     DECISIONS_MAX, FromBytes, IntoBytes, UserArgs, UserDecision, UserLane, UserMessage,
 };
 use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_host::process::Spawn;
 use metasched_userhalf::Halves;
-use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::io::fcntl_getfd;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::program::Program;
@@ -40,19 +39,19 @@ pub struct UserFiles {
 }
 
 impl UserFiles {
-    /// Has a command find them, by [`UserFiles::inherited`]. They must live until it has started.
-    pub fn pass_to(&self, command: &mut Command) {
-        let numbers = [&self.messages, &self.decisions, &self.decide].map(AsRawFd::as_raw_fd);
-        command.env(VARIABLE, numbers.map(|number| number.to_string()).join(","));
-        let keep = move || {
-            for number in numbers {
-                // SAFETY: the file is open until the child has started, says this function's doc.
-                fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, FdFlags::empty())?;
-            }
-            Ok(())
+    /// Has a process find them, by [`UserFiles::inherited`].
+    ///
+    /// # Errors
+    /// `Failed` where this process may open no more files.
+    pub fn pass_to(&self, spawn: Spawn) -> Result<Spawn> {
+        let again = |file: &OwnedFd| {
+            file.try_clone().attempt(Kind::Failed, || "pass files on to a process".to_owned())
         };
-        // SAFETY: the closure makes system calls and nothing else.
-        unsafe { command.pre_exec(keep) };
+        let [messages, decisions, decide] =
+            [again(&self.messages)?, again(&self.decisions)?, again(&self.decide)?];
+        let numbers = [&messages, &decisions, &decide].map(|file| file.as_raw_fd().to_string());
+        let spawn = spawn.env(VARIABLE, numbers.join(","));
+        Ok(spawn.keep(messages).keep(decisions).keep(decide))
     }
 
     /// Those that the parent has passed on. To be called once.

@@ -5,8 +5,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::ChildStderr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -14,8 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Interrupt, Kind, Result, ResultExt, format_duration};
-use metasched_host::process::allowed_cpus;
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use metasched_host::process::{Child, Output, Spawn, StopPlan, allowed_cpus};
 use nix::libc;
 use nix::sys::signal::Signal;
 
@@ -106,13 +104,13 @@ impl Session {
             stderr: stderr_theirs.as_raw_fd(),
         };
         let sockets = [console_theirs, control_theirs, stdin_theirs, stdout_theirs, stderr_theirs];
-        let theirs = sockets.into_iter().map(OwnedFd::from).chain([OwnedFd::from(first)]).collect();
+        let theirs = sockets.into_iter().map(OwnedFd::from).chain([OwnedFd::from(first)]);
         let started = Instant::now();
         let mut qemu = spawn(machine, &fds, theirs)?;
 
         let tail = Arc::new(Mutex::new(Tail::default()));
         let (send, events) = channel();
-        let complaints = watch_complaints(qemu.stderr.take(), send.clone());
+        let complaints = watch_complaints(qemu.take_stderr(), send.clone());
         let console = watch_console(console, Arc::clone(&tail), console_file, options.show_console);
         let session = Self {
             qemu,
@@ -150,7 +148,7 @@ impl Session {
         self.boot = Some(self.started.elapsed());
         // All its CPUs are there by now.
         if self.pin {
-            pin(self.qemu.id(), &allowed_cpus()?)?;
+            pin(self.qemu.pid().unsigned_abs(), &allowed_cpus()?)?;
         }
         Ok(())
     }
@@ -270,13 +268,9 @@ impl Session {
 
     /// QEMU ended before the command did.
     fn died(&mut self) -> Error {
-        let end = Instant::now() + QEMU_ENDS_WITHIN;
-        let status = loop {
-            match self.qemu.try_wait() {
-                Ok(Some(status)) => break status.to_string(),
-                _ if Instant::now() > end => break "still running".to_owned(),
-                _ => std::thread::sleep(POLL),
-            }
+        let status = match self.qemu.wait(QEMU_ENDS_WITHIN) {
+            Ok(Some(status)) => status.to_string(),
+            _ => "still running".to_owned(),
         };
         let panic = self.with_tail(|tail| tail.cause_of_death().map(str::to_owned));
         match panic {
@@ -359,8 +353,7 @@ impl Session {
     }
 
     fn end_qemu(&mut self) {
-        let _ = self.qemu.kill();
-        let _ = self.qemu.wait();
+        let _ = self.qemu.stop(&StopPlan::KILL);
     }
 }
 
@@ -381,37 +374,20 @@ fn is_noise(line: &str) -> bool {
 
 /// Starts QEMU, in a process group of its own, so that Ctrl-C at the terminal
 /// reaches us alone, and bound to die with us.
-fn spawn(machine: &Machine, fds: &Descriptors, theirs: Vec<OwnedFd>) -> Result<Child> {
-    let mut command = Command::new(QEMU);
-    command
-        .args(qemu::arguments(machine, fds))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    let us = std::process::id();
-    // SAFETY: prctl, getppid and fcntl are safe between fork and exec.
-    unsafe {
-        command.pre_exec(move || {
-            nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-            // We may have died before that.
-            if nix::unistd::getppid().as_raw() != us as i32 {
-                return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
-            }
-            for fd in &theirs {
-                fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
-            }
-            Ok(())
-        });
-    }
-    command.spawn().map_err(|cause| {
-        let error = Error::new(Kind::Unsupported, format!("start {QEMU}"), &cause);
-        match cause.kind() {
-            ErrorKind::NotFound => {
-                error.remedy("install it with `make deps` (the package qemu-system-x86)")
-            }
-            _ => error,
+fn spawn(
+    machine: &Machine,
+    fds: &Descriptors,
+    theirs: impl Iterator<Item = OwnedFd>,
+) -> Result<Child> {
+    let command = [QEMU.to_owned()].into_iter().chain(qemu::arguments(machine, fds));
+    let spawn = theirs.fold(Spawn::new(command).stderr(Output::Pipe), Spawn::keep);
+    spawn.start().map_err(|error| {
+        let missing = error.kind == Kind::BadInput;
+        let error = Error { kind: Kind::Unsupported, attempt: format!("start {QEMU}"), ..error };
+        if missing {
+            return error.remedy("install it with `make deps` (the package qemu-system-x86)");
         }
+        error
     })
 }
 

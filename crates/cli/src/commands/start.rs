@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_control::keeper::{Answer, Failure, Order, ask};
 use metasched_control::{
-    Candidate, CandidateEnv, CandidateKind, RUN_DIR, Switcher, make_run_dir, resolve_in,
+    Candidate, CandidateEnv, CandidateKind, RUN_DIR, Switcher, make_run_dir, own_program,
+    resolve_in, spawn_own,
 };
-use metasched_host::process::{Output, Prompt, Spawn};
+use metasched_host::process::{Output, Prompt};
 use metasched_loader::DEFAULT_POLICY;
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
@@ -115,13 +116,13 @@ fn start_keeper(args: &Args, context: &Context) -> Result<()> {
             .remedy("changing the scheduler takes root: run it with sudo")
     })?;
     let log = run_dir.join("keeper.log");
-    let mut command = ["/proc/self/exe", "keep", &args.scheduler].map(str::to_owned).to_vec();
+    let own = own_program()?.display().to_string();
+    let mut command = vec![own, "keep".to_owned(), args.scheduler.clone()];
     if args.take_over {
         command.push("--take-over".to_owned());
     }
     command.extend(args.load.words());
-    let mut child = Spawn::new(command)
-        .called("metasched")
+    let mut child = spawn_own(&command)
         .first()
         .stdout(Output::Tail(64 * 1024))
         .stderr(Output::Append(log.clone()))

@@ -1,3 +1,5 @@
+use std::time::Instant;
+
 use super::*;
 use crate::fake::{Machine, eventually};
 use crate::switcher::Switcher;
@@ -124,7 +126,7 @@ fn a_guard_that_is_stopped_is_not_waited_for() {
     let machine = Machine::new();
     let switcher = Switcher::new(machine.options()).unwrap();
     let guard = switcher.guard();
-    let pid = guard.0.lock().unwrap().child.id().cast_signed();
+    let pid = guard.0.lock().unwrap().child.pid();
     assert!(ProcessId::of(Path::new("/"), pid).unwrap().signal(Signal::SIGSTOP));
     let began = Instant::now();
     drop(switcher);
@@ -133,7 +135,7 @@ fn a_guard_that_is_stopped_is_not_waited_for() {
     // Nor does its pipe hold us up when it is full.
     let switcher = Switcher::new(machine.options()).unwrap();
     let guard = switcher.guard();
-    let pid = guard.0.lock().unwrap().child.id().cast_signed();
+    let pid = guard.0.lock().unwrap().child.pid();
     assert!(ProcessId::of(Path::new("/"), pid).unwrap().signal(Signal::SIGSTOP));
     let said = (0..10_000).map(|_| guard.unwatch_cgroup(Path::new("/nowhere")));
     let e = said.filter_map(Result::err).next().expect("a pipe gets full");

@@ -3,7 +3,7 @@
 use crate::{HOGS, hogs, ran};
 use metasched_base::Kind;
 use metasched_host::cgroup::Cgroup;
-use metasched_host::process::Prompt;
+use metasched_host::process::{Child, Output, Prompt, Spawn};
 use metasched_loader::{LaneSpec, LoadOptions, Program, UserDriver, UserFiles};
 use metasched_userhalf::{Halves, half_of};
 use std::time::Duration;
@@ -12,33 +12,21 @@ use std::time::Duration;
 const RUSTLAND: &str = "rustland";
 
 /// The process that decides, in a cgroup of its own.
-struct Decider(std::process::Child);
+struct Decider(Child);
 
 impl Decider {
     fn start(program: &Program, cgroup: &Cgroup) -> Self {
-        let files = program.user_files().unwrap();
-        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        command.args([
-            "--ignored",
-            "--exact",
-            "user_half::who_was_passed_nothing_is_told_who_starts_it",
-        ]);
-        files.pass_to(&mut command);
-        let child = command.spawn().unwrap();
-        cgroup.add(child.id() as i32).unwrap();
-        Self(child)
+        let this = std::env::current_exe().unwrap();
+        let test = "user_half::who_was_passed_nothing_is_told_who_starts_it";
+        let spawn = Spawn::new([this.to_str().unwrap(), "--ignored", "--exact", test])
+            .cgroup(cgroup)
+            .stdout(Output::Inherit)
+            .stderr(Output::Inherit);
+        Self(program.user_files().unwrap().pass_to(spawn).unwrap().start().unwrap())
     }
 
     fn signal(&self, signal: nix::sys::signal::Signal) {
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.0.id() as i32), signal).unwrap();
-    }
-}
-
-impl Drop for Decider {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.0.signal(signal);
     }
 }
 

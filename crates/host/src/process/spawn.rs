@@ -1,12 +1,14 @@
 use std::fs::{File, OpenOptions};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
+use std::process::{ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, ResultExt};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
@@ -26,7 +28,7 @@ const DROP_GRACE: Duration = Duration::from_secs(2);
 const DROP_POLL: Duration = Duration::from_millis(1);
 
 /// Where one of the output streams of a child goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Output {
     /// To the same place as ours.
     Inherit,
@@ -36,8 +38,12 @@ pub enum Output {
     File(PathBuf),
     /// To a file, at its end.
     Append(PathBuf),
+    /// To a file that is open.
+    Open(Arc<File>),
     /// Kept in memory, the last so many bytes of it.
     Tail(usize),
+    /// To a pipe, which the caller reads: [`Child::take_stderr`].
+    Pipe,
 }
 
 /// What to start, and how.
@@ -51,6 +57,8 @@ pub struct Spawn {
     cgroup: Option<PathBuf>,
     stdout: Output,
     stderr: Output,
+    written_to: bool,
+    kept: Vec<Arc<OwnedFd>>,
     detached: bool,
 }
 
@@ -73,6 +81,11 @@ pub struct Child {
 pub struct StopPlan {
     /// The signals in turn.
     pub steps: Vec<(Signal, Duration)>,
+}
+
+impl StopPlan {
+    /// Without being asked: SIGKILL at once.
+    pub const KILL: Self = Self { steps: Vec::new() };
 }
 
 impl Default for StopPlan {
@@ -111,6 +124,8 @@ impl Spawn {
             cgroup: None,
             stdout: Output::Null,
             stderr: Output::Null,
+            written_to: false,
+            kept: Vec::new(),
             detached: false,
         }
     }
@@ -158,6 +173,19 @@ impl Spawn {
         self
     }
 
+    /// With a pipe as its standard input, which the caller writes to: [`Child::take_stdin`].
+    /// Else it reads nothing.
+    pub fn written_to(mut self) -> Self {
+        self.written_to = true;
+        self
+    }
+
+    /// With one more open file, which has the number there that it has here.
+    pub fn keep(mut self, file: OwnedFd) -> Self {
+        self.kept.push(Arc::new(file));
+        self
+    }
+
     /// In a session of its own, to live on when we end, and when [`Child`] is dropped.
     pub fn detached(mut self) -> Self {
         self.detached = true;
@@ -185,7 +213,8 @@ impl Spawn {
             return Err(Error::new(Kind::BadInput, "start a process", "the command is empty"));
         };
         let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null());
+        command.args(arguments);
+        command.stdin(if self.written_to { Stdio::piped() } else { Stdio::null() });
         if let Some(name) = &self.called {
             command.arg0(name);
         }
@@ -205,7 +234,7 @@ impl Spawn {
                     })?,
             ),
         };
-        before_exec(&mut command, procs, self.detached, self.first);
+        before_exec(&mut command, procs, self.kept.clone(), self.detached, self.first);
         let mut inner = command.spawn().map_err(|e| {
             let kind = match e.kind() {
                 std::io::ErrorKind::NotFound => Kind::BadInput,
@@ -223,15 +252,19 @@ impl Spawn {
         // Not yet reaped, so the number is still its own even if it has ended; then
         // only the number is known, and nothing will be sent to it any more.
         let id = ProcessId::of(Path::new("/"), pid).unwrap_or(ProcessId { pid, start_ticks: 0 });
-        let limit = |output: &Output| match output {
-            Output::Tail(limit) => *limit,
-            _ => 0,
+        let stdout = match self.stdout {
+            Output::Tail(limit) => inner.stdout.take().map(|pipe| Tail::follow(pipe, limit)),
+            _ => None,
+        };
+        let stderr = match self.stderr {
+            Output::Tail(limit) => inner.stderr.take().map(|pipe| Tail::follow(pipe, limit)),
+            _ => None,
         };
         Ok(Child {
             id,
             name: program.clone(),
-            stdout: inner.stdout.take().map(|pipe| Tail::follow(pipe, limit(&self.stdout))),
-            stderr: inner.stderr.take().map(|pipe| Tail::follow(pipe, limit(&self.stderr))),
+            stdout,
+            stderr,
             inner,
             status: None,
             detached: self.detached,
@@ -248,6 +281,16 @@ impl Child {
     /// Its number and start time.
     pub fn id(&self) -> ProcessId {
         self.id
+    }
+
+    /// What it reads, where [`Spawn::written_to`] was asked for; the first time only.
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.inner.stdin.take()
+    }
+
+    /// What it says on standard error, where [`Output::Pipe`] was asked for; the first time only.
+    pub fn take_stderr(&mut self) -> Option<ChildStderr> {
+        self.inner.stderr.take()
     }
 
     /// Its exit status, if it has ended.
@@ -376,18 +419,31 @@ fn stdio(output: &Output) -> Result<Stdio> {
     match output {
         Output::Inherit => Ok(Stdio::inherit()),
         Output::Null => Ok(Stdio::null()),
-        Output::Tail(_) => Ok(Stdio::piped()),
+        Output::Open(file) => {
+            let again = || "have a process write to an open file".to_owned();
+            Ok(file.try_clone().attempt(Kind::Failed, again)?.into())
+        }
+        Output::Tail(_) | Output::Pipe => Ok(Stdio::piped()),
         Output::File(path) => open(path, OpenOptions::new().write(true).truncate(true)),
         Output::Append(path) => open(path, OpenOptions::new().append(true)),
     }
 }
 
 /// Sets what the child does to itself between fork and exec.
-fn before_exec(command: &mut Command, procs: Option<File>, detached: bool, first: bool) {
+fn before_exec(
+    command: &mut Command,
+    procs: Option<File>,
+    kept: Vec<Arc<OwnedFd>>,
+    detached: bool,
+    first: bool,
+) {
     let parent = nix::unistd::getpid();
     let prepare = move || -> std::io::Result<()> {
         if let Some(procs) = &procs {
             nix::unistd::write(procs, b"0")?;
+        }
+        for file in &kept {
+            fcntl(file.as_ref(), FcntlArg::F_SETFD(FdFlag::empty()))?;
         }
         if first {
             // Without the privilege it is slower under load, and nothing else.

@@ -160,7 +160,7 @@ impl Application<'_> {
             // What it said last is told where it fails.
             Some(_) => (BTreeMap::new(), (Output::Null, to_files.1)),
         };
-        let shown = stderr == Output::Inherit;
+        let shown = matches!(stderr, Output::Inherit);
         let spawn = command(&load.command, &self.workload.manifest.folder, &variables)
             .stdout(stdout)
             .stderr(stderr);
