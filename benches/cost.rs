@@ -19,7 +19,9 @@ use metasched_base::{Interrupt, Progress, Result};
 use metasched_benches::{
     Hackbench, Timed, all_are_known, finish, order, put_in_force, show, table,
 };
-use metasched_control::{Candidate, CandidateEnv, CandidateKind, Switcher, SwitcherOptions};
+use metasched_control::{
+    Candidate, CandidateEnv, CandidateKind, Switcher, SwitcherOptions, put_back_after,
+};
 use metasched_host::cgroup::Cgroup;
 use metasched_loader::{CallbackCost, CountCallbacks, DEFAULT_WEIGHT, HOT_CALLBACKS, LaneSpec};
 use metasched_stats::{Interval, geometric_mean, paired_ratio};
@@ -158,36 +160,37 @@ fn bench(args: &Args) -> Result<Figures> {
     let timed: Vec<&Subject> = subjects.iter().filter(|s| !s.two_at_work).collect();
     // Every run is in it, so that all pay for a cgroup.
     let cgroup = Cgroup::create("metasched/bench-cost")?;
-    let mut switcher = Switcher::new(SwitcherOptions::new("bench-cost"))?;
     let loads = WORKLOADS.map(|load| load.scaled(args.scale));
     // times[workload][subject][round], in seconds.
     let mut times = vec![vec![Vec::new(); timed.len()]; WORKLOADS.len()];
-    let progress = Progress::new("bench-cost", args.rounds * timed.len() as u64);
-    for round in 0..args.rounds {
-        for s in order(timed.len(), args.seed, round) {
-            interrupt.check("the benchmark")?;
-            progress.message(timed[s].name.clone());
-            start(&mut switcher, timed[s], &cgroup)?;
-            for (w, workload) in loads.iter().enumerate() {
-                // The first run after a switch pays for cold caches and translations.
-                if round == 0 {
-                    workload.run(Some(&cgroup))?;
-                }
-                times[w][s].push(workload.run(Some(&cgroup))?);
-                switcher.check_alive()?;
-            }
-            progress.step();
-        }
-    }
-    drop(progress);
     let counted: Vec<&Subject> =
         subjects.iter().filter(|s| s.candidate.kind == CandidateKind::Policy).collect();
     let mut callbacks = BTreeMap::new();
-    for load in &loads {
-        let took = count_callbacks(args, &mut switcher, &counted, load, &cgroup, &interrupt)?;
-        callbacks.insert(load.name, took);
-    }
-    switcher.restore()?;
+    put_back_after(SwitcherOptions::new("bench-cost"), |switcher| {
+        let progress = Progress::new("bench-cost", args.rounds * timed.len() as u64);
+        for round in 0..args.rounds {
+            for s in order(timed.len(), args.seed, round) {
+                interrupt.check("the benchmark")?;
+                progress.message(timed[s].name.clone());
+                start(switcher, timed[s], &cgroup)?;
+                for (w, workload) in loads.iter().enumerate() {
+                    // The first run after a switch pays for cold caches and translations.
+                    if round == 0 {
+                        workload.run(Some(&cgroup))?;
+                    }
+                    times[w][s].push(workload.run(Some(&cgroup))?);
+                    switcher.check_alive()?;
+                }
+                progress.step();
+            }
+        }
+        drop(progress);
+        for load in &loads {
+            let took = count_callbacks(args, switcher, &counted, load, &cgroup, &interrupt)?;
+            callbacks.insert(load.name, took);
+        }
+        Ok(())
+    })?;
     cgroup.remove()?;
     Ok(Figures { callbacks, ..figures(args, &timed, &times) })
 }

@@ -13,7 +13,7 @@ use clap::Parser;
 use metasched_base::{Error, Interrupt, Kind, Progress, Result};
 use metasched_benches::beside::{CROWD_BEGINS, PATIENCE, Play, play_or};
 use metasched_benches::{all_are_known, order, put_in_force, realtime, table};
-use metasched_control::{Candidate, CandidateEnv, Switcher, SwitcherOptions};
+use metasched_control::{Candidate, CandidateEnv, Switcher, SwitcherOptions, put_back_after};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::Child;
 use metasched_loader::{CallbackCost, CountCallbacks};
@@ -71,22 +71,23 @@ fn bench(args: &Args) -> Result<Figures> {
     policies.retain(|policy| args.only.is_empty() || args.only.contains(&policy.name));
     realtime()?;
     let cgroup = Cgroup::create("metasched/bench-decision")?;
-    let mut switcher = Switcher::new(SwitcherOptions::new("bench-decision"))?;
     let mut ns = Costs::new();
     let progress =
         Progress::new("bench-decision".to_owned(), (args.tasks.len() * policies.len()) as u64);
-    for (round, tasks) in args.tasks.iter().enumerate() {
-        for p in order(policies.len(), args.seed, round as u64) {
-            interrupt.check("the benchmark")?;
-            let policy = &policies[p];
-            progress.message(format!("{}, {tasks} tasks", policy.name));
-            let took = measure(args, &mut switcher, policy, *tasks, &cgroup)?;
-            ns.entry(policy.name.clone()).or_default().insert(*tasks, took);
-            progress.step();
+    put_back_after(SwitcherOptions::new("bench-decision"), |switcher| {
+        for (round, tasks) in args.tasks.iter().enumerate() {
+            for p in order(policies.len(), args.seed, round as u64) {
+                interrupt.check("the benchmark")?;
+                let policy = &policies[p];
+                progress.message(format!("{}, {tasks} tasks", policy.name));
+                let took = measure(args, switcher, policy, *tasks, &cgroup)?;
+                ns.entry(policy.name.clone()).or_default().insert(*tasks, took);
+                progress.step();
+            }
         }
-    }
+        Ok(())
+    })?;
     drop(progress);
-    switcher.restore()?;
     cgroup.remove()?;
     print(args, &ns);
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);

@@ -22,7 +22,9 @@ use clap::{Parser, ValueEnum};
 use metasched_base::{Error, Interrupt, Kind, Progress, Result};
 use metasched_benches::beside::{Groups, PATIENCE, Part, Play, Run, Seen, calibrate, play_or};
 use metasched_benches::{order, put_in_force, realtime, show, table};
-use metasched_control::{Candidate, CandidateEnv, Switcher, SwitcherOptions, candidates, find};
+use metasched_control::{
+    Candidate, CandidateEnv, Switcher, SwitcherOptions, candidates, find, put_back_after,
+};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn};
 use metasched_loader::{DEFAULT_WEIGHT, LaneSpec};
@@ -165,23 +167,24 @@ fn bench(args: &Args) -> Result<Figures> {
             name => plain(name)?,
         });
     }
-    let mut switcher = Switcher::new(SwitcherOptions::new("bench-neighbour"))?;
     // runs[load][subject][round]
     let mut runs = vec![vec![Vec::new(); subjects.len()]; args.loads.len()];
     let progress = Progress::new("bench-neighbour", args.rounds * subjects.len() as u64);
-    for round in 0..args.rounds {
-        for s in order(subjects.len(), args.seed, round) {
-            progress.message(subjects[s].name.clone());
-            start(&groups, &mut switcher, &subjects[s])?;
-            for (n, load) in args.loads.iter().enumerate() {
-                interrupt.check("the benchmark")?;
-                runs[n][s].push(run(&groups, args, *load, work)?);
-                switcher.check_alive()?;
+    put_back_after(SwitcherOptions::new("bench-neighbour"), |switcher| {
+        for round in 0..args.rounds {
+            for s in order(subjects.len(), args.seed, round) {
+                progress.message(subjects[s].name.clone());
+                start(&groups, switcher, &subjects[s])?;
+                for (n, load) in args.loads.iter().enumerate() {
+                    interrupt.check("the benchmark")?;
+                    runs[n][s].push(run(&groups, args, *load, work)?);
+                    switcher.check_alive()?;
+                }
+                progress.step();
             }
-            progress.step();
         }
-    }
-    switcher.restore()?;
+        Ok(())
+    })?;
     drop(progress);
     groups.remove()?;
     Ok(figures(args, &subjects, &runs))

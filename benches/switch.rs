@@ -19,7 +19,7 @@ use clap::Parser;
 use metasched_base::{Error, Interrupt, Kind, Progress, Result};
 use metasched_benches::{Hackbench, finish, order, realtime, show, table};
 use metasched_control::{
-    Candidate, CandidateEnv, CandidateKind, Mechanism, Switcher, SwitcherOptions,
+    Candidate, CandidateEnv, CandidateKind, Mechanism, SwitcherOptions, put_back_after,
 };
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn, allowed_cpus};
@@ -299,45 +299,50 @@ fn swaps(
     interrupt: &Interrupt,
 ) -> Result<Swaps> {
     let mut all = Swaps::default();
-    let mut switcher = Switcher::new(SwitcherOptions::new("bench-switch"))?;
     let progress = Progress::new(what, args.swaps * candidates.len() as u64);
-    for round in 0..args.swaps {
-        for c in order(candidates.len(), args.seed, round) {
-            interrupt.check("the benchmark")?;
-            let to = &candidates[c];
-            progress.message(to.name.clone());
-            // The end of one round can be the start of the next: nothing to change.
-            if switcher.current() == to.name || all.not_measured.contains_key(&to.name) {
-                progress.step();
-                continue;
-            }
-            let record = match switcher.switch_by(to, Mechanism::Swap) {
-                Ok(record) => record,
-                Err(error) if error.kind == Kind::Interrupted => return Err(error),
-                // One that does not start here takes no part; the others do.
-                Err(error) => {
-                    progress.line(&error.to_string());
-                    all.not_measured.insert(to.name.clone(), error.to_string());
+    put_back_after(SwitcherOptions::new("bench-switch"), |switcher| {
+        for round in 0..args.swaps {
+            for c in order(candidates.len(), args.seed, round) {
+                interrupt.check("the benchmark")?;
+                let to = &candidates[c];
+                progress.message(to.name.clone());
+                // The end of one round can be the start of the next: nothing to change.
+                if switcher.current() == to.name || all.not_measured.contains_key(&to.name) {
+                    progress.step();
                     continue;
                 }
-            };
-            if let Some(ns) = record.stop_ns {
-                all.by_candidate.entry(record.from.clone()).or_default().stop_ns.push(ns as f64);
+                let record = match switcher.switch_by(to, Mechanism::Swap) {
+                    Ok(record) => record,
+                    Err(error) if error.kind == Kind::Interrupted => return Err(error),
+                    // One that does not start here takes no part; the others do.
+                    Err(error) => {
+                        progress.line(&error.to_string());
+                        all.not_measured.insert(to.name.clone(), error.to_string());
+                        continue;
+                    }
+                };
+                if let Some(ns) = record.stop_ns {
+                    all.by_candidate
+                        .entry(record.from.clone())
+                        .or_default()
+                        .stop_ns
+                        .push(ns as f64);
+                }
+                let swap = all.by_candidate.entry(record.to.clone()).or_default();
+                if let Some(ns) = record.start_ns {
+                    swap.start_ns.push(ns as f64);
+                }
+                if record.stop_ns.is_some() {
+                    swap.whole_ns.push(record.total_ns as f64);
+                }
+                // Long enough for the new scheduler to have work to do.
+                interrupt.sleep(Duration::from_millis(300));
+                switcher.check_alive()?;
+                progress.step();
             }
-            let swap = all.by_candidate.entry(record.to.clone()).or_default();
-            if let Some(ns) = record.start_ns {
-                swap.start_ns.push(ns as f64);
-            }
-            if record.stop_ns.is_some() {
-                swap.whole_ns.push(record.total_ns as f64);
-            }
-            // Long enough for the new scheduler to have work to do.
-            interrupt.sleep(Duration::from_millis(300));
-            switcher.check_alive()?;
-            progress.step();
         }
-    }
-    switcher.restore()?;
+        Ok(())
+    })?;
     Ok(all)
 }
 

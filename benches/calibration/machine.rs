@@ -6,7 +6,9 @@ use metasched_base::{Interrupt, Progress, Result};
 use metasched_benches::agreement::{Figure, Figures};
 use metasched_benches::machine_side::{MachineSide, Pair};
 use metasched_benches::{order, put_in_force};
-use metasched_control::{CandidateEnv, Switcher, SwitcherOptions, candidates, find};
+use metasched_control::{
+    CandidateEnv, Switcher, SwitcherOptions, candidates, find, put_back_after,
+};
 use metasched_loader::WaitTracer;
 use metasched_replay::{Replay, Replayable, calibrate};
 use metasched_scenario::file::ScenarioFile;
@@ -28,33 +30,34 @@ pub fn replay_all(args: &Args) -> Result<MachineSide> {
         }));
     }
 
-    let mut switcher = Switcher::new(SwitcherOptions::new("bench-calibration"))?;
     let mut machines = BTreeMap::new();
-    for (name, policy) in SCHEDULERS {
-        put_in_force(&mut switcher, find(&candidates, policy)?)?;
-        // As it is while scenarios are replayed.
-        let tracer = WaitTracer::attach(&[])?;
-        let machine = calibrate(name, &interrupt)?;
-        drop(tracer);
-        eprint!("{}", machine.to_toml());
-        machines.insert(name.to_owned(), machine);
-    }
-    let progress = Progress::new("bench-calibration", args.rounds * pairs.len() as u64);
-    for round in 0..args.rounds {
-        for s in order(SCHEDULERS.len(), args.seed, round) {
-            let (name, policy) = SCHEDULERS[s];
-            put_in_force(&mut switcher, find(&candidates, policy)?)?;
-            for pair in pairs.iter_mut().filter(|pair| pair.scheduler == name) {
-                progress.message(format!("{} under {name}", pair.scenario));
-                let file = file_of(&files, &pair.scenario)?;
-                let replayed = replay(file, &mut switcher, args.seed + round, &interrupt)?;
-                pair.runs.push(figures_of_machine(&replayed));
-                switcher.check_alive()?;
-                progress.step();
+    put_back_after(SwitcherOptions::new("bench-calibration"), |switcher| {
+        for (name, policy) in SCHEDULERS {
+            put_in_force(switcher, find(&candidates, policy)?)?;
+            // As it is while scenarios are replayed.
+            let tracer = WaitTracer::attach(&[])?;
+            let machine = calibrate(name, &interrupt)?;
+            drop(tracer);
+            eprint!("{}", machine.to_toml());
+            machines.insert(name.to_owned(), machine);
+        }
+        let progress = Progress::new("bench-calibration", args.rounds * pairs.len() as u64);
+        for round in 0..args.rounds {
+            for s in order(SCHEDULERS.len(), args.seed, round) {
+                let (name, policy) = SCHEDULERS[s];
+                put_in_force(switcher, find(&candidates, policy)?)?;
+                for pair in pairs.iter_mut().filter(|pair| pair.scheduler == name) {
+                    progress.message(format!("{} under {name}", pair.scenario));
+                    let file = file_of(&files, &pair.scenario)?;
+                    let replayed = replay(file, switcher, args.seed + round, &interrupt)?;
+                    pair.runs.push(figures_of_machine(&replayed));
+                    switcher.check_alive()?;
+                    progress.step();
+                }
             }
         }
-    }
-    switcher.restore()?;
+        Ok(())
+    })?;
     let Args { rounds, seed, duration, .. } = *args;
     Ok(MachineSide { rounds, seed, duration, machines, pairs })
 }

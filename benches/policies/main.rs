@@ -18,7 +18,7 @@ use clap::Parser;
 use metasched_base::{Interrupt, Kind, Progress, Result, ResultExt};
 use metasched_benches::beside::{Groups, calibrate, play_or};
 use metasched_benches::{all_are_known, order, put_in_force, realtime};
-use metasched_control::{Candidate, Switcher, SwitcherOptions};
+use metasched_control::{Candidate, Switcher, SwitcherOptions, put_back_after};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -144,40 +144,41 @@ fn measure(args: &Args, loads: &[&Load], all: &[Candidate], rounds: &mut Rounds)
     let groups = Groups::new("bench-policies")?;
     let ground = Ground { groups: &groups, work, scale: args.scale };
     warm_up(loads, &ground, &interrupt)?;
-    let mut switcher = Switcher::new(SwitcherOptions::new("bench-policies"))?;
     let began = Instant::now();
     let mut longest = Duration::ZERO;
-    loop {
-        let lacks = |candidate: &&Candidate| {
-            candidate.name == EEVDF || rounds.count(&candidate.name, EEVDF) < args.rounds
-        };
-        let wanting: Vec<&Candidate> = all.iter().filter(lacks).collect();
-        if wanting.len() == 1 && rounds.count(EEVDF, EEVDF) >= args.rounds {
-            break;
-        }
-        if began.elapsed() + longest > args.budget {
-            eprintln!(
-                "bench-policies: the time is over, and {} of {} schedulers want more rounds; the same command goes on",
-                wanting.len() - 1,
-                all.len() - 1
-            );
-            break;
-        }
-        let (round, round_began) = (rounds.next_round(), Instant::now());
-        let progress = Progress::new(format!("round {}", round + 1), wanting.len() as u64);
-        for s in order(wanting.len(), args.seed, round) {
-            progress.message(wanting[s].name.clone());
-            let measured =
-                measure_one(&mut switcher, wanting[s], loads, &ground, round, &interrupt)?;
-            for (load, why) in &measured.failed {
-                progress.line(&format!("{}, {load}: {why}", wanting[s].name));
+    put_back_after(SwitcherOptions::new("bench-policies"), |switcher| {
+        loop {
+            let lacks = |candidate: &&Candidate| {
+                candidate.name == EEVDF || rounds.count(&candidate.name, EEVDF) < args.rounds
+            };
+            let wanting: Vec<&Candidate> = all.iter().filter(lacks).collect();
+            if wanting.len() == 1 && rounds.count(EEVDF, EEVDF) >= args.rounds {
+                break;
             }
-            rounds.add(measured)?;
-            progress.step();
+            if began.elapsed() + longest > args.budget {
+                eprintln!(
+                    "bench-policies: the time is over, and {} of {} schedulers want more rounds; the same command goes on",
+                    wanting.len() - 1,
+                    all.len() - 1
+                );
+                break;
+            }
+            let (round, round_began) = (rounds.next_round(), Instant::now());
+            let progress = Progress::new(format!("round {}", round + 1), wanting.len() as u64);
+            for s in order(wanting.len(), args.seed, round) {
+                progress.message(wanting[s].name.clone());
+                let measured =
+                    measure_one(switcher, wanting[s], loads, &ground, round, &interrupt)?;
+                for (load, why) in &measured.failed {
+                    progress.line(&format!("{}, {load}: {why}", wanting[s].name));
+                }
+                rounds.add(measured)?;
+                progress.step();
+            }
+            longest = longest.max(round_began.elapsed());
         }
-        longest = longest.max(round_began.elapsed());
-    }
-    switcher.restore()?;
+        Ok(())
+    })?;
     groups.remove()
 }
 

@@ -157,6 +157,12 @@ impl Error {
         self.remedy = remedy.into();
         self
     }
+
+    /// Tells of another failure as well, such as one while we put right what this one left.
+    pub fn and(mut self, second: &Error) -> Self {
+        self.cause = format!("{}; and {second}", self.cause);
+        self
+    }
 }
 
 impl fmt::Display for Error {

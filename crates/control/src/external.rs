@@ -93,7 +93,7 @@ impl External {
             Err(error) => {
                 // What it said is in the error; what remains is to leave nothing behind.
                 if let Err(e) = external.stop(sysfs, graces, guard) {
-                    return Err(Error { cause: format!("{}; and {e}", error.cause), ..error });
+                    return Err(error.and(&e));
                 }
                 Err(error)
             }

@@ -254,9 +254,7 @@ impl Keeper {
         // While the door is open, so that nobody takes us for one that hangs or is not there.
         let _at_work = self.door.at_work("put back what was found", LONG_WORK);
         match (served, self.switcher.restore()) {
-            (Err(error), Err(second)) => {
-                Err(Error { cause: format!("{}; and {second}", error.cause), ..error })
-            }
+            (Err(error), Err(second)) => Err(error.and(&second)),
             (served, restored) => served.and(restored),
         }
     }

@@ -301,9 +301,7 @@ impl Switcher {
         };
         // Even then: the process may be gone and only its cleaning up be slow.
         match (stopped, self.put_back()) {
-            (Err(error), Err(second)) => {
-                Err(Error { cause: format!("{}; and {second}", error.cause), ..error })
-            }
+            (Err(error), Err(second)) => Err(error.and(&second)),
             (stopped, put_back) => stopped.and(put_back),
         }
     }

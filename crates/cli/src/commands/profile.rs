@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, parse_duration};
 use metasched_control::{
-    Candidate, CandidateEnv, Mechanism, Switcher, SwitcherOptions, candidates, resolve,
+    Candidate, CandidateEnv, Mechanism, SwitcherOptions, candidates, put_back_after, resolve,
 };
 use metasched_experiment::{Rules, Strategy};
 use metasched_profile::manifest::{Manifest, Workload, available, locate, parse_setting};
@@ -187,18 +187,14 @@ fn measure(
     let mut store = Store::open(args.store.clone().unwrap_or_else(default_path))?;
     show.preparing();
     let _prepared = prepare(&what.workload, &site)?;
-    let mut switcher =
-        Switcher::new(SwitcherOptions::new("metasched profile").take_over(args.take_over))?;
-    site.groups = Box::new(Cgroups::new(Some(switcher.guard())));
-    let measured = profile(what, &site, &mut switcher, &mut store, &mut |event| show.event(&event));
-    show.end();
-    match (measured, switcher.restore()) {
-        (Ok(summary), Ok(())) => Ok((summary, store)),
-        (Err(error), Ok(())) | (Ok(_), Err(error)) => Err(error),
-        (Err(error), Err(second)) => {
-            Err(Error { cause: format!("{}; and {second}", error.cause), ..error })
-        }
-    }
+    let options = SwitcherOptions::new("metasched profile").take_over(args.take_over);
+    let summary = put_back_after(options, |switcher| {
+        site.groups = Box::new(Cgroups::new(Some(switcher.guard())));
+        let measured = profile(what, &site, switcher, &mut store, &mut |event| show.event(&event));
+        show.end();
+        measured
+    })?;
+    Ok((summary, store))
 }
 
 /// What the measured CPU will be: this machine's if it has sched_ext, else the

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
 use metasched_control::{
-    Candidate, CandidateEnv, CandidateKind, EEVDF, Mechanism, Switcher, SwitcherOptions, Turn,
-    TurnsSummary, candidates, name_in_force, take_turns,
+    Candidate, CandidateEnv, CandidateKind, EEVDF, Mechanism, SwitcherOptions, Turn, TurnsSummary,
+    candidates, name_in_force, put_back_after, take_turns,
 };
 use metasched_experiment::{Contender, Strategy, timeslices};
 use metasched_host::process::peak_memory_kib;
+use metasched_host::sched_ext::SchedExt;
 use serde::Serialize;
 
 use super::plan::{PUBLISHED_BASE_SLICE, Source};
@@ -325,28 +326,27 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         .remedy("write one such as --base-slice 1ms"));
     }
 
-    let mut switcher = Switcher::new(options)?;
-    let mut live = Live::new(context, until);
-    live.begin(&turns, mechanism);
     let mut own = OwnUse::default();
-    let taken = take_turns(&mut switcher, &turns, mechanism, until, &context.interrupt, &mut |e| {
-        own.begin();
-        live.turn(e);
+    let taken = put_back_after(options, |switcher| {
+        let mut live = Live::new(context, until);
+        live.begin(&turns, mechanism);
+        let taken = take_turns(switcher, &turns, mechanism, until, &context.interrupt, &mut |e| {
+            own.begin();
+            live.turn(e);
+        });
+        own.end();
+        live.end();
+        taken
     });
-    own.end();
-    live.end();
-    let restored = switcher.restore().and_then(|()| switcher.sysfs().status());
-    drop(switcher);
-    let (summary, back) = match (taken, restored.map(|status| name_in_force(&status))) {
+    let status = SchedExt::at(Path::new("/")).status();
+    let (summary, back) = match (taken, status.map(|status| name_in_force(&status))) {
         (Ok(summary), Ok(back)) => (summary, back),
         (Ok(_), Err(error)) => return Err(error),
         (Err(error), Ok(back)) => {
-            let cause = format!("{}; '{back}' is in force again", error.cause);
+            let cause = format!("{}; '{back}' is in force now", error.cause);
             return Err(Error { cause, ..error });
         }
-        (Err(error), Err(second)) => {
-            return Err(Error { cause: format!("{}; and {second}", error.cause), ..error });
-        }
+        (Err(error), Err(second)) => return Err(error.and(&second)),
     };
     if context.json {
         json_line(&Summary {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, ResultExt, parse_duration};
 use metasched_control::{
-    Candidate, CandidateEnv, CandidateKind, Mechanism, SwitchRecord, Switcher, SwitcherOptions,
-    candidates, resolve,
+    Candidate, CandidateEnv, CandidateKind, Mechanism, SwitchRecord, SwitcherOptions, candidates,
+    put_back_after, resolve,
 };
 use metasched_experiment::timeslice::{
     Allotment, MIN_TURN_BY_LANE, MIN_TURN_BY_SWAP, TuneError, allot,
@@ -131,10 +131,9 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     searches.notes.iter().for_each(|note| show.note(note));
 
     let options = SwitcherOptions::new("metasched tune").take_over(args.take_over);
-    let mut switcher = Switcher::new(options)?;
-    site.groups = Box::new(Cgroups::new(Some(switcher.guard())));
-    let measured = {
-        let mut executor = SwitcherExecutor::new(&mut switcher, &pool);
+    put_back_after(options, |switcher| {
+        site.groups = Box::new(Cgroups::new(Some(switcher.guard())));
+        let mut executor = SwitcherExecutor::new(switcher, &pool);
         let mut bed = WorkloadBed {
             workload: &workload,
             table: &table,
@@ -146,17 +145,11 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         };
         let objective = args.choice.objective;
         let beside = single.as_slice();
-        searches.run(&mut bed, &whole, beside, allotment, Some(args.budget), objective)
-    };
-    show.end();
-    let restored = switcher.restore();
-    match (measured, restored) {
-        (Ok(()), Ok(())) => {}
-        (Err(error), Ok(())) | (Ok(()), Err(error)) => return Err(error),
-        (Err(error), Err(second)) => {
-            return Err(Error { cause: format!("{}; and {second}", error.cause), ..error });
-        }
-    }
+        let budget = Some(args.budget);
+        let measured = searches.run(&mut bed, &whole, beside, allotment, budget, objective);
+        show.end();
+        measured
+    })?;
     let analysis = args.source.analyse(&store)?;
     let plan = planned(&analysis, args.choice.options(PUBLISHED_BASE_SLICE, false))?;
     let tuned = searches.result(&analysis.measured(), plan, single.as_ref());
