@@ -438,11 +438,11 @@ mod exhaustive;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Machine;
+    use crate::fake::FakeMachine;
     use std::fs;
 
     /// A program of ours that pretends, and the cgroups `a` and `a/b`.
-    fn pretended(machine: &Machine) -> (Box<dyn LaneProgram>, Assignments) {
+    fn pretended(machine: &FakeMachine) -> (Box<dyn LaneProgram>, Assignments) {
         machine.make_cgroups(&["a/b"]);
         let program = machine.options().loader.load("fifo").unwrap();
         (program, Assignments::new(machine.root.path()))
@@ -452,13 +452,13 @@ mod tests {
         LaneSpec { weight, ..LaneSpec::of(policy) }
     }
 
-    fn log(machine: &Machine) -> Vec<String> {
+    fn log(machine: &FakeMachine) -> Vec<String> {
         machine.program.lock().unwrap().log.drain(..).collect()
     }
 
     #[test]
     fn a_cgroup_gets_a_lane_another_one_and_none() {
-        let machine = Machine::new();
+        let machine = FakeMachine::new();
         let (mut program, mut table) = pretended(&machine);
         let folder = machine.root.path().join("sys/fs/cgroup/a");
         fs::write(folder.join("cpu.weight"), "250\n").unwrap();
@@ -484,7 +484,7 @@ mod tests {
 
     #[test]
     fn clearing_takes_every_cgroup_off_its_lane() {
-        let machine = Machine::new();
+        let machine = FakeMachine::new();
         let (mut program, mut table) = pretended(&machine);
         table.assign(&mut *program, "a", &lane("fifo", None)).unwrap();
         table.assign(&mut *program, "a/b", &lane("vtime", None)).unwrap();
@@ -497,7 +497,7 @@ mod tests {
 
     #[test]
     fn a_refusal_leaves_the_table_as_it_was() {
-        let machine = Machine::new();
+        let machine = FakeMachine::new();
         let (mut program, mut table) = pretended(&machine);
         log(&machine);
         for (cgroup, lane) in [
@@ -516,7 +516,7 @@ mod tests {
 
     #[test]
     fn a_cgroup_that_vanished_is_forgotten_with_its_lane() {
-        let machine = Machine::new();
+        let machine = FakeMachine::new();
         let (mut program, mut table) = pretended(&machine);
         table.assign(&mut *program, "a/b", &lane("fifo", None)).unwrap();
         table.assign(&mut *program, "a", &lane("fifo", None)).unwrap();
@@ -529,7 +529,7 @@ mod tests {
 
     #[test]
     fn a_cgroup_has_one_name_however_it_is_written() {
-        let machine = Machine::new();
+        let machine = FakeMachine::new();
         let (mut program, mut table) = pretended(&machine);
         table.assign(&mut *program, "a/b", &lane("fifo", None)).unwrap();
         let said = table.assign(&mut *program, "a//b", &lane("vtime", None)).unwrap();
@@ -539,7 +539,7 @@ mod tests {
 
     #[test]
     fn a_cgroup_that_the_kernel_has_let_go_of_already_is_forgotten_all_the_same() {
-        let machine = Machine::new();
+        let machine = FakeMachine::new();
         let (mut program, mut table) = pretended(&machine);
         let folder = machine.root.path().join("sys/fs/cgroup/a/b");
         table.assign(&mut *program, "a/b", &lane("fifo", None)).unwrap();
@@ -558,7 +558,7 @@ mod tests {
 
     #[test]
     fn a_cgroup_in_quarantine_gets_a_lane_again_when_it_is_assigned_again() {
-        let machine = Machine::new();
+        let machine = FakeMachine::new();
         let (mut program, mut table) = pretended(&machine);
         table.assign(&mut *program, "a", &lane("fifo", None)).unwrap();
         let quarantine = Quarantine {
@@ -581,7 +581,7 @@ mod tests {
 
     #[test]
     fn an_application_that_has_lost_its_lane_can_still_be_forgotten() {
-        let machine = Machine::new();
+        let machine = FakeMachine::new();
         let (mut program, mut table) = pretended(&machine);
         table.assign(&mut *program, "a/b", &lane("fifo", None)).unwrap();
         machine.program.lock().unwrap().lanes.remove(&1);
@@ -592,7 +592,7 @@ mod tests {
 
     #[test]
     fn when_there_are_too_many_the_last_is_refused() {
-        let machine = Machine::new();
+        let machine = FakeMachine::new();
         let (mut program, mut table) = pretended(&machine);
         for i in 0..=APPS {
             machine.make_cgroups(&[&format!("c{i}")]);

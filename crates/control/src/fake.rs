@@ -52,7 +52,7 @@ pub(crate) fn script(folder: &Path, name: &str, body: &str) -> PathBuf {
 
 /// A machine with sched_ext, in a folder. A thread plays the kernel: it takes a
 /// scheduler out when the process that holds it is gone.
-pub(crate) struct Machine {
+pub(crate) struct FakeMachine {
     pub(crate) root: tempfile::TempDir,
     pub(crate) program: Arc<Mutex<Program>>,
     off: Arc<AtomicBool>,
@@ -78,7 +78,7 @@ pub(crate) struct Program {
     pub(crate) log: Vec<String>,
 }
 
-impl Machine {
+impl FakeMachine {
     pub(crate) fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("sys/kernel/sched_ext");
@@ -209,7 +209,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for FakeMachine {
     fn drop(&mut self) {
         self.off.store(true, Ordering::SeqCst);
         if let Some(kernel) = self.kernel.take() {

@@ -73,11 +73,11 @@ mod tests {
     use metasched_base::{Error, Kind};
 
     use super::*;
-    use crate::fake::Machine;
+    use crate::fake::FakeMachine;
 
     #[test]
     fn what_was_found_is_put_back_after_work_that_failed() {
-        let machine = Machine::new();
+        let machine = FakeMachine::new();
         let candidate = machine.good("scx_good");
         let failed: Result<()> = put_back_after(machine.options(), |switcher| {
             switcher.switch_to(&candidate)?;

@@ -41,7 +41,7 @@ pub use lock::{LockHolder, RUN_DIR, lock_holder, make_run_dir};
 pub use own::{own_program, spawn_own};
 pub use program::{KernelLoader, LaneProgram, OPS_NAME, ProgramLoader};
 pub use quarantine::describe as describe_quarantine;
-pub use rules::{ATTRIBUTE, Figures, Pattern, Preference, RuleApp, Rules, Why};
+pub use rules::{ATTRIBUTE, MeasuredRatio, Pattern, Preference, RuleApp, Rules, Why};
 pub use switch::{Mechanism, SwitchRecord};
 pub use switcher::{Switcher, SwitcherOptions};
 pub use table::{CandidateEnv, candidates, find, resolve, resolve_in};

@@ -55,12 +55,12 @@ pub struct Preference {
     pub plan: Option<String>,
     /// What was measured; absent where the plan does not say, or the default scheduler
     /// is preferred.
-    pub figures: Option<Figures>,
+    pub figures: Option<MeasuredRatio>,
 }
 
 /// A ratio to the default scheduler, with its 95 % interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct MeasuredRatio {
     /// Of what: "throughput", "p99 latency".
     pub of: String,
     /// The best guess.

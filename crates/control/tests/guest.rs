@@ -24,7 +24,7 @@ use metasched_host::sched_ext::State;
 use metasched_loader::{LoadOptions, Program};
 use nix::sys::signal::Signal;
 
-use machine::{Machine, processes, status};
+use machine::{TestMachine, processes, status};
 use support::{
     FEW, Run, candidate, eventually, external, few, in_force, schedulers, script, table,
 };
@@ -32,7 +32,7 @@ use support::{
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn each_scheduler_is_swapped_in_and_out_and_sysfs_agrees() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     let mut switcher = Switcher::new(few("guest test")).unwrap();
     let before = status().enable_seq;
     let schedulers = schedulers();
@@ -58,7 +58,7 @@ fn each_scheduler_is_swapped_in_and_out_and_sysfs_agrees() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_lane_is_replaced_without_leaving_sched_ext() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     let mut switcher = Switcher::new(few("guest test")).unwrap();
     switcher.switch_to(&candidate("fifo")).unwrap();
     let loaded = status().enable_seq;
@@ -75,7 +75,7 @@ fn a_lane_is_replaced_without_leaving_sched_ext() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_candidate_that_exits_at_once_leaves_the_one_before_in_force() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     let folder = tempfile::tempdir().unwrap();
     let bad = Candidate {
         name: "scx_bad".to_owned(),
@@ -95,7 +95,7 @@ fn a_candidate_that_exits_at_once_leaves_the_one_before_in_force() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_killed_candidate_ends_the_run_with_its_own_exit_status() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     let folder = tempfile::tempdir().unwrap();
     let external = external(folder.path());
     let mut run = Run::start(&["run", "--turn", &format!("a={}", external.command[0])]);
@@ -115,7 +115,7 @@ fn a_killed_candidate_ends_the_run_with_its_own_exit_status() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_run_that_is_killed_at_any_moment_leaves_the_default_scheduler_and_no_process() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     let turns: Vec<String> =
         schedulers().iter().map(|s| format!("{}={}", s.name, s.name)).collect();
     let mut arguments = vec!["run", "--mechanism", "swap", "--base-slice", "300ms"];
@@ -144,7 +144,7 @@ fn a_run_that_is_killed_at_any_moment_leaves_the_default_scheduler_and_no_proces
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_run_puts_back_what_it_found_even_when_it_is_killed() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     let folder = tempfile::tempdir().unwrap();
     let external = external(folder.path());
     let mut found = Spawn::new(external.command.clone()).stdout(Output::Null).start().unwrap();
@@ -170,7 +170,7 @@ fn a_run_puts_back_what_it_found_even_when_it_is_killed() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_run_of_lanes_takes_next_to_nothing_for_itself() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     // The aim is 0.01. In an emulated guest it was 0.008 on a host with seven ready threads for its
     // two CPUs. A guest books the time that its host runs others to whoever was running there,
     // hence six times that.
@@ -207,7 +207,7 @@ fn a_run_of_lanes_takes_next_to_nothing_for_itself() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_scheduler_is_started_shown_switched_and_stopped() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     let command = |arguments: &[&str]| Run::start(arguments).finish();
     let (code, said) = command(&["start", "fifo"]);
     assert_eq!(code, Some(0), "{said}");
@@ -246,7 +246,7 @@ fn a_scheduler_is_started_shown_switched_and_stopped() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn cgroups_are_assigned_shown_and_unassigned() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     let command = |arguments: &[&str]| Run::start(arguments).finish();
     let ok = |arguments: &[&str]| {
         let (code, said) = command(arguments);
@@ -319,7 +319,7 @@ fn cgroups_are_assigned_shown_and_unassigned() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn an_operators_sysrq_ends_the_keeper_and_is_not_fought() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     let (code, said) = Run::start(&["start", "fifo"]).finish();
     assert_eq!(code, Some(0), "{said}");
     std::fs::write("/proc/sysrq-trigger", "S").unwrap();
@@ -337,7 +337,7 @@ fn an_operators_sysrq_ends_the_keeper_and_is_not_fought() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_process_starts_in_its_cgroup_and_dies_with_it() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     let cgroup = Cgroup::create("metasched-test/inner/one").unwrap();
     let mut child = Spawn::new(["sh", "-c", "cat /proc/self/cgroup; sleep 1000 & sleep 1000"])
         .cgroup(&cgroup)
@@ -360,7 +360,7 @@ fn a_process_starts_in_its_cgroup_and_dies_with_it() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn the_guard_kills_what_was_registered_when_its_metasched_is_killed() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     // The test runs itself as the metasched that is killed.
     const VICTIM: &str = "METASCHED_TEST_VICTIM";
     if std::env::var_os(VICTIM).is_some() {
@@ -417,7 +417,7 @@ fn a_process_that_holds_the_link_is_an_external_scheduler_whatever_its_name() {
         drop(program);
         std::process::exit(0);
     }
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     let folder = tempfile::tempdir().unwrap();
     let mut switcher = Switcher::new(few("guest test")).unwrap();
     let record = switcher.switch_to(&support::player(folder.path())).unwrap();
@@ -432,7 +432,7 @@ fn a_process_that_holds_the_link_is_an_external_scheduler_whatever_its_name() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn the_list_begins_with_the_default_scheduler_and_has_our_policies() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     let names: Vec<String> = table().into_iter().map(|c| c.name).collect();
     assert_eq!(&names[..3], ["eevdf", "fifo", "vtime"]);
 }

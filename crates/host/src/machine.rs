@@ -11,7 +11,7 @@ use crate::{below, kernel, read_trimmed};
 
 /// The machine that something was measured on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Machine {
+pub struct HostFacts {
     /// The processor's name for itself.
     pub cpu_model: String,
     /// Processors that are on line.
@@ -36,7 +36,7 @@ pub struct Machine {
 }
 
 /// Describes the machine below `root`.
-pub fn machine(root: &Path) -> Result<Machine> {
+pub fn machine(root: &Path) -> Result<HostFacts> {
     describe(root, hypervisor_signature)
 }
 
@@ -45,7 +45,7 @@ pub fn machine(root: &Path) -> Result<Machine> {
 /// The kernel and the operating system are left out, because a result's key holds the
 /// kernel beside it; memory counts in whole GiB, because what firmware and kernel
 /// reserve differs a little from boot to boot.
-pub fn fingerprint(machine: &Machine) -> String {
+pub fn fingerprint(machine: &HostFacts) -> String {
     const GIB: u64 = 1 << 30;
     const SHORT: usize = 12;
     let text = format!(
@@ -82,7 +82,7 @@ pub fn cpus_by_place(root: &Path) -> Vec<u32> {
 
 /// Where a CPU is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CpuPlace {
     /// Its last-level cache; caches are numbered from 0, by their lowest CPUs.
     pub llc: u32,
     /// Its NUMA node.
@@ -95,15 +95,15 @@ pub struct Place {
 
 /// Where each CPU is that the machine below `root` may have, on line or not. One that is off
 /// line does not say: it counts as alone on its core, under cache 0 of node 0.
-pub fn places(root: &Path) -> BTreeMap<u32, Place> {
+pub fn places(root: &Path) -> BTreeMap<u32, CpuPlace> {
     let cpuinfo = read_trimmed(root, "/proc/cpuinfo").unwrap_or_default();
     let online = online_cpus(root, &cpuinfo);
     let possible = read_trimmed(root, "/sys/devices/system/cpu/possible")
         .and_then(|list| parse_cpu_list(&list))
         .unwrap_or_default();
     let alone =
-        |cpu: u32| (cpu, Place { llc: 0, node: 0, sibling: cpu, online: online.contains(&cpu) });
-    let mut places: BTreeMap<u32, Place> = possible.union(&online).copied().map(alone).collect();
+        |cpu: u32| (cpu, CpuPlace { llc: 0, node: 0, sibling: cpu, online: online.contains(&cpu) });
+    let mut places: BTreeMap<u32, CpuPlace> = possible.union(&online).copied().map(alone).collect();
     // Each list is read for the first of its CPUs only: there may be hundreds.
     let mut left = online.clone();
     let mut llcs = 0;
@@ -171,11 +171,11 @@ pub fn sharing(root: &Path, a: u32, b: u32) -> Sharing {
     if nodes.is_empty() || nodes.iter().any(has_both) { Sharing::Node } else { Sharing::Machine }
 }
 
-fn describe(root: &Path, signature: impl Fn() -> Option<[u8; 12]>) -> Result<Machine> {
+fn describe(root: &Path, signature: impl Fn() -> Option<[u8; 12]>) -> Result<HostFacts> {
     let cpuinfo = read_trimmed(root, "/proc/cpuinfo").unwrap_or_default();
     let cpus = online_cpus(root, &cpuinfo);
     let signature = if has_hypervisor_flag(&cpuinfo) { signature() } else { None };
-    Ok(Machine {
+    Ok(HostFacts {
         cpu_model: field(&cpuinfo, "model name").unwrap_or("unknown").to_string(),
         cpus: cpus.len() as u32,
         smt: cpus.iter().any(|&cpu| {
@@ -353,7 +353,7 @@ mod tests {
     fn an_emulated_guest_is_described_and_known_as_emulated() {
         let root = guest();
         let machine = describe(root.path(), || Some(*TCG)).unwrap();
-        let expected = Machine {
+        let expected = HostFacts {
             cpu_model: "Some CPU".into(),
             cpus: 4,
             smt: true,
@@ -391,8 +391,8 @@ mod tests {
         write(root, "/sys/devices/system/node/node0/cpulist", "0-1");
         write(root, "/sys/devices/system/node/node1/cpulist", "2-3");
         let places: Vec<_> = places(root).into_iter().collect();
-        let at = |llc, node, sibling| Place { llc, node, sibling, online: true };
-        let off = |cpu| (cpu, Place { online: false, ..at(0, 0, cpu) });
+        let at = |llc, node, sibling| CpuPlace { llc, node, sibling, online: true };
+        let off = |cpu| (cpu, CpuPlace { online: false, ..at(0, 0, cpu) });
         assert_eq!(
             places,
             [
@@ -425,7 +425,7 @@ mod tests {
     fn the_fingerprint_ignores_the_kernel_and_a_little_memory_but_not_the_topology() {
         let root = guest();
         let a = describe(root.path(), || None).unwrap();
-        let mut b = Machine { kernel_release: "7.3.4".into(), ..a.clone() };
+        let mut b = HostFacts { kernel_release: "7.3.4".into(), ..a.clone() };
         b.memory_bytes -= 4096;
         assert_eq!(fingerprint(&a), fingerprint(&b));
         b.llcs = 1;

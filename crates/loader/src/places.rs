@@ -9,7 +9,7 @@ use metasched_abi::{
     USES_RUNNABLE,
 };
 use metasched_base::{Error, Kind, Result, ResultExt};
-use metasched_host::machine::Place;
+use metasched_host::machine::CpuPlace;
 
 use crate::object::object;
 use crate::skel::metasched::{OpenMetaschedSkel, types};
@@ -49,7 +49,7 @@ const LEAST_RING_BYTES: u32 = 4096;
 /// names.
 pub(crate) fn prepare(
     open: &mut OpenMetaschedSkel<'_>,
-    machine: &BTreeMap<u32, Place>,
+    machine: &BTreeMap<u32, CpuPlace>,
 ) -> Result<()> {
     let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
     let enabled = rodata.enabled_policies;
@@ -86,7 +86,7 @@ pub(crate) fn prepare(
     Ok(())
 }
 
-fn fill_in(topology: &mut types::topology, places: &BTreeMap<u32, Place>) -> Result<()> {
+fn fill_in(topology: &mut types::topology, places: &BTreeMap<u32, CpuPlace>) -> Result<()> {
     let highest = places.keys().next_back().copied().unwrap_or(0);
     if highest as usize >= CPUS_MAX {
         return Err(Error::new(

@@ -13,7 +13,7 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{AsRawLibbpf, Link, libbpf_sys};
 use metasched_abi::{IntoBytes, LANES_MAX, LaneState, ROOT_ACCOUNT, ReplaceArgs};
 use metasched_base::{Error, Kind, Result, ResultExt};
-use metasched_host::machine::{self, Place};
+use metasched_host::machine::{self, CpuPlace};
 use metasched_host::process::Prompt;
 use nix::errno::Errno;
 
@@ -130,7 +130,7 @@ impl Program {
     /// As of [`Program::load`].
     pub fn verify(
         options: &LoadOptions,
-        machine: &BTreeMap<u32, Place>,
+        machine: &BTreeMap<u32, CpuPlace>,
     ) -> Result<Vec<(String, u32)>> {
         let (loaded, _) = Self::read(options, machine, &Capture::start())?;
         verified(loaded.get()).map_err(|e| Error { attempt: attempt_of(options), ..e })
@@ -139,7 +139,7 @@ impl Program {
     /// The program as the kernel has taken it, and the policies that it holds; it is not in force.
     fn read(
         options: &LoadOptions,
-        machine: &BTreeMap<u32, Place>,
+        machine: &BTreeMap<u32, CpuPlace>,
         capture: &Capture,
     ) -> Result<(Loaded, Held)> {
         let attempt = || attempt_of(options);

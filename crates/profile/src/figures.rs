@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// What metasched observes itself is absent where it did not look (control runs)
 /// or could not (the kernel does not tell, or the threads were gone by then).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct LoadFigures {
     /// Requests (or whatever the form's unit says) finished in a second.
     pub throughput_per_s: f64,
     /// How many were finished.
@@ -59,7 +59,7 @@ pub struct Figures {
     pub wait_histogram: Option<Vec<u64>>,
 }
 
-impl Figures {
+impl LoadFigures {
     /// As the experiment counts them.
     pub fn sample(&self) -> Sample {
         // No latency at all is written as 0.
@@ -89,7 +89,7 @@ pub struct PartFigures {
     /// Involuntary context switches in a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nivcsw_per_s: Option<f64>,
-    /// Run-queue waits, only in traced runs; buckets as in [`Figures::wait_histogram`].
+    /// Run-queue waits, only in traced runs; buckets as in [`LoadFigures::wait_histogram`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_histogram: Option<Vec<u64>>,
 }

@@ -20,7 +20,7 @@ pub use analysis::{
     analyse,
 };
 pub use bed::{WorkloadBed, cgroups_of, subject};
-pub use figures::{Figures, PartFigures, Parts};
+pub use figures::{LoadFigures, PartFigures, Parts};
 pub use measurement::{
     Environment, Failure, Measurement, PairedFigures, RunKind, Series, SeriesKey, Session,
 };

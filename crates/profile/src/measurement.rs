@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use metasched_experiment::Round;
 use serde::{Deserialize, Serialize};
 
-use crate::{Figures, Parts, Subject};
+use crate::{LoadFigures, Parts, Subject};
 
 /// Why a run was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -124,7 +124,7 @@ pub struct Measurement {
     /// When it began (RFC 3339, UTC).
     pub started_at: String,
     /// The figures of the whole.
-    pub figures: Figures,
+    pub figures: LoadFigures,
     /// The figures of each cgroup.
     pub parts: Parts,
 }
@@ -141,9 +141,9 @@ pub struct PairedFigures {
     /// What the second was measured under.
     pub subject: Subject,
     /// Under the default scheduler.
-    pub baseline: Figures,
+    pub baseline: LoadFigures,
     /// Under the subject.
-    pub figures: Figures,
+    pub figures: LoadFigures,
 }
 
 /// The number of a round in all sessions: rounds of one session are numbered by 32 bits.

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use metasched_base::{Error, Interrupt, Kind, Result};
 use metasched_host::kernel;
-use metasched_host::machine::{Machine, Sharing, machine, sharing};
+use metasched_host::machine::{HostFacts, Sharing, machine, sharing};
 use metasched_host::process::allowed_cpus;
 use metasched_scenario::Costs;
 use metasched_scenario::file::{KernelThread, MachineSpec};
@@ -52,7 +52,7 @@ impl Measured {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Calibration {
     /// The machine, as the kernel tells of it.
-    pub machine: Machine,
+    pub machine: HostFacts,
     /// The scheduler that was in force.
     pub scheduler: String,
     /// Ticks per second.

@@ -10,7 +10,7 @@ pub const QEMU: &str = "qemu-system-x86_64";
 
 /// What was decided about a guest.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct GuestMachine {
     /// KVM, or emulation.
     pub kvm: bool,
     /// Emulation: whether CPUs run in parallel; decided, so never `auto`.
@@ -62,7 +62,7 @@ pub struct Descriptors {
 /// (numpy, string functions of the C library) run far slower with AVX than with
 /// the SSE that is then left. A topology needs a named model: `max` describes
 /// itself as a processor without dies and threads.
-pub fn cpu_model(machine: &Machine) -> String {
+pub fn cpu_model(machine: &GuestMachine) -> String {
     // Two are wide forms of AES that cannot be without AVX. Without MPX and protection
     // keys less is saved at every context switch, and without a fifth level of page
     // tables there is less to walk; none of that shows in what is measured. A processor that says
@@ -78,7 +78,7 @@ pub fn cpu_model(machine: &Machine) -> String {
     }
 }
 
-impl Machine {
+impl GuestMachine {
     /// Whether the guest must see more than so many equal cores.
     fn grouped(&self) -> bool {
         self.topology.is_some_and(|t| t.dies > 1 || t.threads > 1 || t.sockets > 1)
@@ -90,7 +90,7 @@ impl Machine {
 ///
 /// A kernel that is in trouble should end rather than go on: a panic makes QEMU
 /// end (`panic=-1` with `-no-reboot`), and an oops is a panic.
-pub fn kernel_command_line(machine: &Machine) -> String {
+pub fn kernel_command_line(machine: &GuestMachine) -> String {
     let level = if machine.verbose { 7 } else { 4 };
     let mut line = format!("console=ttyS0 loglevel={level} panic=-1 oops=panic");
     // All CPUs' time stamp counters are the host's, but with several packages the
@@ -113,7 +113,7 @@ pub fn kernel_command_line(machine: &Machine) -> String {
 }
 
 /// QEMU's arguments.
-pub fn arguments(machine: &Machine, fds: &Descriptors) -> Vec<String> {
+pub fn arguments(machine: &GuestMachine, fds: &Descriptors) -> Vec<String> {
     let mut args: Vec<String> = Vec::new();
     let mut add = |option: &str, value: String| {
         args.push(option.to_owned());
@@ -189,7 +189,7 @@ fn fsdev(id: &str, path: &Path, readonly: bool) -> String {
     format!("local,id={id},path={path},security_model=none,multidevs=remap,readonly={readonly}")
 }
 
-fn machine_type(machine: &Machine) -> String {
+fn machine_type(machine: &GuestMachine) -> String {
     let level = match machine.llc {
         None => return "q35".into(),
         Some(Llc::PerSocket) => "socket",
@@ -199,7 +199,7 @@ fn machine_type(machine: &Machine) -> String {
     format!("q35,smp-cache.0.cache=l3,smp-cache.0.topology={level}")
 }
 
-fn smp(machine: &Machine) -> String {
+fn smp(machine: &GuestMachine) -> String {
     match machine.topology {
         None => format!("{0},sockets=1,cores={0},threads=1", machine.cpus),
         Some(Topology { sockets, dies, cores, threads, .. }) => format!(
@@ -209,7 +209,7 @@ fn smp(machine: &Machine) -> String {
     }
 }
 
-fn numa(machine: &Machine) -> Vec<(&'static str, String)> {
+fn numa(machine: &GuestMachine) -> Vec<(&'static str, String)> {
     let Some(topology) = machine.topology.filter(|t| t.nodes > 1) else {
         return Vec::new();
     };
@@ -237,8 +237,8 @@ mod tests {
     const FDS: Descriptors =
         Descriptors { initramfs: 8, console: 3, control: 4, stdin: 5, stdout: 6, stderr: 7 };
 
-    fn machine() -> Machine {
-        Machine {
+    fn machine() -> GuestMachine {
+        GuestMachine {
             kvm: false,
             thread: Thread::Multi,
             cpus: 2,
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn without_modules_there_are_serial_lines_and_no_devices() {
-        let alone = Machine { alone: Some("/bin/metasched".into()), ..machine() };
+        let alone = GuestMachine { alone: Some("/bin/metasched".into()), ..machine() };
         assert!(values(&alone, "-device").is_empty());
         assert_eq!(values(&alone, "-serial").len(), 1 + crate::spec::SERIAL_PORTS.len());
         let line = kernel_command_line(&alone);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     /// The values of an option, in order.
-    fn values(machine: &Machine, option: &str) -> Vec<String> {
+    fn values(machine: &GuestMachine, option: &str) -> Vec<String> {
         let args = arguments(machine, &FDS);
         args.windows(2).filter(|w| w[0] == option).map(|w| w[1].clone()).collect()
     }
@@ -272,17 +272,17 @@ mod tests {
     #[test]
     fn a_guest_whose_clock_counts_instructions_has_one_thread() {
         assert!(values(&machine(), "-icount").is_empty());
-        let counted = Machine { thread: Thread::Counted, ..machine() };
+        let counted = GuestMachine { thread: Thread::Counted, ..machine() };
         assert_eq!(values(&counted, "-accel"), ["tcg,thread=single"]);
         assert_eq!(values(&counted, "-icount"), ["shift=0,sleep=off"]);
-        assert!(values(&Machine { kvm: true, ..counted }, "-icount").is_empty());
+        assert!(values(&GuestMachine { kvm: true, ..counted }, "-icount").is_empty());
     }
 
     #[test]
     fn an_emulated_guest_has_no_avx() {
         assert_eq!(values(&machine(), "-accel"), ["tcg,thread=multi"]);
         assert!(values(&machine(), "-cpu")[0].starts_with("max,-avx"));
-        let kvm = Machine { kvm: true, ..machine() };
+        let kvm = GuestMachine { kvm: true, ..machine() };
         assert_eq!(values(&kvm, "-cpu"), ["host"]);
         assert!(!values(&kvm, "-append")[0].contains("mitigations"));
     }
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn a_topology_reaches_qemu_whole() {
         let topology = "sockets=2,dies=2,cores=2,threads=2,nodes=2".parse().ok();
-        let m = Machine { topology, cpus: 16, llc: Some(Llc::PerCore), ..machine() };
+        let m = GuestMachine { topology, cpus: 16, llc: Some(Llc::PerCore), ..machine() };
         assert_eq!(values(&m, "-smp"), ["16,sockets=2,dies=2,cores=2,threads=2"]);
         assert!(values(&m, "-cpu")[0].starts_with("SapphireRapids"));
         assert_eq!(
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn the_memory_of_the_nodes_adds_up() {
         let topology = "cores=3,nodes=3".parse().ok();
-        let m = Machine { topology, cpus: 3, memory_bytes: 1024 << 20, ..machine() };
+        let m = GuestMachine { topology, cpus: 3, memory_bytes: 1024 << 20, ..machine() };
         let sizes: Vec<u64> = values(&m, "-object")
             .iter()
             .map(|v| v.rsplit('=').next().unwrap().trim_end_matches('M').parse().unwrap())
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn only_named_folders_are_shared_for_writing() {
-        let m = Machine { shares: vec![("rw0".into(), "/a,b".into())], ..machine() };
+        let m = GuestMachine { shares: vec![("rw0".into(), "/a,b".into())], ..machine() };
         let fsdevs = values(&m, "-fsdev");
         assert!(fsdevs[0].contains("path=/,") && fsdevs[0].ends_with("readonly=on"));
         assert!(fsdevs[1].contains("path=/a,,b,") && fsdevs[1].ends_with("readonly=off"));

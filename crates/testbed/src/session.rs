@@ -20,7 +20,7 @@ use nix::sys::signal::Signal;
 use crate::console::Tail;
 use crate::options::VmOptions;
 use crate::pin::pin;
-use crate::qemu::{self, Descriptors, Machine, QEMU};
+use crate::qemu::{self, Descriptors, GuestMachine, QEMU};
 use crate::spec::{FromGuest, Size, ToGuest};
 use crate::terminal::{self, Raw};
 use crate::vm::{Outcome, Streams};
@@ -75,7 +75,11 @@ pub(crate) struct Session {
 
 impl Session {
     /// Starts QEMU and everything that listens to it.
-    pub(crate) fn start(machine: &Machine, options: &VmOptions, initramfs: &[u8]) -> Result<Self> {
+    pub(crate) fn start(
+        machine: &GuestMachine,
+        options: &VmOptions,
+        initramfs: &[u8],
+    ) -> Result<Self> {
         let console_file = match &options.console {
             Some(path) => Some(
                 File::create(path)
@@ -375,7 +379,7 @@ fn is_noise(line: &str) -> bool {
 /// Starts QEMU, in a process group of its own, so that Ctrl-C at the terminal
 /// reaches us alone, and bound to die with us.
 fn spawn(
-    machine: &Machine,
+    machine: &GuestMachine,
     fds: &Descriptors,
     theirs: impl Iterator<Item = OwnedFd>,
 ) -> Result<Child> {

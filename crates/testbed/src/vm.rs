@@ -12,7 +12,7 @@ use crate::guest::find_program;
 use crate::initramfs;
 use crate::kernels::{self, Kernel};
 use crate::options::{Accel, Thread, VmOptions};
-use crate::qemu::Machine;
+use crate::qemu::GuestMachine;
 use crate::session::Session;
 use crate::spec::{Share, Spec};
 
@@ -108,7 +108,7 @@ pub fn kvm_opens(device: &Path) -> Result<(), String> {
 pub struct Vm {
     options: VmOptions,
     kernel: Kernel,
-    machine: Machine,
+    machine: GuestMachine,
     agent: PathBuf,
 }
 
@@ -150,7 +150,7 @@ impl Vm {
             None => std::env::current_exe()
                 .attempt(Kind::Failed, || "find the metasched command".into())?,
         };
-        let machine = Machine {
+        let machine = GuestMachine {
             kvm: false,
             thread,
             cpus,
@@ -199,7 +199,7 @@ impl Vm {
     fn try_kvm(&self) -> Result<(), String> {
         let no_modules = self.options.no_modules.clone();
         let options = VmOptions { timeout: Some(KVM_TRIAL), no_modules, ..VmOptions::default() };
-        let machine = Machine {
+        let machine = GuestMachine {
             kvm: true,
             cpus: 1,
             topology: None,
@@ -227,7 +227,7 @@ impl Vm {
     }
 
     /// What was decided.
-    pub fn machine(&self) -> &Machine {
+    pub fn machine(&self) -> &GuestMachine {
         &self.machine
     }
 

@@ -8,7 +8,7 @@ use metasched_host::cgroup::{Cgroup, MOUNT, Node, Tree};
 use metasched_loader::{LaneSpec, Quarantine};
 
 use super::Assignments;
-use crate::fake::Machine;
+use crate::fake::FakeMachine;
 use crate::program::LaneProgram;
 use crate::rules::{Commands, Pattern, RuleApp, Rules, Standing, Why};
 
@@ -58,14 +58,14 @@ fn quarantine(app: u32) -> Quarantine {
 struct Scene {
     // Before its machine, for it says there that it goes.
     program: Box<dyn LaneProgram>,
-    machine: Machine,
+    machine: FakeMachine,
     rules: Rules,
     table: Assignments,
 }
 
 impl Scene {
     fn new() -> Self {
-        let machine = Machine::new();
+        let machine = FakeMachine::new();
         let program = machine.options().loader.load("fifo").unwrap();
         let app = |name: &str, pattern| RuleApp {
             name: name.to_owned(),

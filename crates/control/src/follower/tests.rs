@@ -1,5 +1,5 @@
 use super::*;
-use crate::fake::Machine;
+use crate::fake::FakeMachine;
 use crate::rules::{Pattern, Why};
 use metasched_loader::{ASSIGNED_MAX, LaneSpec};
 use std::fs;
@@ -9,7 +9,7 @@ struct Scene {
     program: Box<dyn LaneProgram>,
     table: Assignments,
     follower: Follower,
-    machine: Machine,
+    machine: FakeMachine,
 }
 
 fn app(name: &str, glob: &str) -> RuleApp {
@@ -24,7 +24,7 @@ fn app(name: &str, glob: &str) -> RuleApp {
 
 impl Scene {
     fn new(apps: Vec<RuleApp>, cgroups: &[&str]) -> Self {
-        let machine = Machine::new();
+        let machine = FakeMachine::new();
         machine.make_cgroups(cgroups);
         let program = machine.options().loader.load("vtime").unwrap();
         let rules = Rules::new(apps, false).unwrap();
@@ -149,7 +149,7 @@ fn what_is_unassigned_by_hand_stays_so_until_it_is_made_anew() {
 
 #[test]
 fn a_cgroup_that_another_rule_matches_now_changes_lanes() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     machine.make_cgroups(&["a/1"]);
     let mut program = machine.options().loader.load("vtime").unwrap();
     let mut table = Assignments::new(machine.root.path());

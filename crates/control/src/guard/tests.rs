@@ -1,7 +1,7 @@
 use std::time::Instant;
 
 use super::*;
-use crate::fake::{Machine, eventually};
+use crate::fake::{FakeMachine, eventually};
 use crate::switcher::Switcher;
 use metasched_host::process::{Output, Spawn};
 
@@ -17,7 +17,7 @@ fn stands_guard_when_asked_to() {
 }
 
 /// Runs this test binary again, as a metasched that can be killed.
-fn victim(test: &str, machine: &Machine) -> metasched_host::process::Child {
+fn victim(test: &str, machine: &FakeMachine) -> metasched_host::process::Child {
     let exe = std::env::current_exe().unwrap();
     Spawn::new([exe.to_str().unwrap(), "--exact", test, "--nocapture"])
         .env("METASCHED_TEST_VICTIM", machine.root.path().display().to_string())
@@ -30,7 +30,7 @@ fn victim(test: &str, machine: &Machine) -> metasched_host::process::Child {
 /// The part of the victim: puts `scx_mine` in force on the machine in this folder,
 /// then waits to be killed.
 fn be_the_victim(root: &Path) {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let mut options = machine.options();
     options.root = root.to_owned();
     options.run_dir = root.join("run");
@@ -46,7 +46,7 @@ fn be_the_victim(root: &Path) {
 
 use crate::candidate::{Candidate, CandidateKind};
 
-fn holder_pid(machine: &Machine) -> Option<i32> {
+fn holder_pid(machine: &FakeMachine) -> Option<i32> {
     std::fs::read_to_string(machine.root.path().join("holder")).ok()?.trim().parse().ok()
 }
 
@@ -55,7 +55,7 @@ fn a_killed_metasched_leaves_the_default_scheduler_and_no_process() {
     if let Some(root) = std::env::var_os("METASCHED_TEST_VICTIM") {
         return be_the_victim(Path::new(&root));
     }
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     // One that clings to life: nothing but SIGKILL ends it.
     machine.scheduler("scx_mine", "trap '' INT TERM", "");
     let mut victim = victim(
@@ -79,7 +79,7 @@ fn a_killed_metasched_leaves_the_default_scheduler_and_no_process() {
 
 #[test]
 fn a_guard_that_is_dismissed_touches_nothing() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let good = machine.good("scx_good");
     let mut switcher = Switcher::new(machine.options()).unwrap();
     switcher.switch_to(&good).unwrap();
@@ -90,7 +90,7 @@ fn a_guard_that_is_dismissed_touches_nothing() {
 
 #[test]
 fn an_earlier_scheduler_is_started_again_and_outlives_the_guard() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let earlier = machine.good("scx_earlier");
     let watch = Watch {
         root: machine.root.path().to_owned(),
@@ -123,7 +123,7 @@ fn a_guard_that_is_not_one_is_found_out_at_once() {
 
 #[test]
 fn a_guard_that_is_stopped_is_not_waited_for() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let switcher = Switcher::new(machine.options()).unwrap();
     let guard = switcher.guard();
     let pid = guard.0.lock().unwrap().child.pid();

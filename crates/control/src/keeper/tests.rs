@@ -2,11 +2,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
 use super::*;
-use crate::fake::{Machine, PATIENCE, eventually};
+use crate::fake::{FakeMachine, PATIENCE, eventually};
 
 /// A keeper of `candidate` in a thread of its own.
 fn keeper(
-    machine: &Machine,
+    machine: &FakeMachine,
     candidate: &Candidate,
     interrupt: &Interrupt,
 ) -> std::thread::JoinHandle<Result<()>> {
@@ -16,7 +16,7 @@ fn keeper(
     std::thread::spawn(move || keeper.run(&interrupt, None))
 }
 
-fn status(machine: &Machine) -> KeeperStatus {
+fn status(machine: &FakeMachine) -> KeeperStatus {
     match ask(&machine.run_dir(), &Order::Status, &Interrupt::default()).unwrap() {
         Some(Answer::Status(status)) => *status,
         other => panic!("{other:?}"),
@@ -25,8 +25,8 @@ fn status(machine: &Machine) -> KeeperStatus {
 
 #[test]
 fn a_keeper_tells_switches_and_stops_as_ordered() {
-    let machine = Machine::new();
-    let keeper = keeper(&machine, &Machine::policy("fifo"), &Interrupt::default());
+    let machine = FakeMachine::new();
+    let keeper = keeper(&machine, &FakeMachine::policy("fifo"), &Interrupt::default());
     assert_eq!(status(&machine).scheduler.name, "fifo");
     let order = Order::Switch { candidate: machine.good("scx_a"), mechanism: None };
     let Some(Answer::Switched(record)) =
@@ -45,8 +45,8 @@ fn a_keeper_tells_switches_and_stops_as_ordered() {
 
 #[test]
 fn a_failure_keeps_its_kind_and_remedy_through_the_socket() {
-    let machine = Machine::new();
-    let keeper = keeper(&machine, &Machine::policy("fifo"), &Interrupt::default());
+    let machine = FakeMachine::new();
+    let keeper = keeper(&machine, &FakeMachine::policy("fifo"), &Interrupt::default());
     let bad = machine.scheduler("scx_bad", "", "echo sorry >&2; exit 1");
     let order = Order::Switch { candidate: bad, mechanism: None };
     let e = ask(&machine.run_dir(), &order, &Interrupt::default()).unwrap_err();
@@ -59,8 +59,8 @@ fn a_failure_keeps_its_kind_and_remedy_through_the_socket() {
 
 #[test]
 fn a_client_that_talks_nonsense_or_nothing_does_no_harm() {
-    let machine = Machine::new();
-    let keeper = keeper(&machine, &Machine::policy("fifo"), &Interrupt::default());
+    let machine = FakeMachine::new();
+    let keeper = keeper(&machine, &FakeMachine::policy("fifo"), &Interrupt::default());
     let silent = UnixStream::connect(machine.run_dir().join(SOCKET)).unwrap();
     let mut nonsense = UnixStream::connect(machine.run_dir().join(SOCKET)).unwrap();
     nonsense.write_all(b"please\n").unwrap();
@@ -76,7 +76,7 @@ fn a_client_that_talks_nonsense_or_nothing_does_no_harm() {
 
 #[test]
 fn a_keeper_ends_when_its_scheduler_does() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let keeper = keeper(&machine, &machine.good("scx_a"), &Interrupt::default());
     let pid = std::fs::read_to_string(machine.root.path().join("holder")).unwrap();
     let pid = nix::unistd::Pid::from_raw(pid.trim().parse().unwrap());
@@ -88,7 +88,7 @@ fn a_keeper_ends_when_its_scheduler_does() {
 
 #[test]
 fn a_keeper_that_follows_rules_is_told_of_a_cgroup_that_is_made() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     machine.make_cgroups(&["a"]);
     let app = RuleApp {
         name: "x".to_owned(),
@@ -101,7 +101,7 @@ fn a_keeper_that_follows_rules_is_told_of_a_cgroup_that_is_made() {
     let follower = Follower::new(machine.root.path(), rules, |text| panic!("{text}")).unwrap();
     let switcher = Switcher::new(machine.options()).unwrap();
     let mut keeper =
-        Keeper::start(switcher, &Machine::policy("vtime"), &machine.run_dir()).unwrap();
+        Keeper::start(switcher, &FakeMachine::policy("vtime"), &machine.run_dir()).unwrap();
     keeper.follow(follower).unwrap();
     let keeper = std::thread::spawn(move || keeper.run(&Interrupt::default(), None));
     assert_eq!(status(&machine).without_lane[0].name, "x");
@@ -116,12 +116,12 @@ fn a_keeper_that_follows_rules_is_told_of_a_cgroup_that_is_made() {
 
 #[test]
 fn what_goes_wrong_at_a_look_is_told_and_does_not_end_the_keeper() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     machine.make_cgroups(&["a"]);
     let log = machine.root.path().join("dev/kmsg");
     std::fs::create_dir_all(log.parent().unwrap()).unwrap();
     std::fs::write(&log, "").unwrap();
-    let keeper = keeper(&machine, &Machine::policy("fifo"), &Interrupt::default());
+    let keeper = keeper(&machine, &FakeMachine::policy("fifo"), &Interrupt::default());
     let order = Order::Assign { cgroup: "a".to_owned(), lane: LaneSpec::of("fifo"), brief: false };
     ask(&machine.run_dir(), &order, &Interrupt::default()).unwrap();
     machine.program.lock().unwrap().failing_unassigns = 1;
@@ -135,7 +135,7 @@ fn what_goes_wrong_at_a_look_is_told_and_does_not_end_the_keeper() {
 
 #[test]
 fn cgroups_of_commands_that_have_ended_are_removed_whoever_was_the_keeper() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     machine.make_cgroups(&["metasched"]);
     let runs = machine.root.path().join("sys/fs/cgroup").join(crate::BRIEF_CGROUPS);
     // A folder with something in it stands for a cgroup with somebody in it.
@@ -153,7 +153,7 @@ fn cgroups_of_commands_that_have_ended_are_removed_whoever_was_the_keeper() {
 
 #[test]
 fn a_signal_ends_a_keeper_in_an_orderly_way() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let interrupt = Interrupt::default();
     let keeper = keeper(&machine, &machine.good("scx_a"), &interrupt);
     interrupt.raise();
@@ -163,13 +163,13 @@ fn a_signal_ends_a_keeper_in_an_orderly_way() {
 
 #[test]
 fn a_quarantine_is_told_unasked_and_the_application_is_known_to_have_no_lane() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     for (file, text) in [("sys/fs/cgroup/a/cgroup.controllers", "cpu\n"), ("dev/kmsg", "")] {
         let path = machine.root.path().join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
-    let keeper = keeper(&machine, &Machine::policy("fifo"), &Interrupt::default());
+    let keeper = keeper(&machine, &FakeMachine::policy("fifo"), &Interrupt::default());
     let order = Order::Assign { cgroup: "a".to_owned(), lane: LaneSpec::of("fifo"), brief: false };
     ask(&machine.run_dir(), &order, &Interrupt::default()).unwrap();
     assert!(!status(&machine).apps[0].quarantined);
@@ -258,8 +258,8 @@ fn a_keeper_that_dies_in_mid_answer_is_told_of() {
 
 #[test]
 fn clients_that_say_nothing_or_half_an_order_hold_up_nobody() {
-    let machine = Machine::new();
-    let keeper = keeper(&machine, &Machine::policy("fifo"), &Interrupt::default());
+    let machine = FakeMachine::new();
+    let keeper = keeper(&machine, &FakeMachine::policy("fifo"), &Interrupt::default());
     let connect = || UnixStream::connect(machine.run_dir().join(SOCKET)).unwrap();
     let silent: Vec<UnixStream> = (0..3).map(|_| connect()).collect();
     let mut half = connect();
@@ -283,8 +283,8 @@ fn clients_that_say_nothing_or_half_an_order_hold_up_nobody() {
 fn an_order_that_takes_long_is_no_hang() {
     // Longer than a keeper may be silent.
     const LONG: Duration = Duration::from_secs(6);
-    let machine = Machine::new();
-    let keeper = keeper(&machine, &Machine::policy("fifo"), &Interrupt::default());
+    let machine = FakeMachine::new();
+    let keeper = keeper(&machine, &FakeMachine::policy("fifo"), &Interrupt::default());
     let slow = machine.scheduler(
         "scx_slow",
         "trap 'off; exit 0' INT TERM",
@@ -317,7 +317,7 @@ fn an_order_that_takes_long_is_no_hang() {
 fn a_keeper_that_is_busy_with_its_end_is_no_hang_and_not_gone() {
     // Longer than a keeper may be silent.
     const LONG: Duration = Duration::from_secs(6);
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     // It lets go of its scheduler when it is told to, and ends late.
     let clings = machine.scheduler("scx_a", "trap off USR1; trap '' INT; trap 'exit 0' TERM", "");
     let earlier = machine.scheduler(
@@ -358,7 +358,7 @@ fn a_keeper_that_is_busy_with_its_end_is_no_hang_and_not_gone() {
 
 #[test]
 fn stop_tells_what_the_kernel_says_is_in_force() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     std::fs::create_dir_all(machine.run_dir()).unwrap();
     let process = metasched_host::process::Spawn::new(machine.good("scx_other").command).start();
     eventually("another scheduler is in force", || machine.state() == "enabled");
@@ -387,12 +387,12 @@ const PART: &str = "METASCHED_TEST_KEEPER";
 /// The part of a keeper that is killed: `listens` is one that works, `hangs` serves nobody.
 fn be_a_keeper(part: &str) {
     let (how, root) = part.split_once(' ').unwrap();
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let mut options = machine.options();
     (options.root, options.run_dir) = (root.into(), Path::new(root).join("run"));
     let mine = Path::new(root).join("scx_mine").display().to_string();
     let kind = CandidateKind::External;
-    let mine = Candidate { kind, command: vec![mine], ..Machine::policy("scx_mine") };
+    let mine = Candidate { kind, command: vec![mine], ..FakeMachine::policy("scx_mine") };
     let interrupt = Interrupt::listen().unwrap();
     let run_dir = options.run_dir.clone();
     let keeper = Keeper::start(Switcher::new(options).unwrap(), &mine, &run_dir).unwrap();
@@ -411,7 +411,7 @@ fn ends_a_keeper(test: &str, how: &str, with_guard: bool) {
     if let Ok(part) = std::env::var(PART) {
         return be_a_keeper(&part);
     }
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let root = machine.root.path();
     machine.good("scx_mine");
     let exe = std::env::current_exe().unwrap();

@@ -1,21 +1,21 @@
 use super::*;
-use crate::fake::{Machine, eventually};
+use crate::fake::{FakeMachine, eventually};
 use metasched_host::process::{Output, ProcessId, Spawn};
 use metasched_loader::ExitRecord;
 use nix::sys::signal::Signal;
 use std::path::Path;
 
-fn log(machine: &Machine) -> Vec<String> {
+fn log(machine: &FakeMachine) -> Vec<String> {
     machine.program.lock().unwrap().log.clone()
 }
 
-fn switcher(machine: &Machine) -> Switcher {
+fn switcher(machine: &FakeMachine) -> Switcher {
     Switcher::new(machine.options()).unwrap()
 }
 
 #[test]
 fn an_external_scheduler_is_started_and_stopped_with_its_times() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let (a, b) = (machine.good("scx_a"), machine.good("scx_b"));
     let mut switcher = switcher(&machine);
     let first = switcher.switch_to(&a).unwrap();
@@ -32,7 +32,7 @@ fn an_external_scheduler_is_started_and_stopped_with_its_times() {
 
 #[test]
 fn what_is_in_force_already_is_not_changed() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let a = machine.good("scx_a");
     let mut switcher = switcher(&machine);
     switcher.switch_to(&a).unwrap();
@@ -43,7 +43,7 @@ fn what_is_in_force_already_is_not_changed() {
 
 #[test]
 fn a_candidate_that_exits_at_once_is_reported_with_its_last_words() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let bad = machine.scheduler("scx_bad", "", "echo 'no such option: -q' >&2; exit 2");
     let mut switcher = switcher(&machine);
     let began = Instant::now();
@@ -57,7 +57,7 @@ fn a_candidate_that_exits_at_once_is_reported_with_its_last_words() {
 
 #[test]
 fn a_scheduler_that_is_another_ones_is_not_taken_for_the_candidates() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let foreign = machine.good("scx_foreign");
     let slow = machine.scheduler("scx_slow", "", &format!("exec {}", foreign.command[0]));
     let mut switcher = switcher(&machine);
@@ -68,7 +68,7 @@ fn a_scheduler_that_is_another_ones_is_not_taken_for_the_candidates() {
 
 #[test]
 fn after_a_failed_start_it_is_told_what_the_kernel_says_is_in_force() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let folder = machine.root.path().join("sys/kernel/sched_ext");
     std::fs::create_dir_all(folder.join("root")).unwrap();
     // Somebody else's comes while it ends.
@@ -84,7 +84,7 @@ fn after_a_failed_start_it_is_told_what_the_kernel_says_is_in_force() {
 
 #[test]
 fn a_failed_start_goes_back_to_the_last_good_scheduler() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let (good, bad) = (machine.good("scx_good"), machine.scheduler("scx_bad", "", "exit 1"));
     let mut switcher = switcher(&machine);
     switcher.switch_to(&good).unwrap();
@@ -96,10 +96,10 @@ fn a_failed_start_goes_back_to_the_last_good_scheduler() {
 
 #[test]
 fn when_the_last_good_scheduler_fails_too_the_default_one_is_in_force() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let bad = machine.scheduler("scx_bad", "", "exit 1");
     let mut switcher = switcher(&machine);
-    switcher.switch_to(&Machine::policy("fifo")).unwrap();
+    switcher.switch_to(&FakeMachine::policy("fifo")).unwrap();
     machine.program.lock().unwrap().failing_loads = 9;
     let e = switcher.switch_to(&bad).unwrap_err();
     assert!(e.cause.contains("'fifo' could not be put back either"), "{e}");
@@ -110,7 +110,7 @@ fn when_the_last_good_scheduler_fails_too_the_default_one_is_in_force() {
 
 #[test]
 fn a_scheduler_that_ignores_sigint_and_sigterm_is_stopped_all_the_same() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let deaf = machine.scheduler("scx_deaf", "trap '' INT TERM", "");
     let mut switcher = switcher(&machine);
     switcher.switch_to(&deaf).unwrap();
@@ -122,7 +122,7 @@ fn a_scheduler_that_ignores_sigint_and_sigterm_is_stopped_all_the_same() {
 
 #[test]
 fn a_killed_candidate_is_reported_once_and_not_started_again() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let a = machine.good("scx_a");
     let mut switcher = switcher(&machine);
     switcher.switch_to(&a).unwrap();
@@ -146,7 +146,7 @@ fn a_killed_candidate_is_reported_once_and_not_started_again() {
 
 #[test]
 fn a_sysrq_by_an_operator_is_reported_as_such() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let polite =
         machine.scheduler("scx_a", "trap 'off; echo EXIT: disabled by sysrq-S; exit 0' USR1", "");
     let mut switcher = switcher(&machine);
@@ -165,9 +165,9 @@ fn a_sysrq_by_an_operator_is_reported_as_such() {
 
 #[test]
 fn an_exit_of_our_program_carries_the_kernels_record() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let mut switcher = switcher(&machine);
-    switcher.switch_to(&Machine::policy("fifo")).unwrap();
+    switcher.switch_to(&FakeMachine::policy("fifo")).unwrap();
     machine.program.lock().unwrap().exit = Some(ExitRecord {
         kind: 1026,
         kind_name: "stalled task",
@@ -184,9 +184,9 @@ fn an_exit_of_our_program_carries_the_kernels_record() {
 
 #[test]
 fn why_our_program_was_ended_is_known_also_while_the_kernel_takes_it_out() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let mut switcher = switcher(&machine);
-    switcher.switch_to(&Machine::policy("fifo")).unwrap();
+    switcher.switch_to(&FakeMachine::policy("fifo")).unwrap();
     machine.set_state("disabling");
     {
         let mut program = machine.program.lock().unwrap();
@@ -207,8 +207,8 @@ fn why_our_program_was_ended_is_known_also_while_the_kernel_takes_it_out() {
 
 #[test]
 fn between_policies_a_lane_is_replaced_unless_a_swap_is_asked_for() {
-    let machine = Machine::new();
-    let (fifo, vtime) = (Machine::policy("fifo"), Machine::policy("vtime"));
+    let machine = FakeMachine::new();
+    let (fifo, vtime) = (FakeMachine::policy("fifo"), FakeMachine::policy("vtime"));
     let mut switcher = switcher(&machine);
     switcher.switch_to(&fifo).unwrap();
     let record = switcher.switch_to(&vtime).unwrap();
@@ -221,7 +221,7 @@ fn between_policies_a_lane_is_replaced_unless_a_swap_is_asked_for() {
 
 #[test]
 fn a_lane_cannot_carry_a_scheduler_of_somebody_elses() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let a = machine.good("scx_a");
     let e = switcher(&machine).switch_by(&a, Mechanism::Lane).unwrap_err();
     assert_eq!(e.kind, Kind::BadInput);
@@ -241,7 +241,7 @@ fn a_kernel_without_sched_ext_is_refused_with_the_way_to_the_testbed() {
 
 #[test]
 fn somebody_elses_scheduler_is_a_reason_to_refuse() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let foreign = machine.good("scx_foreign");
     let mut process = Spawn::new(foreign.command).stdout(Output::Tail(99)).start().unwrap();
     eventually("the foreign scheduler is in force", || machine.state() == "enabled");
@@ -257,7 +257,7 @@ fn somebody_elses_scheduler_is_a_reason_to_refuse() {
 
 #[test]
 fn a_scheduler_that_appears_beside_us_is_noticed() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let mut switcher = switcher(&machine);
     let foreign = machine.good("scx_foreign");
     let process = Spawn::new(foreign.command).stdout(Output::Tail(99)).start().unwrap();
@@ -271,9 +271,9 @@ fn a_scheduler_that_appears_beside_us_is_noticed() {
 
 #[test]
 fn everything_is_put_back_when_the_switcher_is_dropped() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let mut switcher = switcher(&machine);
-    switcher.switch_to(&Machine::policy("fifo")).unwrap();
+    switcher.switch_to(&FakeMachine::policy("fifo")).unwrap();
     drop(switcher);
     assert_eq!(machine.state(), "disabled");
     assert_eq!(log(&machine), ["load fifo", "unload"]);
@@ -283,7 +283,7 @@ fn everything_is_put_back_when_the_switcher_is_dropped() {
 
 #[test]
 fn a_second_switcher_is_told_who_owns_the_scheduler() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let _first = switcher(&machine);
     let e = Switcher::new(machine.options()).unwrap_err();
     assert_eq!(e.kind, Kind::Busy);
@@ -312,7 +312,7 @@ impl Switcher {
 }
 
 /// Ends what was put back, which outlives us.
-fn end_holder(machine: &Machine) {
+fn end_holder(machine: &FakeMachine) {
     let pid = std::fs::read_to_string(machine.root.path().join("holder")).unwrap();
     let id = ProcessId::of(Path::new("/"), pid.trim().parse().unwrap()).unwrap();
     assert!(id.signal(Signal::SIGKILL));
@@ -320,10 +320,10 @@ fn end_holder(machine: &Machine) {
 
 #[test]
 fn a_sysrq_by_an_operator_is_not_answered_by_starting_what_was_found() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let earlier = machine.good("scx_earlier");
     let mut switcher = switcher(&machine);
-    switcher.switch_to(&Machine::policy("fifo")).unwrap();
+    switcher.switch_to(&FakeMachine::policy("fifo")).unwrap();
     switcher.pretend_to_have_found(&earlier);
     machine.set_state("disabling");
     {
@@ -346,13 +346,13 @@ fn a_sysrq_by_an_operator_is_not_answered_by_starting_what_was_found() {
 
 #[test]
 fn what_cannot_be_put_back_at_once_is_tried_again_and_by_the_guard_at_last() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     // It ends at its first two starts.
     let tries = machine.root.path().join("tries");
     let fails = format!("echo >> {0}; [ $(wc -l < {0}) -gt 2 ] || exit 1", tries.display());
     let earlier = machine.scheduler("scx_earlier", "trap 'off; exit 0' INT TERM", &fails);
     let mut switcher = switcher(&machine);
-    switcher.switch_to(&Machine::policy("fifo")).unwrap();
+    switcher.switch_to(&FakeMachine::policy("fifo")).unwrap();
     switcher.pretend_to_have_found(&earlier);
     let e = switcher.restore().unwrap_err();
     assert!(e.attempt.contains("put 'earlier_1.0' back"), "{e}");
@@ -365,11 +365,11 @@ fn what_cannot_be_put_back_at_once_is_tried_again_and_by_the_guard_at_last() {
 
 #[test]
 fn when_a_stop_has_failed_the_guard_sees_to_it() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let mut options = machine.options();
     options.graces.kill = Duration::from_millis(50);
     let mut switcher = Switcher::new(options).unwrap();
-    switcher.switch_to(&Machine::policy("fifo")).unwrap();
+    switcher.switch_to(&FakeMachine::policy("fifo")).unwrap();
     machine.program.lock().unwrap().stays = true;
     assert_eq!(switcher.restore().unwrap_err().kind, Kind::Timeout);
     let e = switcher.restore().unwrap_err();
@@ -384,11 +384,11 @@ fn when_a_stop_has_failed_the_guard_sees_to_it() {
 
 #[test]
 fn a_stop_that_came_late_is_settled_by_what_the_kernel_says() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let mut options = machine.options();
     options.graces.kill = Duration::from_millis(50);
     let mut switcher = Switcher::new(options).unwrap();
-    switcher.switch_to(&Machine::policy("fifo")).unwrap();
+    switcher.switch_to(&FakeMachine::policy("fifo")).unwrap();
     machine.program.lock().unwrap().stays = true;
     switcher.restore().unwrap_err();
     crate::fake::disable(machine.root.path());
@@ -399,7 +399,7 @@ fn a_stop_that_came_late_is_settled_by_what_the_kernel_says() {
 
 #[test]
 fn what_was_found_is_not_back_while_another_scheduler_is_in_force() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let (earlier, foreign) = (machine.good("scx_earlier"), machine.good("scx_foreign"));
     let _process = Spawn::new(foreign.command).start().unwrap();
     eventually("the foreign scheduler is in force", || machine.state() == "enabled");
@@ -416,7 +416,7 @@ fn what_was_found_is_not_back_while_another_scheduler_is_in_force() {
 
 #[test]
 fn one_that_is_taken_out_and_about_to_end_is_waited_for_and_started() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let earlier = machine.good("scx_earlier");
     let options = machine.options();
     std::fs::create_dir_all(&options.run_dir).unwrap();

@@ -1,6 +1,6 @@
 use super::*;
 use crate::candidate::EEVDF;
-use crate::fake::Machine;
+use crate::fake::FakeMachine;
 
 fn turn(candidate: Candidate, app: &str, slice_ms: u64) -> Turn {
     Turn { candidate, slice: Duration::from_millis(slice_ms), app: app.to_owned() }
@@ -8,7 +8,7 @@ fn turn(candidate: Candidate, app: &str, slice_ms: u64) -> Turn {
 
 /// Runs the turns; gives the schedulers in their order, and the summary.
 fn run(
-    machine: &Machine,
+    machine: &FakeMachine,
     turns: &[Turn],
     mechanism: Mechanism,
     until_ms: u64,
@@ -28,9 +28,11 @@ fn run(
 
 #[test]
 fn lanes_take_turns_in_order_and_in_proportion() {
-    let machine = Machine::new();
-    let turns =
-        [turn(Machine::policy("fifo"), "front", 150), turn(Machine::policy("vtime"), "back", 50)];
+    let machine = FakeMachine::new();
+    let turns = [
+        turn(FakeMachine::policy("fifo"), "front", 150),
+        turn(FakeMachine::policy("vtime"), "back", 50),
+    ];
     let (events, summary) = run(&machine, &turns, Mechanism::Lane, 1000).unwrap();
     let order: Vec<&str> = events.iter().map(|e| e.scheduler.as_str()).collect();
     for pair in order.chunks(2).filter(|pair| pair.len() == 2) {
@@ -57,8 +59,9 @@ fn lanes_take_turns_in_order_and_in_proportion() {
 
 #[test]
 fn of_short_turns_one_a_second_is_told_of() {
-    let machine = Machine::new();
-    let turns = [turn(Machine::policy("fifo"), "a", 1), turn(Machine::policy("vtime"), "b", 1)];
+    let machine = FakeMachine::new();
+    let turns =
+        [turn(FakeMachine::policy("fifo"), "a", 1), turn(FakeMachine::policy("vtime"), "b", 1)];
     let (events, summary) = run(&machine, &turns, Mechanism::Lane, 2_500).unwrap();
     let numbers: Vec<u64> = events.iter().map(|event| event.number).collect();
     assert!(numbers.len() <= 4, "{numbers:?}");
@@ -74,10 +77,10 @@ fn of_short_turns_one_a_second_is_told_of() {
 
 #[test]
 fn what_the_kernel_cannot_take_turns_of_is_refused_before_anything_is_done() {
-    let machine = Machine::new();
-    let mut short = turn(Machine::policy("fifo"), "a", 1);
+    let machine = FakeMachine::new();
+    let mut short = turn(FakeMachine::policy("fifo"), "a", 1);
     short.slice = Duration::from_micros(99);
-    let many = vec![turn(Machine::policy("fifo"), "a", 10); 17];
+    let many = vec![turn(FakeMachine::policy("fifo"), "a", 10); 17];
     for turns in [&[short][..], &many] {
         let e = run(&machine, turns, Mechanism::Lane, 100).unwrap_err();
         assert_eq!(e.kind, Kind::BadInput, "{e}");
@@ -87,8 +90,8 @@ fn what_the_kernel_cannot_take_turns_of_is_refused_before_anything_is_done() {
 
 #[test]
 fn one_scheduler_for_all_is_a_cycle_without_changes() {
-    let machine = Machine::new();
-    let fifo = Machine::policy("fifo");
+    let machine = FakeMachine::new();
+    let fifo = FakeMachine::policy("fifo");
     let turns = [turn(fifo.clone(), "front", 20), turn(fifo, "back", 20)];
     let (events, summary) = run(&machine, &turns, Mechanism::Swap, 150).unwrap();
     assert!(summary.turns >= 3, "{summary:?}");
@@ -99,7 +102,7 @@ fn one_scheduler_for_all_is_a_cycle_without_changes() {
 
 #[test]
 fn the_default_scheduler_can_have_a_turn() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let turns = [turn(machine.good("scx_a"), "front", 50), turn(Candidate::eevdf(""), "back", 50)];
     let (events, summary) = run(&machine, &turns, Mechanism::Swap, 600).unwrap();
     assert_eq!(events[0].scheduler, "scx_a");
@@ -111,8 +114,9 @@ fn the_default_scheduler_can_have_a_turn() {
 
 #[test]
 fn lanes_for_other_peoples_schedulers_are_refused_before_anything_is_done() {
-    let machine = Machine::new();
-    let turns = [turn(Machine::policy("fifo"), "front", 20), turn(machine.good("scx_a"), "b", 20)];
+    let machine = FakeMachine::new();
+    let turns =
+        [turn(FakeMachine::policy("fifo"), "front", 20), turn(machine.good("scx_a"), "b", 20)];
     let e = run(&machine, &turns, Mechanism::Lane, 100).unwrap_err();
     assert_eq!(e.kind, Kind::BadInput);
     assert!(e.to_string().contains("'b' prefers 'scx_a'"), "{e}");
@@ -121,8 +125,9 @@ fn lanes_for_other_peoples_schedulers_are_refused_before_anything_is_done() {
 
 #[test]
 fn an_application_of_weight_zero_has_no_turn_and_nobody_at_all_is_an_error() {
-    let machine = Machine::new();
-    let turns = [turn(Machine::policy("fifo"), "a", 0), turn(Machine::policy("vtime"), "b", 10)];
+    let machine = FakeMachine::new();
+    let turns =
+        [turn(FakeMachine::policy("fifo"), "a", 0), turn(FakeMachine::policy("vtime"), "b", 10)];
     let (events, _) = run(&machine, &turns, Mechanism::Lane, 50).unwrap();
     assert!(events.iter().all(|event| event.app == "b"));
     let e = run(&machine, &turns[..1], Mechanism::Lane, 50).unwrap_err();
@@ -131,7 +136,7 @@ fn an_application_of_weight_zero_has_no_turn_and_nobody_at_all_is_an_error() {
 
 #[test]
 fn a_candidate_that_dies_in_its_turn_ends_the_cycle() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let short = machine.scheduler(
         "scx_short",
         "trap 'off; exit 0' INT TERM\n(sleep 0.3; kill -9 $$) &",
@@ -144,13 +149,13 @@ fn a_candidate_that_dies_in_its_turn_ends_the_cycle() {
 
 #[test]
 fn a_raised_interrupt_ends_the_turn_at_once() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let mut switcher = Switcher::new(machine.options()).unwrap();
     let interrupt = Interrupt::default();
     let raise = interrupt.clone();
     let summary = take_turns(
         &mut switcher,
-        &[turn(Machine::policy("fifo"), "a", 3_600_000)],
+        &[turn(FakeMachine::policy("fifo"), "a", 3_600_000)],
         Mechanism::Lane,
         None,
         &interrupt,

@@ -8,7 +8,7 @@ use metasched_control::{RUN_DIR, lock_holder};
 use metasched_host::process::ProcessId;
 use nix::sys::signal::Signal;
 
-use crate::machine::{Machine, processes, status};
+use crate::machine::{TestMachine, processes, status};
 use crate::support::{FEW, Run};
 
 /// A client gives up within 5 s; its process takes a moment to start in an emulated guest.
@@ -27,7 +27,7 @@ fn start(policy: &str) -> ProcessId {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn every_client_of_a_stopped_keeper_says_so_and_stop_ends_it() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     let keeper = start("vtime");
     assert!(keeper.signal(Signal::SIGSTOP));
     let timeout = i32::from(Kind::Timeout.exit_code());
@@ -75,7 +75,7 @@ fn every_client_of_a_stopped_keeper_says_so_and_stop_ends_it() {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn stop_ends_a_keeper_that_is_stopped_with_its_guard() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     let keeper = start("fifo");
     for guard in processes(|command| command == "metasched guard ") {
         assert!(ProcessId::of(Path::new("/"), guard.pid).unwrap().signal(Signal::SIGSTOP));

@@ -13,11 +13,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The machine, for one test at a time. Bind it before anything that a test starts: what
 /// is still there when it is dropped, last of all, was left by a test that failed.
-pub struct Machine {
+pub struct TestMachine {
     _alone: MutexGuard<'static, ()>,
 }
 
-impl Machine {
+impl TestMachine {
     /// Waits for it. Panics where there is no sched_ext.
     pub fn take() -> Self {
         static MACHINE: Mutex<()> = Mutex::new(());
@@ -32,7 +32,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for TestMachine {
     fn drop(&mut self) {
         clear();
     }

@@ -11,7 +11,7 @@ use metasched_host::cgroup::{Cgroup, MOUNT};
 use metasched_host::process::Spawn;
 use nix::sys::signal::Signal;
 
-use crate::machine::{Machine, status};
+use crate::machine::{TestMachine, status};
 use crate::support::{FEW, Run, eventually};
 
 /// Everything here is below this cgroup, which goes at the end.
@@ -26,7 +26,7 @@ struct Scene {
     run: Option<Run>,
     top: Cgroup,
     folder: tempfile::TempDir,
-    _machine: Machine,
+    _machine: TestMachine,
 }
 
 impl Scene {
@@ -39,7 +39,7 @@ impl Scene {
     }
 
     fn run(arguments: &[&str], folder: tempfile::TempDir, cgroups: &[&str]) -> Self {
-        let machine = Machine::take();
+        let machine = TestMachine::take();
         let top = Cgroup::create(TOP).unwrap();
         for name in cgroups {
             make(name);

@@ -8,7 +8,7 @@ use metasched_control::{RUN_DIR, lock_holder};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::Spawn;
 
-use crate::machine::{Machine, status};
+use crate::machine::{TestMachine, status};
 use crate::support::Run;
 
 fn ok(arguments: &[&str]) -> String {
@@ -20,7 +20,7 @@ fn ok(arguments: &[&str]) -> String {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_policy_that_was_not_loaded_is_refused_with_how_to_load_it() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     let bad_input = Some(i32::from(Kind::BadInput.exit_code()));
     let (code, said) = Run::start(&["start", "vtime", "--policies", "lavd"]).finish();
     assert_eq!(code, bad_input, "{said}");
@@ -58,7 +58,7 @@ fn ran_and_waited(pid: i32) -> (Duration, Duration) {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_start_does_not_wait_for_its_turn_beside_hogs() {
-    let _machine = Machine::take();
+    let _machine = TestMachine::take();
     let cpus = std::thread::available_parallelism().unwrap().get();
     let hogs: Vec<_> = (0..2 * cpus)
         .map(|_| Spawn::new(["sh", "-c", "while :; do :; done"]).start().unwrap())

@@ -22,7 +22,7 @@ use std::time::Duration;
 use load::{Hog, Load};
 use metasched_abi::CPUS_MAX;
 use metasched_base::Kind;
-use metasched_host::machine::Place;
+use metasched_host::machine::CpuPlace;
 use metasched_loader::{CgroupWaits, LaneSpec, LoadOptions, Program, WaitTracer, policies};
 use support::{Group, Offline, assert_alive, load, load_all, settles, sysfs, wait_until};
 
@@ -266,8 +266,8 @@ fn the_verifier_reads_few_instructions() {
 }
 
 /// CPUs that are spread over caches, nodes and cores, one after the other.
-fn machine(cpus: u32, llcs: u32, nodes: u32, threads: u32) -> BTreeMap<u32, Place> {
-    let place = |cpu: u32| Place {
+fn machine(cpus: u32, llcs: u32, nodes: u32, threads: u32) -> BTreeMap<u32, CpuPlace> {
+    let place = |cpu: u32| CpuPlace {
         llc: cpu * llcs / cpus,
         node: cpu * nodes / cpus,
         sibling: cpu / threads * threads + (cpu + 1) % threads,

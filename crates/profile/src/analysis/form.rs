@@ -8,7 +8,7 @@ use metasched_stats::{Interval, Log2Histogram, median, paired_estimate, paired_r
 use serde::Serialize;
 
 use super::Rounds;
-use crate::{BASELINE, Failure, Figures, Measurement, Query, RunKind, Series, Store, Subject};
+use crate::{BASELINE, Failure, LoadFigures, Measurement, Query, RunKind, Series, Store, Subject};
 
 /// A candidate on one form.
 #[derive(Clone, Debug, Serialize)]
@@ -141,8 +141,9 @@ fn newest_versions(all: &[Measurement]) -> BTreeMap<String, &Subject> {
 
 fn baseline(rounds: &Rounds) -> Option<Baseline> {
     let runs = rounds.of(BASELINE);
-    let middle =
-        |figure: fn(&Figures) -> f64| median(&runs.iter().map(|f| figure(f)).collect::<Vec<_>>());
+    let middle = |figure: fn(&LoadFigures) -> f64| {
+        median(&runs.iter().map(|f| figure(f)).collect::<Vec<_>>())
+    };
     Some(Baseline {
         throughput_per_s: middle(|f| f.throughput_per_s)?,
         mean_us: middle(|f| f.mean_us)?,

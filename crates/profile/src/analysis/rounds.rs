@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use metasched_experiment::Round;
 
 use crate::measurement::round_number;
-use crate::{Figures, Measurement, RunKind};
+use crate::{LoadFigures, Measurement, RunKind};
 
 /// The measured runs of a series, by round and subject.
 #[derive(Debug, Default)]
-pub(crate) struct Rounds(BTreeMap<(i64, u32), BTreeMap<String, Figures>>);
+pub(crate) struct Rounds(BTreeMap<(i64, u32), BTreeMap<String, LoadFigures>>);
 
 impl Rounds {
     /// Sorts the measured runs among `measurements` into rounds; `key` names the
@@ -38,7 +38,7 @@ impl Rounds {
     }
 
     /// All runs of a subject, in the order of their rounds.
-    pub fn of(&self, subject: &str) -> Vec<&Figures> {
+    pub fn of(&self, subject: &str) -> Vec<&LoadFigures> {
         self.0.values().filter_map(|round| round.get(subject)).collect()
     }
 }

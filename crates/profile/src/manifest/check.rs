@@ -21,11 +21,11 @@ const MAX_TIMEOUT_S: f64 = 86_400.0;
 const DEFAULT_STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// Where the text is, to name lines in errors.
-struct Place<'a>(metasched_base::Place<'a>);
+struct ManifestText<'a>(metasched_base::Place<'a>);
 
 const ATTEMPT: &str = "read the manifest";
 
-impl Place<'_> {
+impl ManifestText<'_> {
     fn error(&self, offset: usize, cause: impl std::fmt::Display) -> Error {
         self.0.error(ATTEMPT, offset, cause)
     }
@@ -108,7 +108,7 @@ impl Place<'_> {
 
 /// Reads and checks a manifest.
 pub(super) fn manifest(path: &Path, text: &str, folder: PathBuf) -> Result<Manifest> {
-    let place = Place(metasched_base::Place { path: &path.to_string_lossy(), text });
+    let place = ManifestText(metasched_base::Place { path: &path.to_string_lossy(), text });
     let raw: raw::Manifest = place.0.toml(ATTEMPT, "correct that line")?;
     if *raw.schema.get_ref() != SCHEMA {
         return Err(place
@@ -152,7 +152,7 @@ pub(super) fn manifest(path: &Path, text: &str, folder: PathBuf) -> Result<Manif
     Ok(Manifest { name, summary: raw.summary, folder, params, prepare, stage, forms })
 }
 
-fn param(place: &Place, raw: raw::Param) -> Result<Param> {
+fn param(place: &ManifestText, raw: raw::Param) -> Result<Param> {
     let choices: Vec<String> =
         raw.choices.iter().map(|choice| place.scalar(choice)).collect::<Result<_>>()?;
     let chosen = |value: &Spanned<toml::Value>| -> Result<String> {
@@ -184,7 +184,7 @@ fn param(place: &Place, raw: raw::Param) -> Result<Param> {
 }
 
 fn form(
-    place: &Place,
+    place: &ManifestText,
     key: &Spanned<String>,
     raw: raw::Form,
     params: &BTreeMap<String, Param>,
@@ -235,7 +235,7 @@ fn form(
 }
 
 fn process(
-    place: &Place,
+    place: &ManifestText,
     key: &Spanned<String>,
     raw: raw::Process,
     params: &BTreeMap<String, Param>,
@@ -271,7 +271,7 @@ fn process(
 
 /// One entry of `when`: a parameter and the value or values that it must have.
 fn condition(
-    place: &Place,
+    place: &ManifestText,
     key: &Spanned<String>,
     value: &Spanned<toml::Value>,
     params: &BTreeMap<String, Param>,
@@ -304,7 +304,7 @@ fn condition(
 }
 
 fn ready(
-    place: &Place,
+    place: &ManifestText,
     raw: Spanned<raw::Ready>,
     params: &BTreeMap<String, Param>,
 ) -> Result<Ready> {
@@ -332,7 +332,7 @@ fn ready(
     Ok(Ready { probe, timeout })
 }
 
-fn cgroup(place: &Place, name: Option<&Spanned<String>>, default: &str) -> Result<String> {
+fn cgroup(place: &ManifestText, name: Option<&Spanned<String>>, default: &str) -> Result<String> {
     match name {
         None => Ok(default.to_owned()),
         Some(name) => place.name(name.get_ref(), name.span().start, "cgroup"),
@@ -340,7 +340,7 @@ fn cgroup(place: &Place, name: Option<&Spanned<String>>, default: &str) -> Resul
 }
 
 fn environment(
-    place: &Place,
+    place: &ManifestText,
     raw: &BTreeMap<String, Spanned<String>>,
     params: &BTreeMap<String, Param>,
 ) -> Result<BTreeMap<String, String>> {

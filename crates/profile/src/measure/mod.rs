@@ -16,7 +16,7 @@ use metasched_experiment::Rules;
 
 use crate::manifest::{Form, Workload};
 use crate::runner::{Site, prepare, stage};
-use crate::{Error, Figures, Kind, RunKind, SeriesKey, Store, Subject};
+use crate::{Error, Kind, LoadFigures, RunKind, SeriesKey, Store, Subject};
 
 pub use executor::{Executor, SwitcherExecutor, Work};
 pub use summary::{FailureSummary, FormSummary, Outcome, SubjectSummary, Summary};
@@ -113,7 +113,7 @@ pub enum Event<'a> {
         /// The subject.
         subject: &'a Subject,
         /// The figures.
-        figures: &'a Figures,
+        figures: &'a LoadFigures,
     },
     /// A run failed.
     Failed {

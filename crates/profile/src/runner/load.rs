@@ -14,7 +14,7 @@ use super::step::{self, command, ended, interrupted, last_lines, outcome, quoted
 use super::tracer::Tracer;
 use super::{Group, Usage, readers};
 use crate::manifest::{CommandFailed, Given, Step};
-use crate::{Figures, PartFigures, Parts};
+use crate::{LoadFigures, PartFigures, Parts};
 
 /// A load may take this many times its duration, and [`TIMEOUT_MORE`] besides, before
 /// it is taken to hang: tools start up, and drain their last requests.
@@ -48,7 +48,7 @@ struct Ran {
 #[derive(Clone, Debug)]
 pub struct RunResult {
     /// The figures of the whole.
-    pub figures: Figures,
+    pub figures: LoadFigures,
     /// The figures of each cgroup.
     pub parts: Parts,
 }
@@ -275,7 +275,7 @@ fn part(before: &Usage, after: &Usage, duration_s: f64) -> PartFigures {
 }
 
 /// Adds the parts up.
-fn sum(figures: &mut Figures, parts: &[&PartFigures]) {
+fn sum(figures: &mut LoadFigures, parts: &[&PartFigures]) {
     let total = |of: fn(&PartFigures) -> Option<f64>| -> Option<f64> {
         let known: Vec<f64> = parts.iter().filter_map(|part| of(part)).collect();
         (!known.is_empty()).then(|| known.iter().sum())
@@ -313,7 +313,7 @@ mod tests {
             wait_histogram: histogram,
             ..PartFigures::default()
         };
-        let mut figures = Figures::default();
+        let mut figures = LoadFigures::default();
         let (a, b) = (part(10.0, 30, Some(vec![1, 2])), part(50.0, 10, Some(vec![0, 0, 5])));
         sum(&mut figures, &[&a, &b]);
         assert_eq!(figures.wait_mean_us, Some(20.0));

@@ -4,11 +4,11 @@
 use metasched_stats::LatencyHistogram;
 use serde::Deserialize;
 
-use crate::Figures;
+use crate::LoadFigures;
 use crate::manifest::Reader;
 
 /// Reads the output of a load that ran for `elapsed_s`; the error says what is wrong.
-pub(super) fn read(reader: Reader, output: &str, elapsed_s: f64) -> Result<Figures, String> {
+pub(super) fn read(reader: Reader, output: &str, elapsed_s: f64) -> Result<LoadFigures, String> {
     let figures = match reader {
         Reader::Metrics => metrics(output),
         Reader::Latencies => latencies(output, elapsed_s),
@@ -41,7 +41,7 @@ struct Metrics {
     histogram: Option<Vec<(f64, u64)>>,
 }
 
-fn metrics(output: &str) -> Result<Figures, String> {
+fn metrics(output: &str) -> Result<LoadFigures, String> {
     let (number, json) = output
         .lines()
         .enumerate()
@@ -57,12 +57,12 @@ fn metrics(output: &str) -> Result<Figures, String> {
         })?;
     let wrong = |cause: String| format!("line {number} of its output, {}: {cause}", short(json));
     let raw: Metrics = serde_json::from_str(json).map_err(|e| wrong(e.to_string()))?;
-    let base = Figures {
+    let base = LoadFigures {
         throughput_per_s: raw.throughput_per_s,
         requests: raw.requests,
         errors: raw.errors,
         duration_s: raw.duration_s,
-        ..Figures::default()
+        ..LoadFigures::default()
     };
     if let Some(pairs) = raw.histogram.filter(|pairs| !pairs.is_empty()) {
         let mut counts = Vec::new();
@@ -78,7 +78,7 @@ fn metrics(output: &str) -> Result<Figures, String> {
     let given = |value: Option<f64>, name: &str| {
         value.ok_or_else(|| wrong(format!("there is neither '{name}' nor a histogram")))
     };
-    Ok(Figures {
+    Ok(LoadFigures {
         mean_us: given(raw.mean_us, "mean_us")?,
         p50_us: given(raw.p50_us, "p50_us")?,
         p95_us: given(raw.p95_us, "p95_us")?,
@@ -89,7 +89,7 @@ fn metrics(output: &str) -> Result<Figures, String> {
     })
 }
 
-fn latencies(output: &str, elapsed_s: f64) -> Result<Figures, String> {
+fn latencies(output: &str, elapsed_s: f64) -> Result<LoadFigures, String> {
     let mut duration_s = elapsed_s;
     let mut histogram = LatencyHistogram::new();
     let (mut sum, mut max) = (0.0, 0.0_f64);
@@ -121,20 +121,20 @@ fn latencies(output: &str, elapsed_s: f64) -> Result<Figures, String> {
         }
     }
     let requests = histogram.count();
-    let base = Figures {
+    let base = LoadFigures {
         throughput_per_s: requests as f64 / duration_s,
         requests,
         duration_s,
-        ..Figures::default()
+        ..LoadFigures::default()
     };
     let figures = with_histogram(base, &histogram).ok_or("it printed no latency")?;
     // The sums are exact, the histogram is not.
-    Ok(Figures { mean_us: sum / requests as f64, max_us: max, ..figures })
+    Ok(LoadFigures { mean_us: sum / requests as f64, max_us: max, ..figures })
 }
 
-fn elapsed(elapsed_s: f64) -> Figures {
+fn elapsed(elapsed_s: f64) -> LoadFigures {
     let us = elapsed_s * 1e6;
-    Figures {
+    LoadFigures {
         throughput_per_s: 1.0 / elapsed_s,
         requests: 1,
         duration_s: elapsed_s,
@@ -144,14 +144,14 @@ fn elapsed(elapsed_s: f64) -> Figures {
         p99_us: us,
         p999_us: us,
         max_us: us,
-        ..Figures::default()
+        ..LoadFigures::default()
     }
 }
 
 /// The figures with mean and percentiles from the histogram; `None` if it is empty.
-fn with_histogram(base: Figures, histogram: &LatencyHistogram) -> Option<Figures> {
+fn with_histogram(base: LoadFigures, histogram: &LatencyHistogram) -> Option<LoadFigures> {
     let of = histogram.percentiles()?;
-    Some(Figures {
+    Some(LoadFigures {
         mean_us: of.mean,
         p50_us: of.p50,
         p95_us: of.p95,
@@ -164,7 +164,7 @@ fn with_histogram(base: Figures, histogram: &LatencyHistogram) -> Option<Figures
 }
 
 /// Refuses what cannot be true.
-fn sense(f: &Figures) -> Result<(), String> {
+fn sense(f: &LoadFigures) -> Result<(), String> {
     if f.requests == 0 {
         return Err(format!("it finished no request, and {} failed", f.errors));
     }

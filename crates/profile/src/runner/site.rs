@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use metasched_base::{Interrupt, Result};
-use metasched_host::machine::Machine;
+use metasched_host::machine::HostFacts;
 
 use super::Groups;
 use crate::manifest::Workload;
@@ -13,7 +13,7 @@ use crate::{Environment, Error, Kind, ResultExt};
 #[derive(Debug)]
 pub struct Site {
     /// The machine that we are on.
-    pub machine: Machine,
+    pub machine: HostFacts,
     /// Where prepared workloads are kept.
     pub cache_root: PathBuf,
     /// Where workloads scratch, until the next boot: a memory file system.

@@ -6,8 +6,8 @@ use rusqlite::{Row, ToSql};
 
 use super::{Store, unreadable};
 use crate::{
-    Environment, Failure, Figures, Measurement, PairedFigures, RunKind, Series, SeriesKey, Session,
-    Subject,
+    Environment, Failure, LoadFigures, Measurement, PairedFigures, RunKind, Series, SeriesKey,
+    Session, Subject,
 };
 
 /// Which measurements are wanted; what is not said does not matter.
@@ -178,7 +178,7 @@ impl Store {
     }
 
     /// Every control run and the measured run of the default scheduler in the same round.
-    pub fn controls(&self, query: &Query) -> Result<Vec<(Figures, Figures)>> {
+    pub fn controls(&self, query: &Query) -> Result<Vec<(LoadFigures, LoadFigures)>> {
         let of = |kind| self.measurements(&Query { kind: Some(kind), ..query.clone() });
         let round = |m: &Measurement| (m.series, m.session, m.round);
         let measured: HashMap<_, _> = of(RunKind::Measured)?

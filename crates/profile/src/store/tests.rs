@@ -6,7 +6,7 @@ use metasched_base::Kind;
 use metasched_control::{Mechanism, SwitchRecord};
 
 use super::*;
-use crate::{Environment, Failure, Figures, Parts, RunKind, SeriesKey, Subject, TurnShare};
+use crate::{Environment, Failure, LoadFigures, Parts, RunKind, SeriesKey, Subject, TurnShare};
 
 fn key(form: &str) -> SeriesKey {
     SeriesKey {
@@ -32,13 +32,13 @@ fn scheduler(name: &str) -> Subject {
     Subject::Scheduler { name: name.into(), version: "1".into(), options: vec![] }
 }
 
-fn figures(throughput: f64) -> Figures {
-    Figures {
+fn figures(throughput: f64) -> LoadFigures {
+    LoadFigures {
         throughput_per_s: throughput,
         requests: 10,
         histogram: Some(vec![(1, 2), (3, 4)]),
         wait_mean_us: Some(0.1 + 0.2),
-        ..Figures::default()
+        ..LoadFigures::default()
     }
 }
 
@@ -244,7 +244,7 @@ fn a_store_of_the_present_schema_is_recorded_with_all_that_it_can_hold() {
     let kinds: Vec<RunKind> = all.iter().map(|run| run.kind).collect();
     use RunKind::{Control, Measured, Traced};
     assert_eq!(kinds, [Measured, Measured, Control, Traced]);
-    let Figures { histogram, wait_histogram, nvcsw_per_s, .. } = &kept[0].figures;
+    let LoadFigures { histogram, wait_histogram, nvcsw_per_s, .. } = &kept[0].figures;
     assert_eq!(*histogram, Some(vec![(1, 2), (3, 4)]));
     assert_eq!((wait_histogram, *nvcsw_per_s), (&Some(vec![0, 3, 7]), Some(1200.5)));
     assert_eq!(kept[0].parts["front"].timeslices, Some(900));

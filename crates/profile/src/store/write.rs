@@ -3,7 +3,7 @@ use metasched_control::SwitchRecord;
 use rusqlite::{OptionalExtension, params};
 
 use super::{Store, now};
-use crate::{Failure, Figures, Parts, RunKind, SeriesKey, Subject};
+use crate::{Failure, LoadFigures, Parts, RunKind, SeriesKey, Subject};
 
 /// A finished run, to be kept.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct NewMeasurement<'a> {
     /// When it began.
     pub started_at: &'a str,
     /// The figures of the whole.
-    pub figures: &'a Figures,
+    pub figures: &'a LoadFigures,
     /// The figures of each cgroup.
     pub parts: &'a Parts,
 }

@@ -9,14 +9,14 @@ use metasched_profile::{Measurement, Query, Store};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
 
-use crate::machine::{Machine, processes, status};
+use crate::machine::{TestMachine, processes, status};
 
 /// An emulated guest on a busy machine needs minutes for what takes seconds elsewhere.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// The machine, once nothing of an earlier test is left on it.
-pub fn machine() -> Machine {
-    let machine = Machine::take();
+pub fn machine() -> TestMachine {
+    let machine = TestMachine::take();
     eventually("nothing of an earlier test is left", nothing_left);
     machine
 }

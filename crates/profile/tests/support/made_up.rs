@@ -6,7 +6,7 @@ use std::path::Path;
 
 use metasched_control::{Mechanism, SwitchRecord};
 use metasched_profile::{
-    Composition, Declared, Environment, Failure, Figures, NewMeasurement, PartFigures, RunKind,
+    Composition, Declared, Environment, Failure, LoadFigures, NewMeasurement, PartFigures, RunKind,
     SeriesKey, Store, Subject, TurnShare,
 };
 
@@ -148,7 +148,7 @@ impl Writer<'_> {
                 .map(|i| (2e4 * (-((i as f64 - 12.0 - p99).powi(2)) / 9.0).exp()) as u64)
                 .collect()
         });
-        let figures = Figures {
+        let figures = LoadFigures {
             throughput_per_s,
             requests: (throughput_per_s * 20.0) as u64,
             duration_s: 20.0,
@@ -159,7 +159,7 @@ impl Writer<'_> {
             p999_us: p99_us * 1.5,
             max_us: p99_us * 2.0,
             wait_histogram,
-            ..Figures::default()
+            ..LoadFigures::default()
         };
         let parts = BTreeMap::from([("front".to_owned(), PartFigures::default())]);
         let key = SeriesKey { duration_s: self.duration_s, ..key(form) };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use metasched_base::{Interrupt, Result};
-use metasched_host::machine::Machine;
+use metasched_host::machine::HostFacts;
 use metasched_host::process::Spawn;
 use metasched_profile::manifest::{Manifest, Workload};
 use metasched_profile::runner::{Group, Groups, Site, Usage};
@@ -142,7 +142,7 @@ impl Lab {
     }
 }
 
-fn machine() -> Machine {
+fn machine() -> HostFacts {
     metasched_host::machine::machine(Path::new("/")).unwrap()
 }
 

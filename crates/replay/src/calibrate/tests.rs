@@ -6,7 +6,7 @@ fn measured(ns: f64) -> Option<Measured> {
 }
 
 fn calibration() -> Calibration {
-    let machine = Machine {
+    let machine = HostFacts {
         cpu_model: "A CPU".to_owned(),
         cpus: 2,
         smt: false,

@@ -112,7 +112,7 @@ impl Kernel {
 /// Where a kernel comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum KernelOrigin {
     /// Installed on this machine.
     Host,
     /// Fetched before.
@@ -121,12 +121,12 @@ pub enum Place {
     Archive,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for KernelOrigin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
-            Place::Host => "host",
-            Place::Cache => "cache",
-            Place::Archive => "archive",
+            KernelOrigin::Host => "host",
+            KernelOrigin::Cache => "cache",
+            KernelOrigin::Archive => "archive",
         })
     }
 }
@@ -137,7 +137,7 @@ pub struct Candidate {
     /// Its release.
     pub version: String,
     /// Where it comes from.
-    pub place: Place,
+    pub place: KernelOrigin,
     /// Its image, where it is on this machine.
     pub image: Option<PathBuf>,
     /// What is wrong with it; `None` as long as that is not known, which it is once
@@ -156,7 +156,7 @@ enum Source {
 }
 
 impl Candidate {
-    fn here(kernel: Kernel, place: Place) -> Self {
+    fn here(kernel: Kernel, place: KernelOrigin) -> Self {
         Self {
             version: kernel.version.clone(),
             place,
@@ -170,7 +170,7 @@ impl Candidate {
     fn there(offer: Offer) -> Self {
         Self {
             version: offer.release.clone(),
-            place: Place::Archive,
+            place: KernelOrigin::Archive,
             image: None,
             verdict: offer.store(&cache_root()).verdict(),
             size_bytes: Some(offer.size_bytes),
@@ -198,10 +198,10 @@ fn local() -> Vec<Candidate> {
         .flatten()
         .filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
         .flat_map(|entry| Kernel::below(&entry.path().join("usr/lib/modules")))
-        .map(|kernel| Candidate::here(kernel, Place::Cache));
+        .map(|kernel| Candidate::here(kernel, KernelOrigin::Cache));
     let installed = Kernel::below(Path::new("/usr/lib/modules"))
         .into_iter()
-        .map(|kernel| Candidate::here(kernel, Place::Host));
+        .map(|kernel| Candidate::here(kernel, KernelOrigin::Host));
     let mut found: Vec<Candidate> = cached.chain(installed).collect();
     sort(&mut found);
     found
@@ -220,7 +220,7 @@ fn remote(local: &[Candidate]) -> Vec<Candidate> {
 fn sort(candidates: &mut [Candidate]) {
     candidates.sort_by(|a, b| {
         version::compare(&b.version, &a.version)
-            .then((a.place == Place::Host).cmp(&(b.place == Place::Host)))
+            .then((a.place == KernelOrigin::Host).cmp(&(b.place == KernelOrigin::Host)))
     });
 }
 

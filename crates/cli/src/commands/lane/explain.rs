@@ -4,7 +4,7 @@ use std::path::Path;
 
 use metasched_base::{Error, Kind, Result};
 use metasched_control::keeper::KeeperStatus;
-use metasched_control::{App, Figures, Preference, RuleApp, Why};
+use metasched_control::{App, MeasuredRatio, Preference, RuleApp, Why};
 use metasched_host::cgroup::Cgroup;
 use metasched_loader::LaneInfo;
 use serde::Serialize;
@@ -167,7 +167,7 @@ fn reason(why: &Why) -> String {
             let plan =
                 plan.as_deref().map_or("plan of the store".to_owned(), |p| format!("plan {p}"));
             match figures {
-                Some(Figures { of, estimate, low, high, rounds }) => format!(
+                Some(MeasuredRatio { of, estimate, low, high, rounds }) => format!(
                     "which it prefers: {of} {estimate:.2} [{low:.2}-{high:.2}] of EEVDF over \
                      {rounds} rounds ({plan})"
                 ),
@@ -222,8 +222,13 @@ mod tests {
     #[test]
     fn a_preference_is_told_with_its_figures_and_the_rules_that_matched() {
         let rule = Some(Pattern::Cgroups("s/qa-*.service".to_owned()));
-        let figures =
-            Figures { of: "throughput".into(), estimate: 1.12, low: 1.081, high: 1.15, rounds: 5 };
+        let figures = MeasuredRatio {
+            of: "throughput".into(),
+            estimate: 1.12,
+            low: 1.081,
+            high: 1.15,
+            rounds: 5,
+        };
         let why = Why::Preferred(Preference { plan: None, figures: Some(figures) });
         let mut front =
             app("front", why, &[("s/qa-1.service", rule.clone()), ("s/qa-2.service", rule)]);

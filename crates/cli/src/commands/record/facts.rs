@@ -6,7 +6,7 @@ use std::path::Path;
 use metasched_base::Result;
 use metasched_host::cgroup::Cgroup;
 use metasched_host::kernel::config;
-use metasched_host::machine::{Machine, cpus_by_place};
+use metasched_host::machine::{HostFacts, cpus_by_place};
 use metasched_host::process::{Thread, threads};
 use metasched_scenario::record::{CgroupFacts, Facts, MachineFacts};
 
@@ -14,7 +14,7 @@ use metasched_scenario::record::{CgroupFacts, Facts, MachineFacts};
 ///
 /// # Errors
 /// `BadInput`, where it has more CPUs than are modelled.
-pub fn machine(root: &Path, machine: &Machine) -> Result<(MachineFacts, Vec<String>)> {
+pub fn machine(root: &Path, machine: &HostFacts) -> Result<(MachineFacts, Vec<String>)> {
     let (cpus, llcs, nodes) =
         (machine.cpus as usize, machine.llcs as usize, machine.nodes as usize);
     let smt = machine.smt;

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result};
-use metasched_control::{Candidate, EEVDF, Figures, Preference, Turn, Why, resolve};
+use metasched_control::{Candidate, EEVDF, MeasuredRatio, Preference, Turn, Why, resolve};
 use metasched_experiment::{
     self as experiment, AppPlan, BenefitForm, Contender, Objective, PlanOptions, Share, Strategy,
     TableRow, lane_weights,
@@ -50,7 +50,7 @@ impl FromStr for TurnSpec {
 }
 
 /// What the application's preference rests on.
-fn figures(file: &experiment::Plan, app: &AppPlan) -> Option<Figures> {
+fn figures(file: &experiment::Plan, app: &AppPlan) -> Option<MeasuredRatio> {
     let is_meant = |row: &&TableRow| row.form == app.form && row.candidate == app.preferred;
     let row = file.table.iter().find(is_meant)?;
     let (of, ratio) = match app.objective {
@@ -58,7 +58,7 @@ fn figures(file: &experiment::Plan, app: &AppPlan) -> Option<Figures> {
         _ => ("throughput", row.throughput),
     };
     let Interval { estimate, low, high, .. } = ratio.interval?;
-    Some(Figures { of: of.to_owned(), estimate, low, high, rounds: row.rounds })
+    Some(MeasuredRatio { of: of.to_owned(), estimate, low, high, rounds: row.rounds })
 }
 
 /// Who has turns, or lanes.

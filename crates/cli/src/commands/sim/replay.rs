@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
-use metasched_host::machine::{Machine, machine};
+use metasched_host::machine::{HostFacts, machine};
 use metasched_loader::DEFAULT_POLICY;
 use metasched_replay::{Replay, Replayable, Replayed, ReplayedGroup};
 use metasched_scenario::file::{LaneSpec, ScenarioFile};
@@ -57,7 +57,7 @@ struct Report {
     version: String,
     scenario: String,
     about: String,
-    machine: Machine,
+    machine: HostFacts,
     duration_ns: u64,
     warm_up_ns: u64,
     seed: u64,
@@ -134,7 +134,7 @@ fn under(
 fn text(report: &Report) -> String {
     let brief = |ns| format_duration(Duration::from_nanos(ns));
     let about = if report.about.is_empty() { String::new() } else { format!(": {}", report.about) };
-    let Machine { cpus, kernel_release, .. } = &report.machine;
+    let HostFacts { cpus, kernel_release, .. } = &report.machine;
     let mut out = format!(
         "metasched {}, replayed on this machine\n{}{about}\n{cpus} CPUs, {kernel_release}; {}, of which {} of warm-up do not count; seed {}\n\n",
         report.version,
@@ -150,7 +150,7 @@ fn text(report: &Report) -> String {
     out
 }
 
-fn entry(scheduler: String, replayed: &Replayed, machine: &Machine) -> Entry {
+fn entry(scheduler: String, replayed: &Replayed, machine: &HostFacts) -> Entry {
     let used: u64 = replayed.groups.values().map(|group| group.cpu_ns).sum();
     let mut groups: Vec<GroupEntry> = replayed
         .groups
