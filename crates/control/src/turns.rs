@@ -89,7 +89,8 @@ impl TurnsSummary {
     }
 }
 
-/// Runs the cycle of turns until `until` has passed or a stop is asked for.
+/// Runs the cycle of turns until `until` has passed since the first scheduler was in force, or a
+/// stop is asked for.
 ///
 /// By swap, as published, an application's scheduler is in force for its whole slice, and
 /// the change to the next comes on top of that. By lane the kernel takes the turns by a
@@ -125,7 +126,7 @@ fn swap(
     on_turn: &mut dyn FnMut(&TurnEvent),
 ) -> Result<TurnsSummary> {
     let began = Instant::now();
-    let end = until.map(|duration| began + duration);
+    let mut end = None;
     let mut summary = TurnsSummary::default();
     'cycle: for turn in turns.iter().cycle() {
         if end.is_some_and(|end| Instant::now() >= end) {
@@ -137,10 +138,9 @@ fn swap(
         }
         let record = switcher.switch_by(&turn.candidate, Mechanism::Swap)?;
         let start = Instant::now();
-        let mut deadline = start + turn.slice;
-        if let Some(end) = end {
-            deadline = deadline.min(end);
-        }
+        end = end.or(until.map(|duration| start + duration));
+        let turn_ends = start + turn.slice;
+        let deadline = end.map_or(turn_ends, |end| turn_ends.min(end));
         if summary.turns == 0 {
             summary.start_ns = record.total_ns;
         } else {

@@ -109,7 +109,7 @@ impl PlanArgs {
 /// How long it is in force, and over what; shared with `rules`.
 #[derive(Debug, clap::Args)]
 pub struct HoldArgs {
-    /// Stop after this time
+    /// Stop after this time, which begins when it is in force
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
     /// Stop a scheduler that is in force already, and put it back at the end

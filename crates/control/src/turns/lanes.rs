@@ -29,12 +29,12 @@ pub(super) fn take_turns(
     on_turn: &mut dyn FnMut(&TurnEvent),
 ) -> Result<TurnsSummary> {
     let (began, began_ns) = (Instant::now(), monotonic_ns());
-    let end = until.map(|duration| began + duration);
     let first = switcher.switch_by(&turns[0].candidate, Mechanism::Lane)?;
     // Turns are in time without us, but what tells of them and ends them would wait for the
     // load in its own queue.
     let _prompt = Prompt::new();
     program(switcher)?.start_turns(&of(turns))?;
+    let end = until.map(|duration| Instant::now() + duration);
     let mut told = Told { turns, first: first.clone(), began_ns, next: 0 };
     let mut interrupted = false;
     loop {
