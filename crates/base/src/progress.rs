@@ -30,8 +30,9 @@ impl Progress {
             })
             .progress_chars("=> ");
         bar.set_style(style);
-        if plain {
-            eprintln!("{what}: {total} steps");
+        // Where the number is not known yet, the first message is the first line.
+        if plain && total > 0 {
+            eprintln!("{what}: {total} {}", if total == 1 { "step" } else { "steps" });
         }
         bar.set_prefix(what);
         bar.enable_steady_tick(Duration::from_millis(250));
@@ -44,8 +45,7 @@ impl Progress {
         if self.plain {
             let (position, total) = (self.bar.position(), self.bar.length().unwrap_or(0));
             let left = time_left(self.bar.elapsed(), position, total);
-            let left = left.map_or(String::new(), |left| format!(" ({left} left)"));
-            eprintln!("{}: {position}/{total} {message}{left}", self.bar.prefix());
+            eprintln!("{}", plain_line(&self.bar.prefix(), position, total, &message, left));
         }
         self.bar.set_message(message);
     }
@@ -71,6 +71,19 @@ impl Progress {
     }
 }
 
+/// A line of a log: without a count where it is not known how many there are.
+fn plain_line(
+    what: &str,
+    position: u64,
+    total: u64,
+    message: &str,
+    left: Option<String>,
+) -> String {
+    let count = if total == 0 { String::new() } else { format!("{position}/{total} ") };
+    let left = left.map_or(String::new(), |left| format!(" ({left} left)"));
+    format!("{what}: {count}{message}{left}")
+}
+
 /// How long the rest takes if it goes on as it did from the start; unknown before the
 /// first step. What the library offers weighs the last seconds most, and a step of ours
 /// takes longer than those: it told of hours where there were minutes.
@@ -93,6 +106,14 @@ mod tests {
     #[test]
     fn the_template_parses() {
         ProgressStyle::with_template(TEMPLATE).unwrap();
+    }
+
+    #[test]
+    fn a_log_has_no_count_of_steps_that_are_not_known() {
+        // Regression: it said "0/0".
+        assert_eq!(plain_line("qa", 0, 0, "preparing", None), "qa: preparing");
+        let left = Some("3m".to_owned());
+        assert_eq!(plain_line("qa", 2, 8, "fifo", left), "qa: 2/8 fifo (3m left)");
     }
 
     #[test]
