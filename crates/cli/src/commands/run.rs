@@ -242,7 +242,7 @@ impl Args {
         let Some(contender) = recommended.contender else {
             return Ok(Wish::Nothing(recommended.sure.sentence));
         };
-        let rows = Plan::recommended(&contender, &plan.workload)?;
+        let rows = Plan::recommended(&contender, &plan.workload, self.plan.plan.as_deref())?;
         Ok(match &contender {
             Contender::Lanes { default: planned, .. } => {
                 let named = |part: &String| self.cgroups.iter().any(|c| c.app == *part);

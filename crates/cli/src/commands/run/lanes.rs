@@ -311,10 +311,13 @@ mod tests {
             default: "fair".to_owned(),
             lanes: vec![lane(&["front", "back"], "fifo", 0.67), lane(&["batch"], "vtime", 0.33)],
         };
-        let plan = Plan::recommended(&contender, "qa").unwrap();
+        let plan = Plan::recommended(&contender, "qa", Some("plan.json")).unwrap();
         let apps = placed(&plan, &["front=a", "back=b", "batch=c"]).unwrap();
         assert_eq!(apps[0].patterns, [Pattern::exactly("a"), Pattern::exactly("b")]);
         assert_eq!((weight(&apps[0]), weight(&apps[1])), (Some(201), Some(99)));
+        // Regression: such a lane was told to be by the plan of the store.
+        let by_file = |why: &Why| matches!(why, Why::Preferred(by) if by.plan.is_some());
+        assert!(by_file(&apps[0].why), "{:?}", apps[0].why);
         Rules::new(apps, false).unwrap();
     }
 

@@ -91,13 +91,18 @@ impl Plan {
         }
     }
 
-    /// What a plan recommends: its turns or lanes; one scheduler is a single turn.
-    pub fn recommended(contender: &Contender, application: &str) -> Result<Self> {
+    /// What a plan recommends: its turns or lanes; one scheduler is a single turn. `file` is the
+    /// plan's, none for that of the store.
+    pub fn recommended(
+        contender: &Contender,
+        application: &str,
+        file: Option<&str>,
+    ) -> Result<Self> {
         let planned = |app: String, scheduler: &str, share: f64| Planned {
             app,
             scheduler: scheduler.to_owned(),
             share,
-            why: Why::Preferred(Preference { plan: None, figures: None }),
+            why: Why::Preferred(Preference { plan: file.map(str::to_owned), figures: None }),
         };
         Self::normalised(match contender {
             Contender::Scheduler { name } => vec![planned(application.to_owned(), name, 1.0)],
