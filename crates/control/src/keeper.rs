@@ -232,6 +232,14 @@ impl Keeper {
         })
     }
 
+    /// Sets options of the default lane, by `change` of its policy; they go with that lane.
+    ///
+    /// # Errors
+    /// `BadInput` for an option that the policy has not, and where no policy of ours is in force.
+    pub fn set_default(&mut self, change: &LaneSpec) -> Result<()> {
+        ours(&mut self.switcher)?.set_lane(0, change)
+    }
+
     /// Puts on lanes what rules match, now and from then on.
     ///
     /// # Errors

@@ -1,21 +1,15 @@
 //! `metasched keep`: the background part of `metasched start`.
 
 use metasched_base::{Kind, Result, ResultExt};
-use metasched_control::{CandidateEnv, resolve_in};
 
-use super::start::{FirstWord, hold};
+use super::start::{FirstWord, Kept, hold};
 use crate::context::Context;
 
 /// Holds a scheduler for 'metasched start' (internal).
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The scheduler
-    scheduler: String,
-    /// Stop a scheduler that is in force already, and put it back at the end
-    #[arg(long)]
-    take_over: bool,
     #[command(flatten)]
-    load: super::load::Load,
+    kept: Kept,
 }
 
 /// Carries the command out; the value is the process's exit status.
@@ -30,8 +24,8 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
 }
 
 fn resolve_and_hold(args: &Args, context: &Context, said: &mut bool) -> Result<()> {
-    let candidate = resolve_in(&CandidateEnv::system(), &args.scheduler)?;
-    hold(&candidate, args.take_over, &args.load, context, || {
+    let (candidate, lane) = args.kept.read()?;
+    hold(&args.kept, &candidate, &lane, context, || {
         *said = true;
         say(&FirstWord::InForce(candidate.clone()))
     })

@@ -4,16 +4,17 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, ResultExt};
-use metasched_control::keeper::{Answer, Failure, Order, ask};
+use metasched_control::keeper::{Answer, Failure, Keeper, Order, ask};
 use metasched_control::{
     Candidate, CandidateEnv, CandidateKind, RUN_DIR, Switcher, make_run_dir, own_program,
     resolve_in, spawn_own,
 };
 use metasched_host::process::{Output, Prompt};
-use metasched_loader::DEFAULT_POLICY;
+use metasched_loader::{DEFAULT_POLICY, LaneSpec, Setting};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
+use super::lane::settings;
 use super::load::Load;
 use crate::context::Context;
 
@@ -23,18 +24,58 @@ const PATIENCE: Duration = Duration::from_secs(200);
 /// Starts a scheduler and keeps it running in the background.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    #[command(flatten)]
+    kept: Kept,
+    /// Stay in the foreground until stopped, as systemd wants it
+    #[arg(long)]
+    foreground: bool,
+}
+
+/// What is kept; shared with `keep`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Kept {
     /// The scheduler, as 'metasched list' names it; options of an external one after
     /// a colon or a blank: scx_simple:-f
     #[arg(default_value = DEFAULT_POLICY)]
-    pub scheduler: String,
-    /// Stay in the foreground until stopped, as systemd wants it
-    #[arg(long)]
-    pub foreground: bool,
+    scheduler: String,
+    /// An option of a policy of ours: slice=5ms
+    #[arg(long = "set", value_name = "OPTION=VALUE")]
+    settings: Vec<Setting>,
     /// Stop a scheduler that is in force already, and put it back at the end
     #[arg(long)]
-    pub take_over: bool,
+    take_over: bool,
     #[command(flatten)]
-    pub load: Load,
+    load: Load,
+}
+
+impl Kept {
+    /// The candidate, and the options that it is to have.
+    pub(super) fn read(&self) -> Result<(Candidate, LaneSpec)> {
+        let candidate = wanted(&self.scheduler)?;
+        self.load.check()?;
+        let mut lane = LaneSpec::of(&candidate.name);
+        if let [first, ..] = self.settings.as_slice() {
+            if candidate.kind != CandidateKind::Policy {
+                let attempt = format!("set {first} of '{}'", candidate.name);
+                return Err(Error::new(Kind::BadInput, attempt, "it is no policy of ours")
+                    .remedy("give it its own options after a colon: scx_simple:-f"));
+            }
+            lane.options = settings(&candidate.name, &self.settings)?;
+        }
+        Ok((candidate, lane))
+    }
+
+    /// The same for another process.
+    fn words(&self) -> Vec<String> {
+        let mut words = vec![self.scheduler.clone()];
+        let set = |setting: &Setting| ["--set".to_owned(), setting.to_string()];
+        words.extend(self.settings.iter().flat_map(set));
+        if self.take_over {
+            words.push("--take-over".to_owned());
+        }
+        words.extend(self.load.words());
+        words
+    }
 }
 
 /// What the keeper says on its standard output, once, when it has begun or failed.
@@ -50,13 +91,10 @@ pub(super) enum FirstWord {
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let _prompt = Prompt::new();
-    let candidate = wanted(&args.scheduler)?;
-    args.load.check()?;
+    let (candidate, lane) = args.kept.read()?;
     if args.foreground {
         let text = format!("'{}' is in force; Ctrl-C ends it", candidate.name);
-        hold(&candidate, args.take_over, &args.load, context, || {
-            context.print(&candidate, |_| text)
-        })?;
+        hold(&args.kept, &candidate, &lane, context, || context.print(&candidate, |_| text))?;
         return Ok(0);
     }
     // Told here, where the remedy is at hand, rather than by the lock.
@@ -68,9 +106,9 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
             format!("start '{}'", candidate.name),
             format!("metasched keeps '{}' already", status.scheduler.name),
         )
-        .remedy(format!("change it with: metasched switch {}", args.scheduler)));
+        .remedy(format!("change it with: metasched switch {}", args.kept.scheduler)));
     }
-    start_keeper(args, context)?;
+    start_keeper(&args.kept, context)?;
     context.print(&candidate, |c| format!("'{}' is in force; 'metasched stop' ends it", c.name))?;
     Ok(0)
 }
@@ -91,24 +129,26 @@ fn wanted(spec: &str) -> Result<Candidate> {
 
 /// Puts the candidate in force and holds it until told to stop.
 pub(super) fn hold(
+    kept: &Kept,
     candidate: &Candidate,
-    take_over: bool,
-    load: &Load,
+    lane: &LaneSpec,
     context: &Context,
     in_force: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     // From here on: beside hogs each of the many short waits of a start would be one for a turn.
     let _prompt = Prompt::new();
-    let options = load.options("metasched start")?.take_over(take_over);
+    let options = kept.load.options("metasched start")?.take_over(kept.take_over);
     let run_dir = options.run_dir.clone();
-    let keeper =
-        metasched_control::keeper::Keeper::start(Switcher::new(options)?, candidate, &run_dir)?;
+    let mut keeper = Keeper::start(Switcher::new(options)?, candidate, &run_dir)?;
+    if !lane.options.is_empty() {
+        keeper.set_default(lane)?;
+    }
     in_force()?;
     keeper.run(&context.interrupt, None)
 }
 
 /// Starts the keeper's process and waits for its first word.
-fn start_keeper(args: &Args, context: &Context) -> Result<()> {
+fn start_keeper(kept: &Kept, context: &Context) -> Result<()> {
     let attempt = || "start the keeper in the background".to_owned();
     let run_dir = Path::new(RUN_DIR);
     make_run_dir(run_dir).map_err(|e| {
@@ -117,11 +157,8 @@ fn start_keeper(args: &Args, context: &Context) -> Result<()> {
     })?;
     let log = run_dir.join("keeper.log");
     let own = own_program()?.display().to_string();
-    let mut command = vec![own, "keep".to_owned(), args.scheduler.clone()];
-    if args.take_over {
-        command.push("--take-over".to_owned());
-    }
-    command.extend(args.load.words());
+    let mut command = vec![own, "keep".to_owned()];
+    command.extend(kept.words());
     let mut child = spawn_own(&command)
         .first()
         .stdout(Output::Tail(64 * 1024))
