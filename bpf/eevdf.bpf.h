@@ -3,17 +3,17 @@
  * Earliest eligible virtual deadline first (Stoica and Abdel-Wahab, 1995), without locks.
  *
  * Tasks that compete have a virtual run time each: what they ran, divided by their weights. The
- * average of these by weight is the virtual time of their queue, `now`. What a task's own is less
- * than that is its lag: what it is owed. A task that owes nothing is eligible. A task asks for
- * one slice at a time, which is due one slice, divided by its weight, after its virtual run
- * time: of those that are eligible the one whose request is due first runs.
+ * average of these by weight is the virtual time of their queue, `now`. A task's lag is `now` less its
+ * own virtual run time: the time that it is owed. A task that owes nothing is eligible. A task requests
+ * one slice at a time. Its deadline is one slice, divided by its weight, after its virtual run
+ * time. The eligible task with the earliest deadline runs.
  *
  *	now = sum(vruntime * weight) / sum(weight)
  *	lag = now - vruntime
  *	deadline = vruntime + slice / weight
  *
- * `now` is kept by what changes it. A run of d moves it by d / sum(weight), and a task that leaves or joins
- * with a lag by as much as the average changes:
+ * `now` is updated at each change. A run of d moves it by d / sum(weight). A task that leaves or joins
+ * with a lag moves it by as much as the average changes:
  *
  *	leaves:	now += lag * weight / (sum(weight) - weight)
  *	joins:	now -= lag * weight / sum(weight) (before it joined), and its vruntime lies so far before
@@ -25,9 +25,9 @@
  *
  * Several CPUs do so at once, by atomic additions. Two CPUs that read the same sum may each be wrong by
  * what the other adds. Such errors do not add up: a task that competes alone sets `now` to its own virtual
- * run time, and where nobody is eligible `now` goes on to whoever runs, see eevdf_first().
+ * run time, and where no task is eligible `now` is set to that of the task that runs, see eevdf_first().
  *
- * What orders tasks beside this is the policy's: it has the deadlines for keys.
+ * The policy keeps the queue itself, with the deadlines as keys.
  */
 #ifndef METASCHED_EEVDF_BPF_H
 #define METASCHED_EEVDF_BPF_H
@@ -53,8 +53,8 @@ struct eevdf_queue {
 struct eevdf_task {
 	u64 vruntime; /* ns at EEVDF_WEIGHT_DFL */
 	u64 deadline;
-	s64 lag; /* while it competes nowhere: what it had when it left */
-	u64 left_at; /* and what its queue's `now` was */
+	s64 lag; /* while it competes nowhere: its lag when it left */
+	u64 left_at; /* and the `now` of its queue then */
 	union {
 		u64 charged_ns; /* of the run that it is in */
 		u64 queued_ns; /* while it is queued: since when; the policy's to set */
@@ -80,7 +80,7 @@ static __always_inline s64 eevdf_scale(s64 lag, u64 weight, u64 by)
 	return lag < 0 ? -(s64)((u64)-lag * weight / by) : (s64)((u64)lag * weight / by);
 }
 
-/* A lag is no more than what a task can come to be owed, or to owe, by one request and one tick. */
+/* The bound of a lag, either way: one request and one tick. */
 static __always_inline s64 eevdf_bounded(s64 lag, u64 slice_ns, u64 weight)
 {
 	s64 bound = eevdf_vtime(slice_ns + EEVDF_TICK_NS, weight);
@@ -120,8 +120,8 @@ static __always_inline void eevdf_join(struct eevdf_queue *q, struct eevdf_task 
 }
 
 /*
- * What has run so far and weighs so much competes no more. @others: others of its group go on. Returns
- * its lag.
+ * Takes a task of that virtual run time and weight out of the competition. @others: others of its group
+ * compete on. Returns its lag.
  */
 static __always_inline s64 eevdf_goes(struct eevdf_queue *q, u64 vruntime, u64 weight, u64 slice_ns,
 				      bool others)
@@ -154,8 +154,8 @@ static __always_inline void eevdf_rests(const struct eevdf_queue *q, struct eevd
 }
 
 /*
- * Time goes on by the run of a task that is charged when it ends: @ran_ns up to now. Of that so much
- * is @counted, of which whoever looks keeps the books.
+ * Moves `now` by a run that is still under way and is charged when it ends. @ran_ns: its length up to
+ * now. @counted: the part of it by which `now` has moved already; the caller stores it for each run.
  */
 static __always_inline void eevdf_advance(struct eevdf_queue *q, u64 *counted, u64 ran_ns)
 {
@@ -182,8 +182,8 @@ static __always_inline void eevdf_charge(struct eevdf_queue *q, struct eevdf_tas
 }
 
 /*
- * The task weighs something else from now on; what it is owed, and asks for, is the same time. It
- * may be one that waits: if another CPU takes it at this moment, one run may be lost to the books.
+ * Changes the task's weight. Its lag and the rest of its request stay the same in time. The task may
+ * be queued: if another CPU takes it at this moment, the virtual run time of one run may be lost.
  */
 static __always_inline void eevdf_reweigh(struct eevdf_queue *q, struct eevdf_task *t, u32 weight)
 {
@@ -201,8 +201,8 @@ static __always_inline void eevdf_reweigh(struct eevdf_queue *q, struct eevdf_ta
 }
 
 /*
- * What is left of the task's request, in ns; if it was served, it asks for another slice. Its lag is
- * bounded here: one that had a CPU to itself has taken nothing from anybody.
+ * Returns the rest of the task's request, in ns. If the request was served, the task requests another
+ * slice. The lag is bounded here: a task alone on its CPU has taken no time from others.
  */
 static __always_inline u64 eevdf_request(struct eevdf_queue *q, struct eevdf_task *t, u64 slice_ns)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A task that goes to sleep in debt competes on until it owes nothing, as in the kernel's class: so nobody
- * gains by short sleeps, and its cgroup's weight is divided by it so long. A task that sleeps is in no
- * queue; what counts of it is a note here, of which each cache has a few. A task that finds no room leaves at
- * once, and pays back alone, see eevdf_rests().
+ * A task that goes to sleep in debt competes on until it owes nothing, as in the kernel's class: so no task
+ * gains by short sleeps, and until then its cgroup's weight is divided by it too. A task that sleeps is in no
+ * queue; a note here counts for it. Each cache has a few notes. A task that finds no free note leaves at
+ * once, and pays its debt back alone, see eevdf_rests().
  *
- * A note belongs to whoever puts NOTE_TAKEN in place of its ticket: the task when it wakes, or a CPU
- * that finds that it owes nothing more.
+ * The waking task and a CPU that finds the debt paid may both want a note: the one that first replaces
+ * its ticket by NOTE_TAKEN has it.
  */
 #ifndef METASCHED_EEVDF_SLEEPERS_BPF_H
 #define METASCHED_EEVDF_SLEEPERS_BPF_H

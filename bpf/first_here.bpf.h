@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The competitor of a task that would go on: the first of a queue that may run on its CPU. The first
- * of all may be bound to others, where all are behind those of this CPU.
+ * Finds the first task of a queue that may run on this CPU: a policy compares the task that would go on with
+ * it. The very first task of the queue may be bound to other CPUs.
  */
 #ifndef METASCHED_FIRST_HERE_BPF_H
 #define METASCHED_FIRST_HERE_BPF_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A task that has waited for long runs next, whatever the order of its queue. By weights of 1 and 8668 a turn
- * comes after more than half a minute, and the kernel ends a scheduler under which somebody waits for
+ * comes after more than half a minute, and the kernel ends a scheduler under which a task waits for
  * 30 s.
  *
- * Each CPU looks for itself, since a task may be bound to it. Whoever waits for its turn by weight
- * stands at the end of a queue in the order of vtime, so that the last ones are looked at.
+ * Each CPU looks for itself, since a task may be bound to it. A light task has a late vtime, and so stands
+ * near the end of a queue in the order of vtime: a CPU looks at the last tasks of the queue.
  */
 #ifndef METASCHED_RESCUE_BPF_H
 #define METASCHED_RESCUE_BPF_H

@@ -6,7 +6,7 @@
  * metascheduler's BPF program, and natively in the simulator. What is not listed
  * here is not modelled there, and does not link.
  *
- * What a policy is made of says policy.h. The rules that let level 1 share CPUs
+ * policy.h lists the parts of a policy. The rules that let level 1 share CPUs
  * between lanes:
  * - Insert into SCX_DSQ_LOCAL only in select_cpu, and only on a CPU that was
  *   just claimed idle: a local queue is served before anything else.
@@ -119,8 +119,8 @@ int lane_end_run(struct lane *lane, s32 cpu, u64 ns);
 
 /*
  * Has the policy's timer() called once, in @ns, instead of when it was set to before; 100 us at
- * least, since it interrupts whoever runs. Whether it will be: in callbacks about tasks the kernel may
- * have no memory for that.
+ * least, since the timer interrupts the task that runs there. False if the timer was not set: in callbacks
+ * about tasks the kernel may have no memory for that.
  */
 bool lane_timer_set(struct lane *lane, u64 ns);
 
@@ -132,11 +132,11 @@ bool lane_timer_set(struct lane *lane, u64 ns);
 int lane_stay_awake(struct lane *lane, u64 ns);
 
 /*
- * Has the policy's answer() called on another CPU, as soon as that one chooses, whoever has
- * it: there, in one place, a policy decides for all. It does so at once, or 100 us after it
- * answered last; until then one answer is for all who have asked. False if the CPU is off line;
- * then decide here. Whatever runs there is interrupted, so do not ask for what follows from an
- * answer, such as a task that was queued because it was interrupted.
+ * Has the policy's answer() called on another CPU, at its next dispatch, even if it runs a task of
+ * another lane: there, in one place, a policy decides for all CPUs. That CPU is interrupted at once, or
+ * 100 us after it was last, at the earliest; one answer serves all calls that were made meanwhile. False
+ * if the CPU is off line; then decide here. The task that runs there is interrupted: do not call this for
+ * what an answer causes itself, such as a task that was queued because it was interrupted.
  */
 bool lane_ask(struct lane *lane, s32 cpu);
 
@@ -175,8 +175,8 @@ bool lane_move_before(struct lane *lane, u64 dsq_id, u32 word, u64 limit, u64 lo
 
 /*
  * In enqueue, in place of an insert: tells the half in user space of @p and queues it as
- * undecided, until that or UNDECIDED_NS has it come to decide(). Whether it did: if not, nobody is
- * there who could decide, and the policy inserts @p itself.
+ * undecided. decide() is called when that half has decided, or after UNDECIDED_NS. False if no such half
+ * is there: then the policy inserts @p itself.
  */
 bool lane_tell_user(struct lane *lane, struct task_struct *p, u64 enq_flags);
 
@@ -254,9 +254,9 @@ static __always_inline s64 ns_since(u64 then, u64 now)
 }
 
 /*
- * What a task weighs. A kernel thread is never light: it may be preempted while it holds what all wait
- * for. khugepaged, which is nice 19, stood in a read section of RCU for 21 s beside eighty tasks on a CPU,
- * as its weight of 1 says, and the kernel ended the program.
+ * The weight of a task. A kernel thread weighs the default at least: it may be preempted while all tasks wait
+ * for it. khugepaged (nice 19, weight 1) stood in a read section of RCU for 21 s beside eighty tasks on a
+ * CPU, and the kernel ended the program.
  */
 static __always_inline u32 task_weight(const struct task_struct *p)
 {

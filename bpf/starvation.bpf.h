@@ -35,8 +35,8 @@ static __always_inline bool queue_starves(u64 dsq, u64 since_ns, u64 most_ns)
 }
 
 /*
- * A task of the queue has run, or is about to: those who still wait there wait anew. Said at both ends
- * of its run, since that may be longer than the queue may wait.
+ * A task of the queue has run, or is about to: the wait of the queue begins anew. Call this at both ends
+ * of a run, since a run may be longer than the queue may wait.
  */
 static __always_inline void queue_has_its_turn(u64 *since_ns)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Counting a wait. A histogram has one writer, the CPU whose it is: no atomics.
+ * Counting a wait. Only one CPU writes to a histogram: no atomics.
  */
 #ifndef METASCHED_WAIT_HISTOGRAM_BPF_H
 #define METASCHED_WAIT_HISTOGRAM_BPF_H

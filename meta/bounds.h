@@ -42,9 +42,9 @@
 #define TURN_SETTLES_NS (100ULL * 1000 * 1000)
 
 /*
- * What a run takes at a time of a cgroup's limit: its CPU's part of what is left, so that the last of
- * a quota is there for all CPUs and not for the first; within these. Each piece costs an interrupt of
- * a timer, 2 us or so, so one hundredth at most; and the longest one is a tick at HZ=250.
+ * The bounds of a piece of a cgroup's limit that a run takes at once. Within these a run takes its CPU's part
+ * of the rest, so that the first CPU does not take the last of a quota alone. Each piece costs an interrupt
+ * of a timer, 2 us or so, so one hundredth at most; and the longest one is a tick at HZ=250.
  */
 #define PIECE_LEAST_NS (250ULL * 1000)
 #define PIECE_MOST_NS (4ULL * 1000 * 1000)
@@ -57,10 +57,10 @@
 #define OVERDRAFT_NS (500ULL * 1000)
 /*
  * No task is parked for longer than twice this, 10 s: the kernel's watchdog would end us
- * after 30. So often the queue of a throttled limit is emptied all the same, and who has been
- * parked for so long is let through, see task_waits_for(). And a debt that takes longer to
- * pay is forgiven: a task that exits with much memory is never parked, and would make one
- * that others of its cgroup pay for minutes.
+ * after 30. The queue of a throttled limit is emptied each time this has passed, and a task that has been
+ * parked for so long is let through, see task_waits_for(). A debt that takes longer to
+ * pay is forgiven: a task that exits with much memory is never parked, and could run up a debt
+ * that the other tasks of its cgroup would pay for minutes.
  */
 #define PARKED_LOOK_NS (5ULL * 1000 * 1000 * 1000)
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The hierarchy of cgroups, as the callbacks about cgroups tell of it: which is below which,
- * what each weighs, and which are assigned. A cgroup that they do not tell of (the kernel
+ * The hierarchy of cgroups, from the callbacks about cgroups: the parent of each, its weight, and
+ * whether it is assigned. A cgroup that they do not tell of (the kernel
  * has no such callbacks, or the cpu controller is not enabled there) is known only if it is
  * assigned, and stands directly below the root with the weight that user space gave.
  *
@@ -224,9 +224,9 @@ static __noinline void watch_walk(void)
 }
 
 /*
- * The hierarchy, or what is assigned, has changed: tasks are to be placed anew. Who finds another
- * at the walk leaves word, and that one walks again. A sweep at the same moment may count a cgroup twice or not at
- * all; the next one does not.
+ * The hierarchy, or an assignment, has changed: tasks are to be placed anew. A caller that finds another
+ * CPU at the walk sets `wanted`, and that CPU walks again. A sweep at the same moment may count a cgroup twice
+ * or not at all; the next one does not.
  */
 static __noinline void watch_again(void)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Policies' halves in user space, the way down: tasks that were decided, there or, when that is
- * late, by the policy alone.
+ * Policies' halves in user space, the way down: user space has decided about a task or, when it is
+ * late, the policy does so alone.
  *
- * Both move a task out of its lane's queue of undecided ones. Only one of all who try at the
- * same time succeeds, and level 1 may have been first, where the lane was replaced.
+ * Both move a task out of its lane's queue of undecided ones. Several may try at the same time, also level 1
+ * if the lane was replaced: only one of them succeeds.
  */
 #ifndef METASCHED_DECIDE_BPF_H
 #define METASCHED_DECIDE_BPF_H

@@ -119,7 +119,7 @@ __weak __noinline bool lane_serve(u32 slot, s32 cpu,
 }
 
 /*
- * Of the lanes of a cycle the one whose tasks have had least; the older of two alike;
+ * Returns the lane of a cycle whose tasks have run least (turn_vtime), of two equal ones the older;
  * LANES_MAX if there is none.
  */
 __noinline u32 first_of_turns(u32 first)
@@ -161,10 +161,10 @@ static __always_inline bool serve_by_age(struct account *a, bool drains, s32 cpu
 }
 
 /*
- * Serves an account that has several lanes, or none in force. A task that came to the lane in force
- * while it ran here is not the first one of that: its policy might keep it again and again, and who
- * waits in lanes that drain would wait for ever. In a short turn the lane in force has no first run at
- * once: that would be the task that ran when the turn began, which would have the CPU anew each time.
+ * Serves an account that has several lanes, or none in force. The first run of the lane in force goes
+ * to a queued task, not to the one that ran here: the policy might keep that task again and again, and
+ * tasks in lanes that drain would wait for ever. In a short turn the lane in force has no first run at
+ * once: the task that ran when the turn began would have it, and so the CPU, at each turn.
  */
 static __always_inline bool account_serve_all(struct account *a, s32 cpu,
 					      struct task_struct *prev)
@@ -473,9 +473,9 @@ static __always_inline bool dispatch_shared(s32 cpu, struct task_struct *prev, u
 }
 
 /*
- * One account alone has work, in one lane, whose policy keeps nothing of tasks; nobody goes on
- * here, and no kernel thread waits. So it is most often where lanes of applications are idle:
- * that lane, or NULL.
+ * Returns the only lane that can have a task for this CPU, or NULL if it is not the only one: one account
+ * has work, it has one lane, the lane's policy keeps no state of tasks, no task goes on here, and no kernel
+ * thread waits. Most often this is so where the lanes of applications are idle.
  */
 static __always_inline struct meta_lane *lane_to_ask(struct task_struct *prev, u32 root)
 {
@@ -554,7 +554,7 @@ static __noinline void start_anew(struct task_struct *prev)
 		scx_bpf_task_set_slice(prev, 0);
 }
 
-/* Nobody else wants this CPU: what ran here goes on. */
+/* No other task wants this CPU: the one that ran here goes on. */
 static __noinline void go_on_alone(struct task_struct *prev)
 {
 	struct cpu_ctx *here = is_used(USES_INFINITE) ? cpu_ctx_here() : NULL;
@@ -594,9 +594,9 @@ static __always_inline void goes_busy(u32 root)
 
 /*
  * A CPU has found a task. If it was idle, it chooses once more, and goes on with that task: from
- * 7.1 on the kernel leaves the clock of such a CPU as it is when it chooses next. What the task ran
- * since the last tick would be charged to nobody, and a limit would let it run on; or to whoever
- * runs next.
+ * 7.1 on the kernel does not update the clock of such a CPU at its next choice. The run of the task
+ * since the last tick would not be charged, and a limit would let it run on; or the next task would
+ * be charged with it.
  */
 static __noinline void charge_from_idle(s32 cpu)
 {

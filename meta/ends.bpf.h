@@ -4,8 +4,9 @@
  *
  * Where run queues are locked the kernel has to put the start of a timer off to an interrupt, which costs
  * more than the rest. So a timer goes on by itself while runs are asked to end, and mostly a new end is
- * only written down. Whoever queues a task may ask for the end of a run elsewhere. Then the timer is on the
- * wrong CPU, and one that wakes tasks for hundreds would have all their timers: so that one expires once.
+ * only written down. A CPU that queues a task may ask for the end of another CPU's run. It then starts
+ * that CPU's timer on itself, and a CPU that wakes tasks for hundreds would run hundreds of timers: so such a
+ * timer expires once.
  */
 #ifndef METASCHED_ENDS_BPF_H
 #define METASCHED_ENDS_BPF_H

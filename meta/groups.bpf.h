@@ -16,7 +16,7 @@
 #define GROUP_POLICIES 2
 
 struct group_of {
-	u64 policy_of; /* whose the state is: the number of a policy plus one; 0: nobody's */
+	u64 policy_of; /* the owner of the state: the number of its policy plus one; 0: none */
 	struct lane_group lane;
 };
 

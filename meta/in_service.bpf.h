@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which account each CPU runs for, and what a choice makes of it.
+ * Which account each CPU runs for, and how a choice of the next account counts it.
  *
  * An account's vtime moves when a run is charged, and that is after it. By vtime alone two CPUs that
  * choose meanwhile both serve the account that lags, and after that both serve the other. A server
@@ -8,11 +8,11 @@
  * the next. So a choice counts each CPU that runs for an account as a run that is charged already:
  * as start-time fair queueing counts what is in service (Goyal, Vin and Cheng, 1996; with several
  * servers Jin, Chase and Kaur, 2004). Accounts so keep the CPUs that they have, as many as their weights
- * say; one of whom all tasks wait comes before one that has a CPU.
+ * say; an account whose tasks all wait comes before one that has a CPU.
  *
  * A CPU counts for an account from the start of a run until it runs for another one, so that tasks of
- * one account that run by turns write nothing that CPUs share. What has stopped without a
- * successor, since the CPU went idle, off line or to another scheduling class, the sweep finds.
+ * one account that run by turns write nothing that CPUs share. A CPU may stop without a
+ * successor: it went idle, off line or to another scheduling class. The sweep finds that.
  */
 #ifndef METASCHED_IN_SERVICE_BPF_H
 #define METASCHED_IN_SERVICE_BPF_H

@@ -103,8 +103,8 @@ static __always_inline void cpu_leaves(u32 cpu)
 	cpus_add(&cpus_told, cpu);
 	cpus_add(&cpus_off, cpu);
 	/*
-	 * The kernel held this CPU for an idle one: it may be the one that was told of a task. And who
-	 * waits for an answer of its decides by itself.
+	 * The kernel held this CPU for an idle one: it may be the one that was kicked for a task. CPUs that
+	 * wait for its answer() decide for themselves once they are kicked.
 	 */
 	kick_idle_cpus();
 	leave_cpu(KTHREADS_DSQ, cpu);

@@ -255,10 +255,10 @@ static __always_inline bool lags_behind(u32 number, struct cpu_ctx *there, u64 n
 }
 
 /*
- * Whether a task that woke is left to this CPU: whoever woke it runs here for the same account and
- * is about to sleep. Another CPU would be taken away for nothing, and the two would run side by
- * side, each for as long as the other's answer takes. An account of two such tasks never makes
- * good for what it lags.
+ * Whether a task that woke is left to this CPU: its waker runs here for the same account and
+ * is about to sleep. To preempt another CPU for it would gain nothing: the two tasks would run side by
+ * side, each for as long as the other's answer takes. An account of two such tasks never makes up
+ * for its lag.
  */
 static __always_inline bool is_left_to_waker(u32 account, struct task_struct *p,
 					     struct task_ctx *t, struct cpu_ctx *here)

@@ -34,8 +34,8 @@
 #define PIECES_GROW 3
 
 /*
- * Limits are enforced for so long after the last one went: by then who found it throttled just
- * before has come to its queue, which nobody looks at later.
+ * Limits are enforced for so long after the last one went. A CPU that found it throttled just before
+ * may still park a task in its queue; the sweep does not look at that queue later.
  */
 #define LIMITS_LINGER_NS (100ULL * 1000 * 1000)
 
@@ -45,9 +45,9 @@
 #define SIGNAL_GROUP_EXIT 4
 
 /*
- * Of a queue so many parked tasks are looked at for those that were killed, and of queues in
- * a sweep so many, or one more: a thousand looks at most. So who is among the first
- * DYING_LOOKS dies within a sweep, or about one more for each DYING_QUEUES limits that there are.
+ * A sweep looks for killed tasks among the first DYING_LOOKS of a queue, in DYING_QUEUES queues or one more:
+ * a thousand looks or so. So a killed task among the first DYING_LOOKS dies within a sweep, and about one
+ * sweep more for each DYING_QUEUES limits that there are.
  */
 #define DYING_LOOKS 64
 #define DYING_QUEUES 16
@@ -214,10 +214,10 @@ static __always_inline bool task_dies(struct task_struct *p)
 }
 
 /*
- * Finds those that a limit has parked and that were killed meanwhile, which nobody tells of:
- * limits_refill() has them enqueued anew, and nobody who stays parked with them.
+ * Finds tasks that a limit has parked and that were killed meanwhile: no callback tells of that.
+ * limits_refill() has them enqueued anew, and no others.
  *
- * Not into the local queue of the CPU that they are on: from 7.1 on the kernel does not bring the
+ * They do not go into the local queue of their CPU: from 7.1 on the kernel does not bring the
  * clock of an idle CPU up to date for that, and charges the task with the time that it was idle.
  */
 __noinline int limit_find_dying(u32 number)
@@ -252,9 +252,9 @@ static __always_inline void limit_release(struct limit *l, u64 now)
 }
 
 /*
- * Fills up an account whose period is over. What is granted grows by the quota, beyond
- * what was used by a quota and the burst at most. Periods that end between two looks
- * count as one: nobody could see which of them was used up.
+ * Fills up an account whose period is over. The grant grows by the quota, but exceeds the use so far by one
+ * quota and the burst at most. Several periods that end between two looks count as one there, since their
+ * uses cannot be told apart, unless a period is shorter than the time between looks.
  */
 static __always_inline void limit_refill(struct limit *l, u64 now)
 {
@@ -282,9 +282,9 @@ static __always_inline void limit_refill(struct limit *l, u64 now)
 }
 
 /*
- * A limit that is not throttled has nobody parked, nor has one that has gone. That is seen to at
- * each sweep and not when it changes: a CPU that found it throttled just before may park a task
- * after that, and one whose task ran under it may find it used up after it has gone.
+ * A limit that is not throttled, or is gone, has no parked tasks. Each sweep sees to that, and not the
+ * change itself: a CPU that found the limit throttled just before may park a task
+ * after the change, and one whose task ran under it may find it used up after it has gone.
  */
 static __always_inline void limit_sweep(u32 number, u64 now)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which of a lane's queues may hold tasks, so that nobody looks at all of them: one of a policy
- * that has queues for each CPU has hundreds.
+ * Which of a lane's queues may hold tasks, so that no CPU has to look at all of them: a lane whose policy
+ * has queues for each CPU has hundreds.
  *
  * A place is a queue of a lane that belongs to a cache or a CPU, numbered from the first. Each has
  * two bits. Those of 32 places are one word, which changes as a whole:
@@ -27,8 +27,8 @@
  *
  * Every change of a word is a compare-and-swap or an atomic or, and they are in one order on every
  * machine; the sweep's fails where a bit was set since it read the word, and so it takes back none
- * that it has not seen. What is read without order is read by who comes after a whole sweep: the
- * writes of a CPU are seen by then.
+ * that it has not seen. A bit may be read without order only a whole sweep after it was written:
+ * the writes of a CPU are seen by then.
  *
  * A virtual machine's CPU may stop in the gap for longer than a sweep. Then a task is queued whose
  * mark is gone. So each word is looked at once in MARK_ROUNDS rounds whatever it says.

@@ -106,7 +106,7 @@ static __always_inline void dispatch(s32 cpu, struct task_struct *prev, u32 root
 	if (is_used(USES_ANSWER))
 		answered = answer_asks(cpu);
 	if (unlikely(root & ROOT_LIMITS) && prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
-		/* It may not go on, whoever is asked: the kernel has it enqueued, and it is parked. */
+		/* The task may not go on, on any lane: the kernel enqueues it, and it is parked. */
 		if (task_waits_for(prev))
 			prev = NULL;
 		else
@@ -176,8 +176,8 @@ void BPF_PROG(metasched_tick, struct task_struct *p)
 }
 
 /*
- * Whether policies hear of tasks that want to run. A lane alone whose policy keeps nothing of tasks has no use
- * for it; one that rests until its next turn hears of those that it knows.
+ * Whether policies are told of tasks that become runnable or quiescent. A lane alone does not need it if its
+ * policy keeps no state of tasks. A lane that rests until its next turn is told of the tasks that it knows.
  */
 static __always_inline bool tells_of_wishes(u32 root)
 {

@@ -76,8 +76,8 @@ static __always_inline u64 reserved_for_run(struct task_ctx *t)
 }
 
 /*
- * Who is not parked, whatever its limit says: others wait for what it does. What it runs is charged
- * all the same.
+ * Whether a task is never parked, even if its limit is used up: other tasks may wait for it. Its runs are
+ * charged all the same.
  */
 static __always_inline bool is_never_parked(struct task_struct *p)
 {
@@ -149,9 +149,9 @@ static __noinline void tick_limited(struct task_struct *p)
 }
 
 /*
- * The task goes on, which the kernel tells nobody of. It may have been about to end for want of
- * what has come meanwhile: then it takes a piece of that, as at its start. Or it is under other limits
- * now: then it begins under those, and does not wait for the tick.
+ * The task goes on; no callback tells of that. If its run was about to end and its limit has been filled up
+ * meanwhile, the run takes another piece, as at its start. If its limits have changed, it begins under
+ * the new ones now and not at the next tick.
  */
 __weak __noinline int limited_goes_on(struct task_struct *p __arg_trusted)
 {

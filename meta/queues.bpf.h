@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which tasks stand in a lane's queues. What is asked by CPUs and by the sweep walks through those queues
- * that may hold tasks, see marks.bpf.h.
+ * Which tasks stand in a lane's queues. CPUs and the sweep look only at those queues that may hold tasks, see
+ * marks.bpf.h.
  */
 #ifndef METASCHED_QUEUES_BPF_H
 #define METASCHED_QUEUES_BPF_H
@@ -73,9 +73,9 @@ static __noinline bool lane_has_ready(struct meta_lane *l)
 }
 
 /*
- * For the sweep: whether tasks are queued. A lane whose places it has not passed lately, having too
- * many to pass, is taken for one with tasks until it comes there. Who came since it last did has
- * told so: see account_arrival().
+ * For the sweep: whether tasks are queued. If there are too many places to pass in one sweep, a lane whose
+ * places it has not passed lately counts as one with tasks. A task that came since the sweep last passed has
+ * set its account's bit: see account_arrival().
  */
 static __noinline bool lane_may_have_queued(struct meta_lane *l)
 {
@@ -84,7 +84,7 @@ static __noinline bool lane_may_have_queued(struct meta_lane *l)
 	return any_places() && l->places && marking.sweeps - l->passed >= ARRIVED_SWEEPS;
 }
 
-/* Whether there is nobody in any queue, whatever the marks say: what is freed must be empty. */
+/* Whether all queues are empty. It ignores the marks, since a lane must be empty before it is freed. */
 static __noinline bool lane_is_empty(struct meta_lane *l)
 {
 	u32 queue;

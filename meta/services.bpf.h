@@ -13,18 +13,18 @@
 #include <timer.bpf.h>
 
 /*
- * A CPU is interrupted for what lanes ask of it once in so long, or in so many times what that
- * takes: more often they would take it from whoever runs there.
+ * Lanes that ask a CPU to decide interrupt it once in ASKS_NS at most, or in ASKS_TIMES times the length of
+ * its last answer: more often would take too much of the CPU from the tasks that run there.
  */
 #define ASKS_NS (100ULL * 1000)
 #define ASKS_TIMES 10
 #define ASKS_UNUSUAL 4
 /* A timer that is late by that much went with its CPU, and is set again. */
 #define ASKS_LATE_NS (10 * ASKS_NS)
-/* The least time to which a lane's timer is set: it interrupts whoever runs there, too. */
+/* The least time to which a lane's timer is set: it interrupts the task that runs there, too. */
 #define LANE_TIMER_LEAST_NS (100ULL * 1000)
 
-/* What lanes have asked of a CPU. */
+/* The lanes that wait for a CPU's answer, and when it may be interrupted for them. */
 struct cpu_asks {
 	u64 lanes[LANES_MAX / 64]; /* which have asked it to decide for others */
 	u64 quiet_until_ns; /* it is not interrupted again before, by CLOCK_MONOTONIC */
@@ -222,9 +222,9 @@ __weak __noinline bool lane_move_before(struct lane *lane __arg_nonnull, u64 dsq
 }
 
 /*
- * The CPU is to be interrupted in so long for what it was asked too soon. Mostly it comes to dispatch
- * before, and is asked again: a timer that is set is left as it is, since to start one costs an
- * interrupt where run queues are locked. Each side writes its word before it reads the other's.
+ * Sets the timer that interrupts the CPU in @ns for a lane that asked too soon. Mostly the CPU comes to
+ * dispatch before that, and is asked again: a timer that is set is left as it is, since to start one costs
+ * an interrupt where run queues are locked. Each side writes its word before it reads the other's.
  */
 static __always_inline void asks_set_timer(struct cpu_asks *asked, s32 cpu, u64 now, u64 ns)
 {
@@ -238,8 +238,8 @@ static __always_inline void asks_set_timer(struct cpu_asks *asked, s32 cpu, u64 
 }
 
 /*
- * The CPU comes to dispatch, whoever has it. A lane that has just asked is answered with that, and
- * one that asks too soon when it is time.
+ * Kicks the CPU, so that it comes to dispatch, even if it runs a task of another lane. That answers all
+ * lanes that have asked. A lane that asks too soon is answered later, by a timer.
  */
 __weak __noinline bool lane_ask(struct lane *lane __arg_nonnull, s32 cpu)
 {
@@ -280,9 +280,9 @@ static __always_inline bool somebody_asks(struct cpu_asks *asked)
 }
 
 /*
- * The timer of what a CPU was asked too soon has expired: in what time it does again, or 0. The CPU may
- * have come to dispatch meanwhile, and be asked again: that is due as well, unless it was interrupted
- * too recently.
+ * The timer for lanes that asked a CPU too soon has expired. Returns in how many ns it expires again, or 0.
+ * The CPU may have come to dispatch meanwhile, and be asked again: that is due as well, unless it was
+ * interrupted too recently.
  */
 static u64 asks_are_due(s32 cpu)
 {

@@ -13,9 +13,9 @@
  * parts of it. One that was given to the root's account multiplies, over WEIGHT_DFL, what the
  * hierarchy leaves that.
  *
- * A round asks each watched cgroup three times at most: bottom up who has work, and if
- * anything has changed top down what that makes, and bottom up what belongs to whom. A sweep
- * makes SHARE_VISITS of such looks, some 30 ns each, and the next one goes on from there.
+ * A round looks at each watched cgroup three times at most: bottom up, for whether it has work; if
+ * anything has changed, top down, to work out its share; and bottom up, to add what its share leaves to
+ * its account. A sweep makes SHARE_VISITS of such looks, some 30 ns each, and the next one goes on from there.
  */
 #ifndef METASCHED_SHARES_BPF_H
 #define METASCHED_SHARES_BPF_H
@@ -31,9 +31,9 @@
 
 enum share_phase {
 	SHARES_WAIT, /* for the next sweep */
-	SHARES_GATHER, /* who has work, bottom up */
-	SHARES_SPREAD, /* what share that makes, top down */
-	SHARES_COLLECT, /* what is left to the same account, bottom up */
+	SHARES_GATHER, /* which cgroups have work, bottom up */
+	SHARES_SPREAD, /* the share of each, top down */
+	SHARES_COLLECT, /* the part of it that is its own account's, bottom up */
 };
 
 /* Of the round that is under way; written by the sweep alone, but for `changed`. */
@@ -42,7 +42,7 @@ struct {
 	u32 at; /* how many are left on the way up, or done on the way down */
 	u32 round;
 	u32 walk; /* watch.walks at its beginning */
-	u32 changed; /* weights, or who has work, have */
+	u32 changed; /* weights have changed, or which cgroups have work */
 	u64 parts[ACCOUNTS_MAX]; /* what each account has, in SHARE_ONE */
 	u32 cgroups[ACCOUNTS_MAX]; /* assigned to it, with work: in the last round */
 	u32 counted[ACCOUNTS_MAX]; /* and in this one */

@@ -145,8 +145,9 @@ static __noinline void sweep_accounts(void)
 }
 
 /*
- * Whether a run without an end on a CPU is to end: somebody else needs the CPU, or waits for it who was
- * put there as the run began. No tick says that its own account has work.
+ * Whether a run with an infinite slice is to end: its lane is not current, others want the CPU, or a task
+ * stands in the CPU's local queue, put there as the run began. Without ticks the bit of its own account
+ * may be clear.
  */
 static __always_inline bool ends_infinite_slice(s32 cpu, u32 root)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cpu.max, and who is in a system call when its quota is used up.
+ * cpu.max, and tasks that are in a system call when their quota is used up.
  *
- * Such a task may hold what others wait for. A fork holds a lock for which every other fork, every exit
+ * Other tasks may wait for such a task. A fork holds a lock for which every other fork, every exit
  * and every move between cgroups waits, on the whole machine: with a quota of 1 ms in a second for
  * minutes. So it goes on until its call is over, as in the fair class since 6.18, and is parked then. The
  * kernel calls us as it returns to user space, and its CPU chooses anew. What it has run meanwhile is a debt.

@@ -27,7 +27,7 @@ struct task_ctx {
 	/* Its account and its limit, as of that cgroup and assign_seq; see apps.bpf.h. */
 	u32 account;
 	u32 limit;
-	u32 policy_of; /* whose state `policy` is: the number of a policy plus one; 0: nobody's */
+	u32 policy_of; /* the owner of `policy`: the number of its policy plus one; 0: none */
 	u64 cgroup;
 	u64 placed_seq; /* 0: never looked up */
 	u64 ticket; /* of its wait, which user space is to decide; 0: it has no say, or has had it */
@@ -80,9 +80,9 @@ struct cpu_ctx {
 	u64 taken_ns; /* what its run has taken of the limit so far */
 	u64 rotated_ns; /* when it was last the turn of the next account in order */
 	u64 preempted; /* a task that woke has had this CPU choose anew; written by any CPU */
-	u64 kicked; /* whoever runs is to stop, and not to answer only; written by any CPU */
-	u64 turn; /* the account whose turn that was, see ROTATION_NS */
-	u64 anyway; /* in this round each account has its turn, whoever waits */
+	u64 kicked; /* a kick is to stop the task that runs, not only to have the CPU answer; written by any CPU */
+	u64 turn; /* the account that had its turn then, see ROTATION_NS */
+	u64 anyway; /* in this round each account has its turn, even if none of its tasks has waited long */
 	u64 anyway_ns; /* when the last such round began */
 	u64 out_of_turn_ns; /* when an account was last served out of its turn, for that or as one below */
 	u64 out_of_turn; /* that account plus one, until the wait of its task is known; 0: none */

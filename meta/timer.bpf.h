@@ -7,7 +7,7 @@
  *
  * They live as long as their map, which user space may hold for some time after the
  * kernel has let go of us; the queues of the next scheduler may have our numbers by then.
- * So our end stops them, and whatever starts one after that finds it in the exit record.
+ * So our end stops them, and no timer is started once the exit record is written.
  */
 #ifndef METASCHED_TIMER_BPF_H
 #define METASCHED_TIMER_BPF_H

@@ -43,7 +43,7 @@ struct meta_lane {
 	u32 state; /* enum lane_state */
 	u32 queues; /* how many of its dispatch queues exist */
 	u32 ready; /* the first so many of them hold tasks that may run now, see user.bpf.h */
-	u32 account; /* whose lane it is */
+	u32 account; /* the account that the lane belongs to */
 	u32 next; /* the slot plus one of its account's next lane by age; 0: none */
 	u32 served; /* it is among its account's lanes, so that CPUs ask it for tasks */
 	u32 quarantined; /* its policy is not asked any more, level 1 serves it alone */
@@ -227,7 +227,7 @@ struct user_args {
 /* The half in user space, as a lane has met it. */
 struct user_lane {
 	u64 told; /* tasks that were left to it */
-	u64 untold; /* that were not, since nobody was there who could decide for them */
+	u64 untold; /* that were not, since no half in user space was there */
 	u64 taken; /* decisions that were taken */
 	u64 late; /* tasks that were decided without it in the end */
 	u64 stale; /* decisions that came too late, or again */

@@ -5,7 +5,7 @@
  * A task that often goes to sleep of its own accord is interactive. How often is often is found
  * out: a threshold follows what the tasks of the lane do, up to a limit. Interactive tasks wait
  * in a priority queue, which is served before the shared one; both are in the order of weighted
- * virtual time. Whoever is woken by a task that goes to sleep itself is interactive at once, until
+ * virtual time. A task is interactive at once if its waker is about to sleep, until
  * its own average is known. Nothing is preempted before its slice ends, so slices get shorter when
  * tasks wait: within the time of one whole slice each of them has its turn.
  *
@@ -42,7 +42,7 @@ struct bpfland_lane {
 	u64 vtime_now; /* the highest vtime of a task that started to run */
 	u64 shared_since_ns; /* since when the shared queue waits */
 	u64 waiting; /* the average number of tasks that wait */
-	u64 threshold; /* who switches as often is interactive; 0: not known yet */
+	u64 threshold; /* a task that switches as often is interactive; 0: not known yet */
 };
 
 struct bpfland_task {

@@ -84,7 +84,7 @@ struct fair_cpu {
 	u64 vruntime;
 	u64 deadline;
 	u64 ends_ns; /* the slice */
-	u64 rescue_ns; /* when it next looks for who waits long, see rescue.bpf.h */
+	u64 rescue_ns; /* when it next looks for tasks that wait long, see rescue.bpf.h */
 	u32 weight;
 	u16 runs; /* a task of this lane, see below */
 	u16 gives_way; /* at once, see group_weights.bpf.h */
@@ -139,8 +139,8 @@ static void fair_join(struct lane *lane, struct task_struct *p, struct lane_task
 }
 
 /*
- * A task ends in debt. Whoever joins its cgroup next owes that: else a tree of short tasks, each of
- * which ends before it has paid, would have more than its cgroup's part.
+ * A task ends in debt. The next task that joins its cgroup takes the debt over: else a tree of short tasks,
+ * each of which ends before it has paid, would have more than its cgroup's part.
  */
 static __always_inline void fair_bequeath(struct lane *lane, const struct group_share *share,
 					  const struct eevdf_task *e, u32 weight)
@@ -175,7 +175,7 @@ static __always_inline void fair_inherit(struct lane *lane, struct fair_task *ta
 /*
  * Brings the time of a cache up to date with what that CPU runs, so that a task joins at the time
  * that it is. If that run ends on the CPU at this moment, a part of it may count twice: `now` is wrong
- * by that until somebody competes alone or nobody is eligible, see eevdf.bpf.h.
+ * by that until a task competes alone or none is eligible, see eevdf.bpf.h.
  */
 static __always_inline void fair_advance(struct lane *lane, struct fair_llc *l, s32 cpu)
 {
@@ -199,7 +199,7 @@ __weak __noinline int fair_compete(struct lane *lane __arg_nonnull,
 		return 0;
 	fair_advance(lane, to, scx_bpf_task_cpu(p));
 	if (!competes && task->e.ticket) {
-		/* Whoever does not compete any more owes nothing. */
+		/* Its note holds what it owes; if another CPU has settled that, it owes nothing. */
 		task->e.lag = 0;
 		competes = eevdf_wakes(&from->sleepers, &task->e, &task->share);
 		task->e.ticket = 0;
@@ -214,7 +214,7 @@ __weak __noinline int fair_compete(struct lane *lane __arg_nonnull,
 	/* By what it slept on it is owed nothing. */
 	if (woke && task->e.lag > 0)
 		task->e.lag = 0;
-	/* A lag that comes from another cache counts here, whoever of its cgroup is there. */
+	/* A lag from another cache moves `now` here, even if others of its cgroup compete here. */
 	others = group_join(lane, p, &task->share) && !competes;
 	weight = group_flat_weight(lane, &task->share);
 	if (!competes)
@@ -462,8 +462,9 @@ __weak __noinline bool fair_pick_bound(struct lane *lane __arg_nonnull,
 }
 
 /*
- * Of those that wait and are eligible the one whose deadline is the earliest runs here, if that lies
- * before @deadline; any, if @any. Who gives way does so whatever the deadlines.
+ * Moves the eligible task with the earliest deadline from the queue to this CPU, if that is before
+ * @deadline, or if @any. With @gives_way the task that ran here gives way to the first one that does not
+ * give way itself, whatever the deadlines.
  */
 static __always_inline bool fair_pick(struct lane *lane, struct fair_llc *l, u64 dsq, s32 cpu,
 				      u64 now_ns, u64 deadline, bool any, bool gives_way)
@@ -604,8 +605,8 @@ __weak __noinline int fair_count(struct fair_llc *l __arg_nonnull, u32 here, u64
 }
 
 /*
- * Some sleep in debt. Whose turn it were before that of those who wait, and before @deadline, competes no
- * more; nobody does if nothing @runs here and nobody waits.
+ * Some tasks sleep in debt. One whose debt is paid and whose deadline comes before @deadline and before that
+ * of the first queued task stops competing; all do if no task @runs here and none is queued.
  */
 static __always_inline void fair_look(struct lane *lane, struct fair_llc *l, u64 dsq, u64 deadline,
 				      bool runs)

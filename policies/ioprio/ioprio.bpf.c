@@ -8,8 +8,8 @@
  * threshold it waits in a priority queue, which is served before the normal one. Both are
  * first in, first out.
  *
- * It helps an application whose threads do both: the thread that serves a device is there when that has
- * an answer. It hurts where many have priority and each waits behind the others; and it ignores
+ * It helps an application that has threads of both kinds: one that waits for a device runs as soon as the
+ * device has answered. It hurts where many have priority and each waits behind the others; and it ignores
  * weights.
  */
 #include <sched.bpf.h>
@@ -131,8 +131,8 @@ static bool ioprio_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev
 }
 
 /*
- * Measured run time over the slice that the task got, whichever queue it came from. Who was
- * preempted, or yielded, would go on: that says nothing about its use.
+ * Measured run time over the slice that the task got, from either queue. A task that was preempted, or
+ * yielded, wants to run on: such a run says nothing about its use.
  */
 static void ioprio_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
 			    const struct lane_run *run)

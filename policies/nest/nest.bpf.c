@@ -43,7 +43,7 @@ struct nest_task {
 struct nest_cpu {
 	u64 idle_since_ns; /* 0: it runs a task of the lane, or never did */
 	u64 runs; /* a task of the lane */
-	u64 rescue_ns; /* when it next looks for who waits long, see rescue.bpf.h */
+	u64 rescue_ns; /* when it next looks for tasks that wait long, see rescue.bpf.h */
 };
 
 static __always_inline struct nest_lane *nest_state(struct lane *lane)

@@ -73,9 +73,9 @@ struct pair_lane {
 struct pair_group {
 	u64 number; /* and above LANE_MARK_BITS the generation of the lane that gave it */
 	u64 queued; /* tasks that were queued */
-	u64 started; /* and of these who ran since */
+	u64 started; /* and of these the ones that have run since */
 	u64 turn; /* of the task that was queued last */
-	u64 ran_ns; /* by several CPUs; who slept stands where the lane stands */
+	u64 ran_ns; /* on all CPUs; a cgroup that slept is moved up, see PAIR_CREDIT */
 };
 
 struct pair_task {
@@ -507,14 +507,14 @@ static bool pair_join_partner(struct lane *lane, struct pair *pair, s32 cpu, u64
 	return pair_take(lane, cpu, number, now);
 }
 
-/* What becomes of a CPU that wants a task. */
+/* The outcomes for a CPU that wants a task. */
 enum pair_choice {
-	PAIR_RESTS, /* nothing: it is idle, whoever waits */
+	PAIR_RESTS, /* nothing: it is idle, even if tasks wait */
 	PAIR_TOOK, /* it took one */
 	PAIR_GOES_ON, /* the one that ran there goes on */
 };
 
-/* What a CPU does, on which a task of cgroup @prev wants to go on; LANE_NOBODY if none does. */
+/* Chooses for a CPU. A task of cgroup @prev wants to go on there; LANE_NOBODY: none does. */
 static enum pair_choice pair_choose(struct lane *lane, struct pair *pair, s32 cpu, u64 prev)
 {
 	u64 now = scx_bpf_now(), runs, first;
@@ -522,7 +522,7 @@ static enum pair_choice pair_choose(struct lane *lane, struct pair *pair, s32 cp
 
 	pair->mine->next = 0;
 	pair->mine->handed_ns = 0;
-	/* Somebody else has run what it was handed: its partner need not make way. */
+	/* The task that it was handed has run elsewhere: its partner need not make way. */
 	if (!pair_holds(lane, cpu))
 		pair->mine->asked_ns = 0;
 	if (prev == LANE_NOBODY)
@@ -633,8 +633,8 @@ static void pair_running(struct lane *lane, struct task_struct *p, struct lane_t
 }
 
 /*
- * The CPU is out, unless it was given another task meanwhile. Another lane may have it next; then the
- * partner is free to begin with whom it likes, or with what it holds, and may be idle.
+ * The CPU leaves its pair, unless it was given another task meanwhile. Another lane may have it next; then
+ * the partner is free to begin with any cgroup, or with the task that it holds. The partner may be idle: kick it.
  */
 static void pair_stopping(struct lane *lane, struct task_struct *p, struct lane_task *t,
 			  const struct lane_run *run)
@@ -652,7 +652,7 @@ static void pair_stopping(struct lane *lane, struct task_struct *p, struct lane_
 		lane_kick(lane, pair.partner, false);
 }
 
-/* CPUs whose partner does not come to take what it was handed choose without it. */
+/* If a CPU does not come to take the task that it was handed, its partner chooses anew. */
 static void pair_timer(struct lane *lane)
 {
 	u64 now = scx_bpf_now();

@@ -3,14 +3,14 @@
  * rustland: a half in user space decides the order of tasks and their slices.
  *
  * A task that wakes while a CPU is idle runs there at once. Any other is left to user space,
- * and stands in a queue in the order that this decides. Whom it does not decide in time, and whom
- * it is not to decide about, such as kernel threads and its own, stands in a second queue, first
- * in, first out. The two have every second choice each: neither waits for ever for the other. Who woke
+ * and stands in a queue in the order that user space decides. A second queue, first in, first out, holds
+ * tasks that are not decided in time, and those that are never left to user space, such as kernel threads
+ * and its own. The queues are served by turns: neither waits for ever for the other. A task that woke
  * takes the CPU of one that comes later in the order. A task that has waited for seconds in the first
  * queue runs next, whatever user space decides about others.
  *
  * It helps those who write a scheduler: the half is a Rust trait, and a fault in it hurts nobody. It
- * hurts whoever needs throughput: each task that finds no idle CPU costs two ways between the
+ * hurts applications that need throughput: each task that finds no idle CPU costs two ways between the
  * kernel and user space.
  */
 #include <sched.bpf.h>
@@ -38,7 +38,7 @@ struct rustland_task {
 };
 
 struct rustland_cpu {
-	u64 rescue_ns; /* when it next looks for who waits long, see rescue.bpf.h */
+	u64 rescue_ns; /* when it next looks for tasks that wait long, see rescue.bpf.h */
 	/* Of the task of this lane that runs there, or gave way to another class and comes back. */
 	u64 order; /* 0: there is no such task, or it has none */
 	u64 taken; /* it is to end: another one takes the CPU */
@@ -83,8 +83,8 @@ static void rustland_enqueue(struct lane *lane, struct task_struct *p, struct la
 }
 
 /*
- * The CPU that a task which woke takes, or -1. Whoever runs there comes later in the order by more than a
- * slice: tasks that are alike leave each other theirs.
+ * Returns the CPU that a woken task takes, or -1. The task that runs there comes later in the order by more
+ * than a slice, so that tasks of like order do not take CPUs from each other.
  */
 static __always_inline s32 rustland_takes(struct lane *lane, struct task_struct *p, u64 order)
 {

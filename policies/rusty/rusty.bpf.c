@@ -68,7 +68,7 @@ struct rusty_cpu {
 	u32 runs; /* a task of the lane */
 	u32 next; /* the next CPU of its domain, round and round */
 	u64 counted_ns; /* of the run: its domain has so much of it */
-	u64 rescue_ns; /* when it next looks for who waits long, see rescue.bpf.h */
+	u64 rescue_ns; /* when it next looks for tasks that wait long, see rescue.bpf.h */
 };
 
 static __always_inline struct rusty_lane *rusty_state(struct lane *lane)

@@ -39,7 +39,7 @@ struct vtime_task {
 };
 
 struct vtime_cpu {
-	u64 rescue_ns; /* when it next looks for who waits long, see rescue.bpf.h */
+	u64 rescue_ns; /* when it next looks for tasks that wait long, see rescue.bpf.h */
 };
 
 static void vtime_advance(struct lane *lane, u64 vtime)
@@ -108,7 +108,7 @@ static void vtime_running(struct lane *lane, struct task_struct *p, struct lane_
  * The task that ran competes with those that wait, at the vtime that it has come
  * to: else two hogs on a CPU would take turns whatever their weights. It is in no
  * queue, so it is compared with the first that waits for this CPU. A hog alone is never stopped
- * by the kernel, so vtime_now follows it here too: whoever came later would else
+ * by the kernel, so vtime_now follows it here too: a task that came later would else
  * join where the hog began, and starve it for as long as it ran alone.
  *
  * It competes from no farther behind than if it came now: of two tasks that may use this CPU
