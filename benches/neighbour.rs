@@ -63,7 +63,7 @@ struct Args {
     part: Option<String>,
 }
 
-/// What is run under every scheduler: a service, and who is beside it.
+/// The load under every scheduler: a service, and what runs beside it.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum Load {
     Batch,

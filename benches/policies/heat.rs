@@ -45,9 +45,9 @@ pub enum Verdict {
 /// One over another, by all figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Who.
+    /// The scheduler.
     pub name: String,
-    /// Over whom.
+    /// The one that it is compared with.
     pub over: String,
     /// By the figures' names.
     pub cells: BTreeMap<&'static str, Cell>,

@@ -1,4 +1,4 @@
-//! Who is measured: the kernel's own scheduler, every policy, and what each was made after.
+//! The schedulers that are measured: the kernel's own, every policy, and their originals.
 
 use metasched_base::{Error, Kind, Result};
 use metasched_benches::all_are_known;
@@ -23,7 +23,7 @@ const ORIGINALS: &[(&str, &str, &str, &[&str])] = &[
     ("fair", EEVDF, "", &[]),
 ];
 
-/// Everybody who can be measured, and who is compared with whom.
+/// All schedulers that can be measured, and which are compared with which.
 pub struct Subjects {
     /// In the order of the tables, the baseline first.
     pub all: Vec<Candidate>,

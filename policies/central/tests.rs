@@ -46,7 +46,7 @@ pub(crate) fn all_have_their_turns_of_a_slice() {
     }
 }
 
-/// No tick ends them: without the timer who runs goes on for ever.
+/// No tick ends them: without the timer a task that runs goes on for ever.
 #[test]
 fn slices_are_infinite_until_somebody_waits() {
     let outcome = hogs(central("two hogs on two CPUs").cpus(2), 2).pass();

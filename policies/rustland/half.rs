@@ -1,4 +1,4 @@
-//! rustland's half in user space: weighted run time, and who sleeps before who computes.
+//! rustland's half in user space: weighted run time; sleepers come before tasks that compute.
 
 use crate::{Decision, Task, UserHalf};
 use std::collections::HashMap;

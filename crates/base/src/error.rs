@@ -135,7 +135,7 @@ pub struct Error {
     pub cause: String,
     /// What the user can do about it; empty where there is nothing to do.
     pub remedy: String,
-    /// The error that the cause was written from, for whoever has to decide by it.
+    /// The error that the cause was written from, for callers that have to decide by it.
     #[serde(skip)]
     pub source: Option<Arc<dyn StdError + Send + Sync>>,
 }

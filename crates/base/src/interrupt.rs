@@ -47,7 +47,7 @@ impl Interrupt {
             [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
         {
             // In this order: the first sees the flag as the first signal left it, and
-            // whoever is woken finds the flag raised.
+            // a woken thread finds the flag raised.
             signal_hook::flag::register_conditional_shutdown(
                 signal,
                 i32::from(Kind::Interrupted.exit_code()),

@@ -9,7 +9,7 @@ pub fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, word)| word)
 }
 
-/// What to tell who wrote a name that there is not: the one that was probably meant, else all,
+/// The remedy for an unknown name: the name that was probably meant, else all,
 /// after `there_are`.
 pub fn meant(wrong: &str, known: &[&str], there_are: &str) -> String {
     match nearest(wrong, known.iter().copied()) {

@@ -1,4 +1,4 @@
-//! Whose exit status it is, where metasched runs a command: docs/exit-status.md.
+//! Which exit status metasched has when it runs a command: docs/exit-status.md.
 
 use std::process::{Command, Output};
 

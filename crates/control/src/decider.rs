@@ -67,7 +67,7 @@ fn start(program: &str, files: &UserFiles) -> Result<Child> {
 /// What that process does: decides until the program has left the kernel, or a signal comes.
 ///
 /// # Errors
-/// `BadInput` where it was not started by whoever has loaded the program.
+/// `BadInput` where it was not started by the process that has loaded the program.
 pub fn decider_main(interrupt: &Interrupt) -> Result<()> {
     // Before those that it decides about, who would else wait for their turn to be decided.
     let _prompt = Prompt::new();

@@ -17,10 +17,10 @@ pub const RUN_DIR: &str = "/run/metasched";
 /// How long a guard may take to put things right after a metasched was killed.
 const GUARD_PATIENCE: Duration = Duration::from_secs(20);
 
-/// Who only asks for the holder has the lock for the microseconds that reading takes.
+/// A process that only asks for the holder has the lock for the microseconds that reading takes.
 const READER_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Who owns changes of the scheduler.
+/// The process that owns changes of the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockHolder {
     /// The process.
@@ -31,7 +31,7 @@ pub struct LockHolder {
     pub since_unix_s: u64,
 }
 
-/// The lock that only one metasched on a machine holds: whoever changes schedulers.
+/// The lock that only one metasched on a machine holds: the one that changes schedulers.
 ///
 /// It is shared with the guard, so that after a kill -9 it stays held until the
 /// guard has put things right.
@@ -126,7 +126,7 @@ fn keep_to_ourselves(file: &File, path: &Path, us: Uid) -> Result<()> {
     file.set_permissions(Permissions::from_mode(0o600)).attempt(Kind::Failed, attempt)
 }
 
-/// Who holds the lock in `run_dir` now, if anybody does. Only who may take it is told.
+/// The holder of the lock in `run_dir`, if it is held. Only users that may take the lock learn this.
 pub fn lock_holder(run_dir: &Path) -> Option<LockHolder> {
     let path = run_dir.join("lock");
     let file = File::open(&path).ok()?;

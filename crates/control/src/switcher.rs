@@ -281,7 +281,7 @@ impl Switcher {
         // For `metasched status`; that it cannot be kept must not hide the exit itself.
         let _ = exit.save(&self.options.run_dir);
         if exit.by_operator {
-            // Who does that wants no scheduler in force. A guard that cannot be told so is
+            // A user who does that wants no scheduler in force. A guard that cannot be told so is
             // ended when it is dismissed.
             self.earlier = None;
             let _ = self.guard.set_earlier(None);

@@ -22,7 +22,7 @@ const KNOWN: [(&str, &str); 16] = [
     ("scx_bpfland", "vruntime order, tasks that block often first"),
     ("scx_rusty", "one queue per cache domain, balanced from user space"),
     ("scx_rustland", "vruntime order decided in user space"),
-    ("scx_lavd", "latency-critical tasks first, by who waits for whom"),
+    ("scx_lavd", "latency-critical tasks first, by which tasks wake which"),
     ("scx_simple", "one global queue: weighted vtime, or FIFO with -f"),
     ("scx_central", "one CPU decides for all"),
     ("scx_nest", "few warm cores instead of many cold ones"),

@@ -37,7 +37,7 @@ pub enum Contender {
     },
 }
 
-/// A turn or a lane: whose it is, what runs in it, and its share.
+/// A turn or a lane: its application, its scheduler, and its share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Share {
     /// The parts of the application. Several that prefer the same policy share one lane.

@@ -1,4 +1,4 @@
-//! Who need not be measured any further: candidates that are behind are dropped early, so
+//! Drops candidates from further measurement: those that are behind are dropped early, so
 //! that the time goes to those that may be the best.
 //!
 //! It is a race (O. Maron and A. Moore, "Hoeffding races", 1994; M. Birattari and others, "A

@@ -86,7 +86,7 @@ pub struct Searches {
 }
 
 impl Searches {
-    /// Decides who has which scheduler, and between which bounds to search.
+    /// Decides which application has which scheduler, and the bounds of the search.
     ///
     /// # Errors
     /// [`Kind::BadInput`] if nothing can be searched.

@@ -1,4 +1,4 @@
-//! Others on this machine who load schedulers: they would put theirs back, or take ours away.
+//! Other programs here that load schedulers: they would put theirs back, or take ours away.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub enum RivalState {
     Enabled,
 }
 
-/// Somebody else who loads schedulers.
+/// Another program that loads schedulers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Rival {
     /// How it is known.

@@ -17,7 +17,7 @@ fn main() {
     object::compile("bpf/wait.bpf.c", "wait", policies);
     let skeleton = object::compile("meta/metasched.bpf.c", "metasched", policies);
     let path = out.join("metasched.skel.rs");
-    // For who compiles one that is to be loaded in its place.
+    // For crates that compile a program to be loaded in its place.
     println!("cargo::metadata=skeleton={}", out.join("own.skel.rs").display());
     fs::write(out.join("own.skel.rs"), &skeleton).expect("OUT_DIR is writable");
     assert!(skeleton.contains(OWN_BYTES), "libbpf-cargo writes skeletons otherwise: {OWN_BYTES}");

@@ -7,7 +7,7 @@ use metasched_base::{Error, Kind};
 pub struct ExitRecord {
     /// `enum scx_exit_kind` of the kernel.
     pub kind: u32,
-    /// The same as a word.
+    /// The kind as a word.
     pub kind_name: &'static str,
     /// The kernel's reason.
     pub reason: String,
@@ -18,7 +18,7 @@ pub struct ExitRecord {
 }
 
 impl ExitRecord {
-    /// The error for whoever finds the program gone.
+    /// The error of a call that finds the program gone.
     pub(crate) fn error(&self, attempt: String) -> Error {
         let message = if self.message.is_empty() { &self.reason } else { &self.message };
         Error::new(

@@ -83,7 +83,7 @@ pub struct Program {
     pub(crate) reaper: Reaper,
     link: Option<Link>,
     skel: Loaded,
-    /// Held by whoever changes lanes.
+    /// Held while lanes are changed.
     pub(crate) lock: Arc<Mutex<()>>,
     freed: Arc<Freed>,
     pub(crate) held: Held,

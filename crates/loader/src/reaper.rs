@@ -34,7 +34,7 @@ const GRACE_WITHOUT_HELP: Duration = Duration::from_secs(10);
 pub(crate) struct Lanes {
     /// The program `reap`.
     pub reap: OwnedFd,
-    /// Held by whoever changes lanes: the kernel side takes one caller at a time.
+    /// Held while lanes are changed: the kernel side takes one caller at a time.
     pub lock: Arc<Mutex<()>>,
     pub variables: Variables,
     /// Told of every slot that was freed.

@@ -80,7 +80,7 @@ impl UserFiles {
 
 fn not_passed(cause: String) -> Error {
     Error::new(Kind::BadInput, "decide for a policy in user space", cause)
-        .remedy("it is started by whoever has loaded the program")
+        .remedy("the process that has loaded the program starts it")
 }
 
 /// Asks the halves and hands their decisions to the kernel.

@@ -18,11 +18,11 @@ pub struct WorkloadBed<'a> {
     pub table: &'a [Candidate],
     /// Where it runs.
     pub site: &'a Site,
-    /// Who puts subjects in force.
+    /// Puts subjects in force.
     pub executor: &'a mut dyn Executor,
     /// Where figures are kept.
     pub store: &'a mut Store,
-    /// Who is told what happens.
+    /// Receives the events.
     pub observer: Observer<'a>,
     /// How to measure, but for what each call says.
     pub options: Options,

@@ -41,7 +41,7 @@ pub fn profile(
     measure_subjects(&request, site, &mut executor, store, observer)
 }
 
-/// A seed for those who have none: short enough to be typed again.
+/// A seed where the user gave none: short enough to be typed again.
 pub fn random_seed() -> u64 {
     u64::from(rand::random::<u32>() % 1_000_000)
 }

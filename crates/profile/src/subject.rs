@@ -45,7 +45,7 @@ pub enum Subject {
     },
 }
 
-/// One turn or lane of a strategy: whose it is, what runs in it, and its share.
+/// One turn or lane of a strategy: its application, its scheduler, and its share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnShare {
     /// The application (form) whose turn it is.

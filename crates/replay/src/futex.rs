@@ -21,7 +21,7 @@ pub fn wait(word: &AtomicU32, expected: u32) {
     }
 }
 
-/// Wakes so many who sleep on the word, first come first.
+/// Wakes so many threads that sleep on the word, first come first.
 pub fn wake(word: &AtomicU32, n: u32) {
     // SAFETY: the kernel uses the word's address only, to find who sleeps.
     unsafe {

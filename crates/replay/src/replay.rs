@@ -94,7 +94,7 @@ impl<'a> Replay<'a> {
         let before_ns = now_ns();
         threads.look_before();
         tracer.as_ref().map_or(Ok(()), WaitTracer::reset)?;
-        // Who looks takes time, in which others do not run.
+        // The look itself takes time, in which others do not run.
         let from_ns = ((before_ns + now_ns()) / 2).max(clock.starts_ns);
         clock.run_until(self.what.duration_ns)?;
         let traced = tracer.as_ref().map(WaitTracer::read).transpose()?;

@@ -22,7 +22,7 @@ use crate::futex;
 /// A pipe's slot is a page.
 const PAGE: usize = 4096;
 
-/// The replay is over: whoever waits ends.
+/// The replay is over: threads that wait end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
@@ -31,7 +31,7 @@ pub struct Stopped;
 pub struct Stop(AtomicBool);
 
 impl Stop {
-    /// Ends the replay. Who sleeps needs a signal besides.
+    /// Ends the replay. A thread that sleeps needs a signal besides.
     pub fn set(&self) {
         self.0.store(true, Ordering::SeqCst);
     }

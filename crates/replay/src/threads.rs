@@ -49,7 +49,7 @@ pub struct Threads {
     gate: AtomicU32,
     seed: u64,
     born: AtomicU64,
-    /// Who looks at the clock.
+    /// The thread that looks at the clock.
     watcher: Pid,
 }
 

@@ -60,7 +60,7 @@ pub struct Costs {
     /// The least time from the moment when a CPU is asked to choose anew until it does. It
     /// takes nobody's CPU time either.
     pub ipi_least_ns: u64,
-    /// The longest such time; drawn between both, so that seeds differ in who comes first.
+    /// The longest such time; drawn between both, so that seeds differ in which task comes first.
     pub ipi_most_ns: u64,
     /// The least and the longest such time where the CPU is idle, and it is an interrupt of its own
     /// that asks: a timer's, which wakes somebody there.

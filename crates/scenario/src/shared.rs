@@ -5,13 +5,13 @@ use crate::span::Span;
 use crate::step::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A barrier. Who comes early burns CPU time for at most `spin_ns` and then blocks; `u64::MAX`
+/// A barrier. A task that comes early burns CPU time for at most `spin_ns` and then blocks; `u64::MAX`
 /// means that it never blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierSpec {
     /// How many have to come.
     pub parties: usize,
-    /// For how long who comes burns CPU time, ns.
+    /// For how long a task that comes burns CPU time, ns.
     pub spin_ns: u64,
 }
 
@@ -29,7 +29,7 @@ pub struct DeviceSpec {
 pub struct SharedSpec {
     /// Pipes, and how many messages each holds, at least one.
     pub pipes: BTreeMap<Name, usize>,
-    /// Mutexes; who waits for one blocks.
+    /// Mutexes; a task that waits for one blocks.
     pub locks: BTreeSet<Name>,
     /// Barriers.
     pub barriers: BTreeMap<Name, BarrierSpec>,

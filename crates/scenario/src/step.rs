@@ -52,7 +52,7 @@ pub enum Step {
     Wake(Name, u64),
     /// Takes one off a semaphore, and blocks while there is none.
     Wait(Name),
-    /// Wakes who waits for a condition now: one, or all. Nobody else hears of it.
+    /// Wakes a task that waits for a condition now, or all of them. Later ones miss it.
     Signal {
         /// The condition.
         condition: Name,

@@ -22,7 +22,7 @@ impl Scenario {
             });
         }
         if file.limits() {
-            // Who is throttled waits beside idle CPUs, and is meant to.
+            // A throttled task waits beside idle CPUs, as it should.
             scenario = scenario.idle_at_most(file.duration_ns).waits_at_most(file.duration_ns);
         }
         match file.warm_up_ns {

@@ -1,4 +1,4 @@
-//! Who watches a run: checkers, readers, and the trace. Everything that happens comes here
+//! The watchers of a run: checkers, readers, and the trace. Everything that happens comes here
 //! first, several times for each event of the engine, so that who has no use for a kind of
 //! event is not told of it.
 

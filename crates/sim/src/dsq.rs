@@ -21,7 +21,7 @@ pub enum DsqRef {
 }
 
 impl DsqRef {
-    /// Whether who stands there is kept off the CPUs by `cpu.max`, under level 1 or in the fair
+    /// Whether tasks there are kept off the CPUs by `cpu.max`, under level 1 or in the fair
     /// class, and waits for no CPU.
     pub fn throttles(self) -> bool {
         match self {
@@ -48,7 +48,7 @@ struct Entry {
     key: u64,
 }
 
-/// So many tasks stand side by side in memory at most. Who comes to the middle of a queue, or
+/// So many tasks stand side by side in memory at most. One that comes to the middle of a queue, or
 /// leaves it, moves so many others: on a large machine thousands wait in one queue.
 const RUN: usize = 128;
 

@@ -1,5 +1,5 @@
 //! How a task gets into a dispatch queue and out of it again: what enqueue and
-//! dispatch decide, and who has the task meanwhile.
+//! dispatch decide, and the queue that has the task meanwhile.
 
 use crate::abi::scx;
 use crate::callbacks::Callback;
@@ -23,7 +23,7 @@ pub(crate) struct Dispatch {
     pub buffered: Vec<Buffered>,
     /// How many tasks the present round of ops.dispatch has moved to where they can run.
     pub moved: usize,
-    /// Who goes to another CPU's local queue as soon as no run queue is locked.
+    /// The tasks that go to another CPU's local queue as soon as no run queue is locked.
     pub deferred: Vec<TaskId>,
     /// Queues whose tasks are to be enqueued anew.
     pub reenqueued: Vec<u64>,

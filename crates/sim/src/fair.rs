@@ -3,8 +3,8 @@
 //! one queue (`fair/timeline.rs`), with the weights that the hierarchy of cgroups leaves them
 //! (`fair/groups.rs`).
 //!
-//! That a request is served is noticed by a timer of its own (HRTICK) where somebody waits. Who
-//! takes another CPU by waking does so when that CPU next enters the kernel (PREEMPT_LAZY).
+//! That a request is served is noticed by a timer of its own (HRTICK) where somebody waits. A
+//! task that wakes takes another CPU when that CPU next enters the kernel (PREEMPT_LAZY).
 
 mod average;
 mod balance;
@@ -31,7 +31,7 @@ const LEAST_TIMER_NS: u64 = 10_000;
 #[derive(Default)]
 pub(crate) struct FairClass {
     groups: Groups,
-    /// Who stands aside for `cpu.max`, in that order.
+    /// The tasks throttled by `cpu.max`, in the order in which they were.
     parked: Vec<TaskId>,
     /// How many tasks wait.
     waiting: usize,
@@ -199,7 +199,7 @@ impl Kernel {
         true
     }
 
-    /// A task wants to run no more, or not here. Who goes to sleep and owes something competes on
+    /// A task wants to run no more, or not here. One that goes to sleep in debt competes on
     /// until it owes nothing: so it cannot sleep that away.
     pub(crate) fn fair_leave(&mut self, id: TaskId, sleeps: bool) {
         // Such a one is no more among those that want to run.
@@ -310,7 +310,7 @@ impl Kernel {
         queue.lazy |= others && (served || !queue.timeline.is_protected());
     }
 
-    /// What a CPU runs next: of its own the one whose turn it is, else one of another CPU's.
+    /// The task that a CPU runs next: the next one of its own queue, else one of another CPU's.
     pub(crate) fn fair_pick(&mut self, cpu: usize, previous: Option<TaskId>) -> Option<TaskId> {
         self.update_curr(cpu);
         self.cpus[cpu].fair.timer_set = false;
@@ -339,7 +339,7 @@ impl Kernel {
                 return Some(next);
             }
             self.fair_leave(next, false);
-            // Who runs comes to stand aside when it has given its CPU up.
+            // A task that runs is throttled when it has given up its CPU.
             if previous != Some(next) {
                 self.fair_park(next);
             }

@@ -201,7 +201,7 @@ impl Kernel {
         }
         let exits =
             self.cpus[here].curr.is_some_and(|id| self.tasks[id].c().flags & scx::PF_EXITING != 0);
-        // The machine has room, and nobody waits here who came first.
+        // The machine has room, and no task waits here that came first.
         let room = self.cpus[here].local.is_empty() && !self.idle.cpus.is_empty();
         if exits || !room || !allowed.has(here) {
             return None;

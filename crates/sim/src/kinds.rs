@@ -1,4 +1,4 @@
-//! Kinds of events, so that who watches a run is told of those alone that matter to him.
+//! Kinds of events: a watcher of a run receives only the kinds that it asks for.
 
 use crate::trace::What;
 

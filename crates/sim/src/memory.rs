@@ -1,7 +1,7 @@
 //! Memory of map values. It lives at fixed addresses for the whole run, as the verifier lets
-//! a policy assume for as long as it holds RCU, which is until its callback is over. Who looks
-//! at a deleted value after that would read another's in the kernel: here it has been taken
-//! away, and the run fails by name.
+//! a policy assume for as long as it holds RCU, which is until its callback is over. A read
+//! of a deleted value after that would find another value in the kernel: here the memory has been
+//! taken away, and the run fails by name.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -9,7 +9,7 @@ use std::ptr;
 
 /// So many values have a page each, which is taken away when they are deleted. More of them
 /// would cost more than they tell: a page each in the CPU's tables. Others are overwritten, and
-/// looked at later: who writes to them is found, who reads gets nothing of use.
+/// checked later: that finds writes to them; reads find nothing of use.
 const PAGES: usize = 512;
 const PAGE_BYTES: usize = 4096;
 const PAGE_WORDS: usize = PAGE_BYTES / 8;
@@ -67,7 +67,7 @@ pub(crate) struct Memory {
     /// Where the pages are; none are there until the first value is made.
     pages: Option<ptr::NonNull<c_void>>,
     free: Vec<usize>,
-    /// Deleted in the present callback: whoever holds RCU may still look at them.
+    /// Deleted in the present callback: code that holds RCU may still read them.
     leaving: Vec<Deleted>,
     deleted: VecDeque<Deleted>,
 }

@@ -407,7 +407,7 @@ fn attempt<A>(kernel: &mut Kernel, program: &str, mut args: A) -> i32 {
     said
 }
 
-/// Tells the checkers whose a cgroup is now. What a program says yes to while it is being
+/// Tells the checkers to which application a cgroup belongs now. What a program says yes to while it is being
 /// unloaded goes with it: the next one knows nothing of it.
 fn tell_assigned(kernel: &mut Kernel, said: i32, cgroup: u64, app: u32) {
     if said == 0 && kernel.stays() {

@@ -1,4 +1,4 @@
-//! Requests that arrived, and who waits for one.
+//! Requests that arrived, and the tasks that wait for one.
 
 use crate::random::Random;
 use crate::step::Name;
@@ -34,7 +34,7 @@ impl Queue {
         self.arriving.first(random)
     }
 
-    /// A request arrives; who is to be woken for it, and when the next one arrives.
+    /// A request arrives. Returns the task to wake for it, and when the next one arrives.
     pub fn arrive(
         &mut self,
         name: &Name,

@@ -1,4 +1,4 @@
-//! A BPF ring buffer, and who reads it: a function call, so much later.
+//! A BPF ring buffer and its reader: a function that is called after a delay.
 
 use crate::kernel::{Act, Event, Kernel};
 use metasched_userhalf::Halves;
@@ -22,7 +22,7 @@ pub(crate) struct Ring {
 
 /// User space that is told of messages.
 pub(crate) struct Reader {
-    /// Who decides there.
+    /// The halves in user space, which decide.
     pub(crate) halves: Rc<RefCell<Halves>>,
     /// What it does.
     pub(crate) act: Act,

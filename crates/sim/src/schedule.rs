@@ -56,7 +56,7 @@ impl Kernel {
         if next != previous || after_stopper {
             self.switch(cpu, previous, next, after_stopper);
         } else if next.is_none() {
-            // Idle to idle: whoever claimed this CPU had nothing for it.
+            // Idle to idle: the CPU was claimed, and given no task.
             self.mark_idle(cpu, true);
         }
         if self.load.class == Class::Fair {
@@ -297,7 +297,7 @@ impl Kernel {
     pub(crate) fn kick(&mut self, cpu: usize, flags: u64) {
         self.observe(cpu, None, What::Kick { preempt: flags & scx::KICK_PREEMPT != 0 });
         let delay = self.ipi_delay();
-        // Who waits for a CPU that runs a task spins until that has come to choose anew.
+        // A kick that waits for a busy CPU spins until that has come to choose anew.
         let here = self.calls.context.cpu;
         if flags & scx::KICK_WAIT != 0 && here != cpu && self.cpus[cpu].curr.is_some() {
             self.cost(here, delay);

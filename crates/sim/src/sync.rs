@@ -1,7 +1,7 @@
 //! What tasks wait for: pipes, mutexes, barriers, semaphores, conditions, devices. They
-//! keep who waits, and say who is to be woken; the engine wakes (`operate.rs`).
+//! keep the tasks that wait, and return those to wake; the engine wakes them (`operate.rs`).
 //!
-//! Who is woken tries again when it runs, as after a futex or in a pipe: what it was woken
+//! A woken task tries again when it runs, as after a futex or in a pipe: what it was woken
 //! for may be gone by then, and it waits anew, behind the others.
 
 use crate::requests::Request;
@@ -25,7 +25,7 @@ pub(crate) struct Pipe {
 pub(crate) struct Passed {
     /// How many messages are still to pass; the task waits until then.
     pub left: u64,
-    /// Who can go on now.
+    /// The tasks that can go on now.
     pub wakes: Vec<TaskId>,
 }
 
@@ -72,7 +72,7 @@ impl Pipe {
     }
 }
 
-/// A mutex. It is not handed over: whoever comes first after it was given back has it.
+/// A mutex. It is not handed over: the first task that comes after its release has it.
 #[derive(Clone, Default)]
 pub(crate) struct Lock {
     owner: Option<TaskId>,
@@ -93,7 +93,7 @@ impl Lock {
         Ok(self.owner == Some(id))
     }
 
-    /// The task has it no more; who is to be woken.
+    /// The task releases it. Returns the tasks to wake.
     ///
     /// # Errors
     /// When it does not have it.
@@ -118,7 +118,7 @@ impl Barrier {
         Barrier { spec, arrived: Vec::new() }
     }
 
-    /// A task comes. The last one lets all others go, who are given; the others wait.
+    /// A task comes. The last one lets all others go, and they are returned; the others wait.
     pub fn arrive(&mut self, id: TaskId) -> Option<Vec<TaskId>> {
         if self.arrived.len() + 1 >= self.spec.parties {
             return Some(std::mem::take(&mut self.arrived));
@@ -136,7 +136,7 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
-    /// Posts it `n` times; who is to be woken.
+    /// Posts it `n` times. Returns the tasks to wake.
     pub fn post(&mut self, n: u64) -> Vec<TaskId> {
         self.posted += n;
         self.first(n)
@@ -153,7 +153,7 @@ impl Signal {
         some
     }
 
-    /// The first `n` who wait, and do so no more.
+    /// Takes the first `n` that wait out.
     pub fn first(&mut self, n: u64) -> Vec<TaskId> {
         let n = n.min(self.waiters.len() as u64) as usize;
         self.waiters.drain(..n).collect()

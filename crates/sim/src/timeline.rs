@@ -1,4 +1,4 @@
-//! Who was on which CPU when, for a picture of a window of a run.
+//! The tasks on each CPU over time, for a picture of a window of a run.
 
 use crate::abi::CpuMask;
 use crate::figures::IdleBesideWork;
@@ -13,7 +13,7 @@ pub struct Stay {
     pub from_ns: u64,
     /// When it ended.
     pub to_ns: u64,
-    /// Whose it was.
+    /// The task that ran.
     pub task: TaskId,
 }
 

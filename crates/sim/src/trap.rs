@@ -4,7 +4,7 @@
 //!
 //! The handler of such a signal looks whose code it was. If it was an image's, that goes on in
 //! a function of its own, `trapped()` of `seam.c`, which tells the engine and leaves the
-//! callback. Everything else is left to whoever handled such signals before.
+//! callback. Everything else is left to the handler that was there before.
 
 use crate::kfuncs::{K, kernel};
 use std::ffi::{c_int, c_void};
@@ -95,7 +95,7 @@ impl Drop for Watched {
     }
 }
 
-/// Who handled these signals before, in the order of [`SIGNALS`].
+/// The handlers that were there before, in the order of [`SIGNALS`].
 static BEFORE: [OnceLock<libc::sigaction>; SIGNALS.len()] =
     [const { OnceLock::new() }; SIGNALS.len()];
 

@@ -1,4 +1,4 @@
-//! What the tasks of a run share, and who waits there.
+//! The objects that the tasks of a run share, and the tasks that wait for them.
 
 use crate::requests::Queue;
 use crate::step::Name;

@@ -166,7 +166,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
 }
 
 impl Args {
-    /// Who has which scheduler, in which ways.
+    /// The ways to give applications schedulers.
     fn searches(
         &self,
         plan: &experiment::Plan,

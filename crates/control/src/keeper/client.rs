@@ -1,4 +1,4 @@
-//! The other side of the socket: whoever gives the keeper an order.
+//! The other side of the socket: the client that gives the keeper an order.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -34,7 +34,7 @@ pub(super) enum Heard {
     Ended,
     /// It says nothing. The process is known if it can be spoken to at all.
     Silent(Option<i32>),
-    /// It is at other work, as it said last; only who wants to know is told so.
+    /// It is at other work, as it said last; told only to clients that ask for it.
     Busy(String, Duration),
 }
 

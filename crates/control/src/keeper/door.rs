@@ -196,7 +196,7 @@ impl Drop for Door {
 /// folder that is closed to others, and comes to its place when it is closed itself.
 fn listen(path: &Path) -> std::io::Result<UnixListener> {
     let folder = path.with_extension("new");
-    // What is there was left by a keeper that was killed: who comes here holds the lock.
+    // A killed keeper left this socket: the caller holds the lock.
     let _ = std::fs::remove_dir_all(&folder);
     DirBuilder::new().mode(0o700).create(&folder)?;
     let made = folder.join("socket");
@@ -323,7 +323,7 @@ impl Doorman {
     }
 }
 
-/// Tells a client something without waiting: who does not read need not be told.
+/// Sends a client a message without waiting: one that does not read misses it.
 fn say(stream: &UnixStream, answer: &Answer) {
     if let Ok(mut text) = serde_json::to_string(answer) {
         text.push('\n');

@@ -85,7 +85,7 @@ fn go_on(children: &[ProcessId]) {
     }
 }
 
-/// Who holds the lock, if that is who does not answer.
+/// The holder of the lock, if that is the process that does not answer.
 fn keeper(run_dir: &Path, peer: Option<i32>) -> Result<LockHolder> {
     match lock_holder(run_dir) {
         Some(owner) if peer.is_none_or(|pid| pid == owner.id.pid) => Ok(owner),

@@ -8,7 +8,7 @@ use super::*;
 
 /// The cgroups, each before those below it.
 const PATHS: [&str; 5] = ["a", "a/b", "a/b/c", "a/b/c/b", "d"];
-/// Whose command runs where.
+/// A cgroup, and the command that runs in it.
 const COMMAND: (&str, &str) = ("a/b/c", "db");
 
 /// Which lane a cgroup is on.

@@ -26,7 +26,7 @@ pub enum Standing {
 pub struct Placed<'a> {
     /// The kernel's number of it.
     pub id: u64,
-    /// Whose it is.
+    /// The application that it belongs to.
     pub app: &'a RuleApp,
     /// The rule.
     pub rule: &'a Pattern,

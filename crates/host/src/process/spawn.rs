@@ -399,7 +399,7 @@ fn spawner() -> Sender<Order> {
             let (orders, inbox): (_, Receiver<Order>) = channel();
             std::thread::spawn(move || {
                 for (spawn, reply) in inbox {
-                    // Whoever asked has gone: then the child goes as well, by its drop.
+                    // The caller has gone: then the child goes as well, by its drop.
                     let _ = reply.send(spawn.start_here());
                 }
             });

@@ -76,7 +76,7 @@ pub struct Request<'a> {
     pub options: &'a Options,
 }
 
-/// What happens, for whoever shows it.
+/// The events of a session, for display.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
     /// The workload is being prepared, which can take minutes.
@@ -126,7 +126,7 @@ pub enum Event<'a> {
     },
 }
 
-/// Who is told what happens.
+/// Receives the events.
 pub type Observer<'a> = &'a mut dyn FnMut(Event<'_>);
 
 /// Measures the forms of a workload under subjects.

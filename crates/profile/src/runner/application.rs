@@ -265,7 +265,7 @@ impl<'a> Application<'a> {
 
 impl Drop for Application<'_> {
     fn drop(&mut self) {
-        // Nobody is left to be told; whoever wants to know calls `stop`.
+        // The error has no receiver here: `stop` reports it.
         let _ = self.end();
     }
 }

@@ -19,7 +19,7 @@ use crate::threads::set_affinity;
 const WARM_UP: usize = 5;
 /// Repeats that count: the interval of a median of so many leaves out nine at either end.
 const REPEATS: usize = 31;
-/// Who is woken one after the other in a chain; a whole one is far shorter than a slice.
+/// The threads of a chain in which each wakes the next; a whole one is far shorter than a slice.
 const LINKS: usize = 16;
 /// Calls in a repeat.
 const CALLS: u64 = 500;
@@ -143,7 +143,7 @@ struct Chain {
 
 /// What one pass took, ns.
 struct Passed {
-    /// CPU time of who wrote.
+    /// CPU time of the writer.
     writing_ns: u64,
     /// From the first word to the last.
     whole_ns: u64,
@@ -196,7 +196,7 @@ impl Chain {
 pub struct Naps {
     /// From when a sleeper was to wake until it ran, each time, ns.
     pub late_ns: Vec<f64>,
-    /// CPU time of who sleeps and comes back, each time, ns.
+    /// CPU time of one sleep and the return from it, ns.
     pub asleep_ns: Vec<f64>,
     /// CPU time of a write that wakes somebody on another CPU, which is idle, each time, ns.
     pub telling_ns: Vec<f64>,

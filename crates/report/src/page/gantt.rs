@@ -1,4 +1,4 @@
-//! Who had which CPU when: a picture in a file of its own.
+//! The task on each CPU over time: a picture in a file of its own.
 
 use metasched_base::brief_time;
 

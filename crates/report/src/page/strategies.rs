@@ -169,7 +169,7 @@ fn table(analysis: &Analysis) -> Table {
     table
 }
 
-/// Who had its turn or lane under what, and with which weight.
+/// The application of each turn or lane, its scheduler and its weight.
 fn turns(analysis: &Analysis) -> String {
     let mut table =
         Table::new("The turns and lanes", ["strategy", "by", "part, scheduler, weight"])
@@ -185,5 +185,5 @@ fn turns(analysis: &Analysis) -> String {
             seen.push(row);
         }
     }
-    table.details().replace("The figures as a table", "Who had which turn or lane")
+    table.details().replace("The figures as a table", "The turns and lanes")
 }

@@ -54,7 +54,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Looks at who bears whom.
+    /// Finds which groups fork tasks of which.
     ///
     /// # Errors
     /// When a step forks tasks that the file does not tell of.

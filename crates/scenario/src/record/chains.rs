@@ -1,4 +1,4 @@
-//! Who waits for whom: a sleep that another task ends is no sleep, since it gets longer or
+//! Which tasks wake which: a sleep that another task ends is no sleep, since it gets longer or
 //! shorter with that task.
 
 use super::groups::{Group, Life};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A group waits for others if so many of a hundred of its wake-ups come from them: fewer, and
 /// interrupts that came while the others ran would count as theirs.
 const WAKERS_PERCENT: u64 = 80;
-/// Who wakes it more seldom, in a hundred, is none of them.
+/// A waker of fewer wake-ups than that, in a hundred, is none of its wakers.
 const WAKER_PERCENT: u64 = 5;
 /// Two groups are a closed loop if each wakes the other this often in a hundred rounds.
 const LOOP_PERCENT: std::ops::RangeInclusive<u64> = 90..=111;
@@ -16,12 +16,12 @@ const LOOP_PERCENT: std::ops::RangeInclusive<u64> = 90..=111;
 /// takes the time, which would be lost in a loop.
 const LOOP_EXPLAINS_PERCENT: u64 = 80;
 
-/// Who wakes whom, by places among the groups.
+/// Which groups wake which, by their places among the groups.
 #[derive(Default)]
 pub(super) struct Chains {
-    /// Who waits to be woken, and how often each other group wakes it in the trace.
+    /// The groups that wait to be woken, and how often each other group wakes them in the trace.
     pub wakers: BTreeMap<usize, BTreeMap<usize, u64>>,
-    /// Of a closed loop, who answers and whom; the latter begins.
+    /// Closed loops: the group that answers, and the one that begins.
     pub loops: BTreeMap<usize, usize>,
 }
 
@@ -66,7 +66,7 @@ impl Chains {
             let (first, second) = (&groups[asks], &groups[answers]);
             let both_live = [first, second].iter().all(|group| group.kin.life == Life::Long);
             let mutual = woken[answers].main(answers).is_some_and(|(other, _)| other == asks);
-            // Who has more tasks begins: each of them is in the loop once.
+            // The group with more tasks begins: each of them is in the loop once.
             let begins = first.members.len() >= second.members.len();
             let of_rounds = |times: u64, group: &Group| times * 100 / group.rounds().max(1);
             let even = LOOP_PERCENT.contains(&of_rounds(times, second))
@@ -123,7 +123,7 @@ fn mean(times: &[u64]) -> u64 {
     times.iter().sum::<u64>() / (times.len() as u64).max(1)
 }
 
-/// By whom a group was woken.
+/// The groups that woke a group.
 struct Woken {
     all: u64,
     by: BTreeMap<usize, u64>,

@@ -15,7 +15,7 @@ pub struct Thread {
     pub comm: Rc<str>,
 }
 
-/// In what an event happened: whether who ran there did it.
+/// The context of an event: whether the task that ran there caused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
     /// The trace does not tell.
@@ -35,7 +35,7 @@ pub struct Event {
     pub at_ns: u64,
     /// On which CPU.
     pub cpu: usize,
-    /// Who ran there.
+    /// The task that ran there.
     pub current: u32,
     /// In what.
     pub context: Context,
@@ -52,11 +52,11 @@ pub enum What {
     Wakeup(Thread),
     /// A CPU goes from one thread to another.
     Switch {
-        /// Who ran.
+        /// The task that ran.
         from: Thread,
         /// Whether it still wants to.
         runnable: bool,
-        /// Who runs now.
+        /// The task that runs now.
         to: Thread,
         /// Its priority, as the kernel counts: 120 is nice 0.
         priority: Option<u32>,

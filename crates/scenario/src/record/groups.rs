@@ -12,7 +12,7 @@ const LEAST_PART: u64 = 20_000;
 /// A thread that was born and ended is one of those that come and go all the time if it lived for
 /// less than this part of the trace.
 const SHORT_PART: u64 = 8;
-/// Who slept for less than this part of its life never slept.
+/// A task that slept for less than this part of its life never slept.
 const SLEEP_PART: u64 = 1_000;
 /// Threads of one name with more different affinities are one group without any.
 const AFFINITIES_MAX: usize = 8;

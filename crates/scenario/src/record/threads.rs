@@ -18,7 +18,7 @@ pub(super) struct Seen {
     pub waits: Vec<u64>,
     /// How often each thread woke it; 0 stands for interrupts.
     pub woken_by: BTreeMap<u32, u64>,
-    /// Who bore it, if that was seen.
+    /// Its parent, if the trace has the fork.
     pub parent: Option<u32>,
     /// When it was born or first seen, and when it ended or the trace did.
     pub from_ns: u64,
@@ -31,7 +31,7 @@ pub(super) struct Seen {
     burst: u64,
     asleep_since: Option<u64>,
     runnable_since: Option<u64>,
-    /// Who has begun to wake it.
+    /// The thread that has begun to wake it.
     waker: Option<u32>,
     known: bool,
 }
@@ -72,7 +72,7 @@ impl Seen {
 struct Watch {
     begin: u64,
     threads: BTreeMap<u32, Seen>,
-    /// Whom each CPU runs, as far as that is known.
+    /// The thread that each CPU runs, as far as that is known.
     running: BTreeMap<usize, u32>,
     /// When each CPU's latest event was.
     latest: BTreeMap<usize, u64>,
@@ -214,7 +214,7 @@ pub(super) fn threads(events: &[Event]) -> BTreeMap<u32, Seen> {
             thread.to_ns = end;
             let asleep = thread.asleep_since.map(|since| end.saturating_sub(since));
             thread.sleeps.extend(asleep.filter(|ns| *ns > 0));
-            // Who waits since long and never ran is seen.
+            // A thread that has waited for long and never ran is seen.
             thread.waits.extend(thread.runnable_since.map(|since| end.saturating_sub(since)));
         }
     }

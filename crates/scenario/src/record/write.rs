@@ -9,7 +9,7 @@ use metasched_base::brief_time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Who wakes others this often between two sleeps runs in parts.
+/// A task that wakes others this often between two sleeps runs in parts.
 const PARTS: u64 = 4;
 /// A loop that is longer says nothing any more.
 const LOOP_MAX: u64 = 10_000;

@@ -49,7 +49,7 @@ impl Checker for CallsEnd {
         match &event.what {
             What::Start => {
                 task.runs_from = Some(now);
-                // Who was parked for longer may run though nothing is left.
+                // A task that was parked for longer may run though nothing is left.
                 if task.parked_from.take().is_some_and(|from| now - from < PARKED_LOOK_NS) {
                     task.ran_ns = 0;
                 }

@@ -7,7 +7,7 @@ use crate::task::TaskId;
 use crate::trace::{Observed, What};
 use std::rc::Rc;
 
-/// Of which CPUs there are, and who may use them; each checker keeps one of its own.
+/// The CPUs of the machine, and the tasks that may use each; every checker keeps its own copy.
 #[derive(Default)]
 pub struct Cpus {
     offline: CpuMask,
@@ -15,7 +15,7 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// What it has to be told of to know who may run where.
+    /// The kinds of events from which it learns which tasks may run where.
     pub const OF_TASKS: Kinds = Kinds::ARRIVE.and(Kinds::ALLOWED);
     /// What it has to be told of to know which CPUs take tasks.
     pub const ON_LINE: Kinds = Kinds::OFFLINE.and(Kinds::ONLINE);

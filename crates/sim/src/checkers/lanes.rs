@@ -20,7 +20,7 @@ pub struct OneLanePerTask {
     /// What was wrong with the latest insert. The sweep may take a lane away and queue
     /// tasks in one go, and the lanes are told of only after that.
     suspect: Option<(Observed, u64)>,
-    /// Who has just left a queue, and of which lane: one that moves to another queue of the
+    /// The task that has just left a queue, and its lane: one that moves to another queue of the
     /// same lane, handed to a CPU, stays in it, also when that lane drains.
     left: Option<(TaskId, u64)>,
 }

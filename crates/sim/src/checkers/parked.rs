@@ -69,7 +69,7 @@ impl Checker for ParkedBounded {
                 *self.parked.at(task) = false;
             }
             (What::Start | What::Sleep, Some(task)) => *self.since.at(task) = None,
-            // The kernel takes them out, and whoever comes begins anew.
+            // The kernel takes them out; a task that comes begins anew.
             (What::Bypass(_), _) => self.since.clear(),
             _ => {}
         }

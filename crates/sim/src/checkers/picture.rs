@@ -93,7 +93,7 @@ impl Picture {
     /// What it has to be told of to know of lanes, and how many tasks stand in their queues.
     pub const OF_LANES: Kinds =
         Kinds::LANES.and(Kinds::DETACHED).and(Kinds::INSERT).and(Kinds::REMOVE);
-    /// What it has to be told of to know of lanes, cgroups and who belongs to them.
+    /// The kinds of events from which it learns of lanes, cgroups and their tasks.
     pub const OF_CGROUPS: Kinds = Kinds::LANES
         .and(Kinds::DETACHED)
         .and(Kinds::CGROUP)

@@ -29,7 +29,7 @@ pub struct QuotaKept {
     picture: Picture,
     /// What runs, by its CPU.
     running: Dense<Option<TaskId>>,
-    /// Who is in a system call.
+    /// The tasks that are in a system call.
     in_syscall: BTreeSet<TaskId>,
     limits: BTreeMap<u64, Limited>,
     /// How long level 1 takes to look at each of them, with as many as there were at once.
@@ -74,7 +74,7 @@ impl Limited {
         let ticks_ns = OVERRUN_TICKS * tick_ns;
         match self.by_level1 {
             true => {
-                // Who runs when a limit is set may have taken a piece of what was there before.
+                // A task that runs when a limit is set may have taken a piece of what was there before.
                 let already_ns = self.ran_already * ticks_ns.max(PIECE_MOST_NS);
                 OVERDRAFT_NS + already_ns + self.members * LATE_NS
             }
@@ -159,7 +159,7 @@ impl QuotaKept {
             let of = self.picture.cgroup_of(*task).filter(|_| !self.picture.is_kthread(*task));
             of.is_some_and(|of| self.picture.line(of).any(|id| id == cgroup))
         };
-        // Also who is in a system call may have taken a piece before.
+        // A task that is in a system call may have taken a piece before, too.
         let ran_already: Vec<TaskId> =
             self.running.iter().filter_map(|(_, on)| *on).filter(below).collect();
         let running = ran_already.iter().filter(|task| self.is_counted(**task)).count() as u64;

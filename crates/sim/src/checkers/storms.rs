@@ -5,7 +5,7 @@ use crate::trace::{Observed, What};
 
 /// A run that is shorter gets nothing done, ns: it is a few switches long.
 const SHORT_NS: u64 = 10_000;
-/// So many on a CPU one after another are a storm. Who has used up a limit ends each run that
+/// So many on a CPU one after another are a storm. A task that has used up a limit ends each run that
 /// was queued before that: random runs have some hundred tasks.
 const STORM: u32 = 300;
 

@@ -383,7 +383,7 @@ mod tests {
         feed(&mut checker, [(300, 0, 0, What::Calm), (700, 0, 0, nothing())]).unwrap();
         feed(&mut checker, [(800, 0, 0, nothing()), (900, 0, 0, nothing())]).unwrap();
         assert!(checker.finish(901).unwrap_err().contains("CPU 3 is idle"));
-        // A CPU that is back only now may have taken whom it was to be taken from.
+        // The window is wide again for a while after a CPU came back.
         feed(&mut checker, [(901, 1, 0, What::Online)]).unwrap();
         checker.finish(905).unwrap();
     }

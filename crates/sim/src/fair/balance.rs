@@ -1,4 +1,4 @@
-//! On which CPU tasks of the fair class run: where they wake, and who is moved.
+//! On which CPU tasks of the fair class run: where they wake, and which are moved.
 
 use crate::abi::{CpuMask, scx};
 use crate::kernel::Kernel;

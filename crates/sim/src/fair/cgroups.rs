@@ -58,7 +58,7 @@ impl Kernel {
         at.map(|at| parked.remove(at)).is_some()
     }
 
-    /// Whoever stands aside and need not any more comes back to the CPU that it was on.
+    /// A task that is throttled no more comes back to the CPU that it was on.
     pub(super) fn fair_release(&mut self) {
         for id in self.fair_class.parked.clone() {
             if self.fair_throttled(id) {

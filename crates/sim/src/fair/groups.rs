@@ -190,7 +190,7 @@ impl Groups {
     fn queue(&mut self, at: usize, cpu: usize) -> &mut Queue {
         let group = &mut self.groups[at];
         if group.queues.len() <= cpu {
-            // Who has a limit begins with next to nothing, and takes its portion.
+            // A CPU begins with next to nothing of a limit, and takes its portion.
             group.queues.resize(cpu + 1, Queue { left_ns: 1, ..Queue::default() });
         }
         let queue = &mut group.queues[cpu];

@@ -1,9 +1,9 @@
-//! Who competes for one CPU, and who of them is next: earliest eligible virtual deadline first,
-//! with the rules of Linux 7.3.
+//! The tasks that compete for one CPU, and the next of them: earliest eligible virtual deadline
+//! first, with the rules of Linux 7.3.
 //!
 //! A task's virtual run time is what it ran by its weight. The average of these, by weight, is
-//! the CPU's virtual time; by how much a task is behind that is its lag, what it is owed. Whoever
-//! is owed something or nothing is eligible. Of those the request that is due first is served.
+//! the CPU's virtual time; a task's lag is how far it is behind that, the time that it is owed. A
+//! task that owes nothing is eligible. The eligible one whose request is due first is served.
 //!
 //! Nothing here knows of machines or cgroups: tasks come with the weight that these leave them.
 
@@ -75,7 +75,7 @@ fn scale(value: i64, by: u64, of: u64) -> i64 {
     (i128::from(value) * i128::from(by) / i128::from(of)) as i64
 }
 
-/// Rounded towards less, so that whoever stands at the average is eligible.
+/// Rounded down, so that a task at the average is eligible.
 fn divided(sum: i128, by: u64) -> i64 {
     match i64::try_from(sum) {
         Ok(sum) => sum.div_euclid(by as i64),
@@ -83,7 +83,7 @@ fn divided(sum: i128, by: u64) -> i64 {
     }
 }
 
-/// Who is to have the CPU.
+/// The task that the CPU is to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Nobody,
@@ -92,7 +92,7 @@ pub(super) enum Next {
     Waiting(TaskId, i64),
 }
 
-/// Who competes for one CPU.
+/// The tasks that compete for one CPU.
 #[derive(Default)]
 pub(crate) struct Timeline {
     /// By deadlines.
@@ -112,7 +112,7 @@ impl Timeline {
         self.waiting.len() + usize::from(self.current.is_some())
     }
 
-    /// Those that wait, by their deadlines; who sleeps and owes something is among them.
+    /// Those that wait, by their deadlines; tasks that sleep in debt are among them.
     pub fn waiting(&self) -> &[Entity] {
         &self.waiting
     }
@@ -278,7 +278,7 @@ impl Timeline {
         Some((left * u128::from(current.weight) / u128::from(USUAL)) as u64)
     }
 
-    /// Who is to have the CPU.
+    /// The task that the CPU is to run.
     pub fn pick(&self) -> Next {
         let mut current = self.current;
         if self.count() == 1 {

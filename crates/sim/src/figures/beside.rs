@@ -1,4 +1,4 @@
-//! Which CPUs are idle although somebody waits who could use them.
+//! CPUs that are idle although a task waits that could use them.
 
 use crate::abi::CpuMask;
 use crate::task::TaskId;

@@ -153,7 +153,7 @@ impl RunFigures {
         self.window_ns() * self.machine.nr_cpus() as u64 - self.offline_ns
     }
 
-    /// CPU time that was idle while somebody waited who could have used it, ns. See
+    /// CPU time that was idle while a task waited that could have used it, ns. See
     /// [`IdleBesideWork`] for what counts.
     pub fn idle_beside_work_ns(&self) -> u64 {
         self.idle_beside_work_ns

@@ -53,7 +53,7 @@ pub fn least_part(case: &Case, tasks: u64, ratio: u64) -> f64 {
             range.has(weight);
         }
     }
-    // Who is alone at a level has all of it, whatever it weighs.
+    // A cgroup alone at a level has all of it, whatever its weight.
     let (nr_tasks, ratio) = (tasks as f64, ratio as f64);
     let beside = |above: &str, but: &str| -> f64 {
         let siblings = cgroups.iter().filter(|(path, _)| *path != but && parent(path) == above);

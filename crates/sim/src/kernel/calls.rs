@@ -39,10 +39,10 @@ pub(crate) struct Context {
 /// The calls into the program. They nest, and have one context: that of the innermost.
 pub(crate) struct Calls {
     pub context: Context,
-    /// The CPU of whoever changes something about a task: he makes the callbacks about that, with
+    /// The CPU of the caller that changes something about a task: it makes those callbacks, with
     /// the run queue of the task's CPU locked.
     pub changer: Option<usize>,
-    /// The CPU on which a wake-up is being made: that of whoever wakes. He makes the callbacks,
+    /// The CPU on which a wake-up is being made: that of the waker. It makes the callbacks,
     /// as above.
     pub waking_on: Option<usize>,
     /// The most calls of the kernel that one of each kind of callbacks has made.

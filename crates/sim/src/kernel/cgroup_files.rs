@@ -92,7 +92,7 @@ impl Kernel {
         self.tell_of_move(task, path);
     }
 
-    /// Keeps to which cgroup the task belongs now, and tells those who read.
+    /// Stores the cgroup to which the task belongs now, and tells the readers.
     pub(crate) fn tell_of_move(&mut self, task: TaskId, path: &str) {
         self.tasks[task].cgroup = path.to_owned();
         self.audience.readers(|reader| reader.moved(self.clock.now, task, path));

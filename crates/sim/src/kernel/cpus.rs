@@ -17,7 +17,7 @@ pub(crate) struct Cpus {
     pub active: CpuMask,
     /// Those that take no tasks any more, of which the policy was not told yet.
     pub leaving: Vec<Leaving>,
-    /// Whose timers have expired on a CPU that is going off line, and on which.
+    /// The tasks whose timers have expired on a CPU that is going off line, and that CPU.
     pub wakes_late: Vec<(usize, TaskId)>,
 }
 

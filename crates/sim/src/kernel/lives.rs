@@ -94,7 +94,7 @@ impl Kernel {
         let Some(id) = self.cpus[cpu].curr else { return };
         self.cpus[cpu].epoch += 1;
         let (epoch, remaining) = (self.cpus[cpu].epoch, self.tasks[id].remaining);
-        // Who spins is let go by somebody else.
+        // Another task lets one that spins go.
         if remaining < FOR_EVER_NS / 2 {
             let end = self.clock.now + self.cpus[cpu].costs.due_ns + remaining;
             self.schedule_at(end, Event::RunEnd { cpu: cpu as u32, epoch });

@@ -28,7 +28,7 @@ pub struct Facts {
     pub privileged: bool,
     /// The controllers of the cgroup v2 hierarchy, or why there is none.
     pub cgroup2_controllers: Result<Vec<String>>,
-    /// Who else loads schedulers.
+    /// Other programs that load schedulers.
     pub rivals: Vec<Rival>,
     /// CPUs that the kernel's command line took out of scheduling; empty if none.
     pub isolated_cpus: String,

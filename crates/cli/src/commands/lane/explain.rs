@@ -24,7 +24,7 @@ pub struct Args {
     app: Option<String>,
 }
 
-/// Who is on which lane, and why.
+/// The lane of each cgroup, and why.
 #[derive(Debug, Serialize)]
 pub struct View {
     /// Those that have lanes.

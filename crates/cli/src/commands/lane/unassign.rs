@@ -97,7 +97,7 @@ mod tests {
         let names = || ["a", "gone", "b"].map(str::to_owned).to_vec();
         let done = take_off(names(), true, unassign).unwrap();
         assert_eq!(done.iter().map(|app| app.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-        // Who names one is told.
+        // A cgroup that was named must be there.
         assert_eq!(take_off(names(), false, unassign).unwrap_err().kind, Kind::BadInput);
     }
 }

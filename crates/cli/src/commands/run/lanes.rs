@@ -62,7 +62,7 @@ impl Named {
     }
 }
 
-/// Who goes where, and what holds for everybody else.
+/// The lane of each application, and the lane of all other tasks.
 pub struct Wanted {
     rules: Rules,
     default: String,

@@ -61,7 +61,7 @@ fn figures(file: &experiment::Plan, app: &AppPlan) -> Option<MeasuredRatio> {
     Some(MeasuredRatio { of: of.to_owned(), estimate, low, high, rounds: row.rounds })
 }
 
-/// Who has turns, or lanes.
+/// The applications that have turns, or lanes.
 #[derive(Debug, PartialEq)]
 pub struct Plan(Vec<Planned>);
 
