@@ -40,16 +40,6 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     }
 }
 
-/// The two sides of a '=', neither of which may be empty; `form` is how to write it.
-pub fn pair(text: &str, form: &str) -> std::result::Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
-            Ok((name.to_owned(), value.to_owned()))
-        }
-        _ => Err(format!("write it as {form}")),
-    }
-}
-
 /// Reads settings as options of a policy, which is known by its name.
 ///
 /// # Errors

@@ -5,7 +5,7 @@ mod show;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use metasched_base::{Error, Kind, Result, ResultExt, parse_duration};
+use metasched_base::{Error, Kind, Result, ResultExt, parse_duration, parse_pair};
 use metasched_control::{
     Candidate, CandidateEnv, CandidateKind, Mechanism, SwitchRecord, SwitcherOptions, candidates,
     put_back_after, resolve,
@@ -89,13 +89,7 @@ pub struct Args {
 }
 
 fn parse_turn(text: &str) -> Result<(String, String)> {
-    match text.split_once('=') {
-        Some((part, scheduler)) if !part.is_empty() && !scheduler.is_empty() => {
-            Ok((part.to_owned(), scheduler.to_owned()))
-        }
-        _ => Err(Error::new(Kind::Usage, format!("read the turn '{text}'"), "there is no '='")
-            .remedy("write it like front=fifo")),
-    }
+    parse_pair(text, "a turn", "front=fifo")
 }
 
 /// Carries the command out; the value is the process's exit status.

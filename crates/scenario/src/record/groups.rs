@@ -48,7 +48,7 @@ pub(super) struct Kin {
     pub priority: Option<u32>,
     pub kthread: bool,
     /// As the model numbers the CPUs; none means all.
-    pub affinity: Option<BTreeSet<usize>>,
+    pub affinity: Option<BTreeSet<u32>>,
     /// They came in the course of the trace; they went.
     pub came: bool,
     pub went: bool,

@@ -35,7 +35,7 @@ pub struct Facts {
     /// Its cgroup below the root of the hierarchy; the root's is empty.
     pub cgroup: String,
     /// The CPUs that it may use, as the model numbers them; none means all.
-    pub affinity: Option<BTreeSet<usize>>,
+    pub affinity: Option<BTreeSet<u32>>,
     /// Whether it is a thread of the kernel's own.
     pub kthread: bool,
 }

@@ -5,7 +5,7 @@ use super::fit::{span, span_of_mean};
 use super::groups::{Group, Life};
 use super::{CgroupFacts, Recording};
 use crate::machine::{HZ, HZ_RANGE};
-use metasched_base::brief_time;
+use metasched_base::{brief_time, format_cpu_list};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -126,7 +126,7 @@ fn one(group: &Group, waits: bool, does: &Does, length_ns: u64) -> String {
         _ => {}
     }
     if let Some(cpus) = &group.kin.affinity {
-        lines.push(format!("affinity = \"{}\"", ranges(cpus)));
+        lines.push(format!("affinity = \"{}\"", format_cpu_list(cpus)));
     }
     if group.kin.kthread {
         lines.push("kthread = true".into());
@@ -163,25 +163,6 @@ fn was(group: &Group, length_ns: u64) -> String {
         text += &format!(", waits of {p50} (p50), {p99} (p99)");
     }
     text
-}
-
-/// `0-3,8`.
-fn ranges(cpus: &BTreeSet<usize>) -> String {
-    let mut ranges: Vec<(usize, usize)> = Vec::new();
-    for cpu in cpus {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *cpu => *last = *cpu,
-            _ => ranges.push((*cpu, *cpu)),
-        }
-    }
-    let text: Vec<String> = ranges
-        .iter()
-        .map(|(first, last)| match first == last {
-            true => first.to_string(),
-            false => format!("{first}-{last}"),
-        })
-        .collect();
-    text.join(",")
 }
 
 /// How long a task of the group slept in the mean, so that it ran as often as in the trace.
@@ -301,11 +282,6 @@ mod tests {
             "{ repeat = 8, steps = [{ repeat = 3, steps = [R, \"wake b 1\", S, R, \"wake b 2\", S] }, \
              \"wake c\"] }, \"wake a\""
         );
-    }
-
-    #[test]
-    fn sets_of_cpus_are_ranges() {
-        assert_eq!(ranges(&[0, 1, 2, 8, 10, 11].into()), "0-2,8,10-11");
     }
 
     #[test]

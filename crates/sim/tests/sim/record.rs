@@ -248,7 +248,7 @@ fn cgroups_affinities_and_kernel_threads_are_told_as_they_were() {
             .task(TaskSpec::named("kworker/2:1").run(us_of(300)).sleep(us_of(900)).for_ever()),
     );
     let events = record::read(Place { path: "perf.txt", text: &as_perf_prints_it(&was) }).unwrap();
-    let facts = |cgroup: &str, cpus: Option<[usize; 2]>, kthread| Facts {
+    let facts = |cgroup: &str, cpus: Option<[u32; 2]>, kthread| Facts {
         comm: String::new(),
         cgroup: cgroup.into(),
         affinity: cpus.map(|cpus| cpus.into()),

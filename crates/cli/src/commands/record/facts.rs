@@ -67,9 +67,8 @@ impl Threads {
     pub fn facts(self, root: &Path) -> BTreeMap<u32, Facts> {
         let numbered = cpus_by_place(root);
         let facts = |thread: Thread| {
-            let cpus: BTreeSet<usize> = numbered
-                .iter()
-                .enumerate()
+            let cpus: BTreeSet<u32> = (0..)
+                .zip(&numbered)
                 .filter(|(_, cpu)| thread.allowed.contains(cpu))
                 .map(|(at, _)| at)
                 .collect();

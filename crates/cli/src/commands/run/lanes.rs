@@ -6,7 +6,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Instant;
 
-use metasched_base::{Error, Kind, Result};
+use metasched_base::{Error, Kind, Result, parse_pair};
 use metasched_control::keeper::Keeper;
 use metasched_control::{
     Candidate, CandidateKind, Follower, Pattern, RuleApp, Rules, Switcher, SwitcherOptions, Why,
@@ -19,7 +19,7 @@ use metasched_loader::{DEFAULT_POLICY, LaneSpec, Setting};
 use super::HoldArgs;
 use super::turns::{Plan, Planned};
 use crate::commands::lane::explain::{View, text};
-use crate::commands::lane::{pair, settings};
+use crate::commands::lane::settings;
 use crate::commands::rules::RulesFile;
 use crate::context::Context;
 
@@ -31,10 +31,11 @@ pub struct AppCgroup {
 }
 
 impl FromStr for AppCgroup {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let (app, cgroup) = pair(text, "APP=CGROUP, such as front=qa-front.service")?;
+    fn from_str(text: &str) -> Result<Self> {
+        let (app, cgroup) =
+            parse_pair(text, "the cgroup of a part", "--cgroup front=qa-front.service")?;
         Ok(Self { app, cgroup })
     }
 }
@@ -341,6 +342,7 @@ mod tests {
         assert!(e.to_string().contains("the cgroup 'd'"), "{e}");
         assert!("front".parse::<AppCgroup>().is_err());
         assert!(placed(&plan(&["front=fifo"]), &["front=a/../d"]).is_err());
+        assert!(placed(&plan(&["front=fifo"]), &["front="]).is_err());
     }
 
     #[test]
