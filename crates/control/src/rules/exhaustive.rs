@@ -47,14 +47,15 @@ impl Meant {
     }
 
     /// Whether a user's word further up stands against an application, or a rule by which it stays
-    /// where it is. The nearest cgroup that has to be assigned by a rule ends that.
+    /// where it is. The nearest cgroup whose rule is in force ends that, also where it gets the same
+    /// from above.
     fn overruled(&self, at: usize, app: usize) -> bool {
         let Some(above) = Self::above(at) else { return false };
         match (self.standing[above], self.own[above]) {
             (Standing::Assigned, own) => own == Some(app),
             (_, None) => self.overruled(above, app),
             (Standing::Unassigned, Some(own)) => own == app,
-            (Standing::Free, _) if self.assigned(above) => false,
+            (Standing::Free, _) if self.placed_by_rule(above) => false,
             (Standing::Free, Some(own)) if !self.has_lane[own] => own == app,
             (Standing::Free, Some(_)) => self.overruled(above, app),
         }

@@ -48,7 +48,8 @@ struct Above {
     /// The application whose lane it is on by a rule.
     app: Option<usize>,
     /// The application that a rule gives it to, and a user does not: what is below goes
-    /// along with what the user said, unless another application's rule matches it.
+    /// along with what the user said, down to the next cgroup that a rule gives to another
+    /// application.
     overruled: Option<usize>,
 }
 
@@ -80,8 +81,11 @@ impl Rules {
                 (Standing::Free, Some(at)) => {
                     let (own, rule) = &self.patterns[at];
                     let app = &self.apps[*own];
-                    if above.app == Some(*own) || above.overruled == Some(*own) {
+                    if above.overruled == Some(*own) {
                         above
+                    } else if above.app == Some(*own) {
+                        // The rule is in force, and so ends what a user said further up.
+                        Above { overruled: None, ..above }
                     } else if app.lane.is_none() {
                         // It stays where what is above it is; later rules have no say.
                         Above { app: above.app, overruled: Some(*own) }

@@ -144,6 +144,24 @@ fn what_a_user_said_by_hand_goes_before_rules_and_takes_along_what_is_below() {
     assert_eq!(said, ["a/b: x", "a/e: x"]);
 }
 
+/// Below a cgroup that a rule gives to the application further up a rule of the other one counts again,
+/// as it would if a third application had that cgroup.
+#[test]
+fn what_a_user_said_ends_where_a_rule_of_another_application_is_in_force() {
+    let tree = tree(&["a", "a/b", "a/b/c", "a/b/c/b", "a/b/b"]);
+    let app_0 = app("app0", Some("fifo"), &[cgroups("a/**/b")]);
+    let app_1 = app("app1", Some("vtime"), &[cgroups("**")]);
+    let rules = Rules::new(vec![app_0, app_1], false).unwrap();
+    let unassigned = |those: &'static [&str]| {
+        placed_beside(&rules, &tree, &Commands::new(), |path| match those.contains(&path) {
+            true => Standing::Unassigned,
+            false => Standing::Free,
+        })
+    };
+    assert_eq!(unassigned(&["a/b"]), ["a: app1", "a/b/c/b: app0"]);
+    assert_eq!(unassigned(&["a/b", "a/b/c/b"]), ["a: app1"]);
+}
+
 #[test]
 fn who_is_to_be_on_the_default_lane_is_left_there() {
     let tree = tree(&["a", "a/b", "c"]);
