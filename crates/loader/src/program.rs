@@ -305,7 +305,7 @@ impl Program {
         for slot in 0..LANES_MAX {
             let account = variable!(variables, lanes[slot].account);
             let of_cycle = account == ROOT_ACCOUNT;
-            let state = match variables.lane_state(slot) {
+            let state = match variables.lane_state(slot)? {
                 LaneState::Free => continue,
                 LaneState::InForce if of_cycle && slot != root => LaneState::Resting,
                 LaneState::Resting if slot == root => LaneState::InForce,

@@ -115,14 +115,14 @@ fn free_what_is_empty(lanes: &Lanes, graces: &mut u64) -> io::Result<i32> {
 /// Moves lanes on: how many are left, and how many of them wait for a grace period.
 fn reap(lanes: &Lanes, graces: u64) -> io::Result<(i32, u32)> {
     let _one_caller = lanes.lock.lock().unwrap_or_else(|e| e.into_inner());
-    let state = |slot: &usize| lanes.variables.lane_state(*slot);
-    let retired: Vec<usize> =
-        (0..LANES_MAX).filter(|slot| state(slot) == LaneState::Retired).collect();
+    // A state that is not known is neither; Program::lanes() reports it.
+    let is = |slot: usize, state| matches!(lanes.variables.lane_state(slot), Ok(is) if is == state);
+    let retired: Vec<usize> = (0..LANES_MAX).filter(|slot| is(*slot, LaneState::Retired)).collect();
     let left = run_program(lanes.reap.as_fd(), ReapArgs { graces }.as_bytes())?;
     if left < 0 {
         return Err(io::Error::from_raw_os_error(-left));
     }
-    for slot in retired.into_iter().filter(|slot| state(slot) == LaneState::Free) {
+    for slot in retired.into_iter().filter(|slot| is(*slot, LaneState::Free)) {
         lanes.freed.keep(lanes.variables, slot as u32);
     }
     // How many it has left for after the next grace period.

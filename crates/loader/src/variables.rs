@@ -3,6 +3,7 @@
 use std::ptr;
 
 use metasched_abi::{LANES_MAX, LIMITS_MAX, LaneState, UserLane};
+use metasched_base::{Error, Kind, Result};
 
 use crate::skel::metasched::{MetaschedSkel, types};
 
@@ -35,8 +36,11 @@ impl Variables {
     }
 
     /// Where the lane in a slot is in its life.
-    pub(crate) fn lane_state(self, slot: usize) -> LaneState {
-        LaneState::try_from(variable!(self, lanes[slot].state)).unwrap_or(LaneState::Free)
+    ///
+    /// # Errors
+    /// `Failed` for a number that `enum lane_state` does not have.
+    pub(crate) fn lane_state(self, slot: usize) -> Result<LaneState> {
+        known_state(slot, variable!(self, lanes[slot].state))
     }
 
     /// An entry of the list of lanes in quarantine.
@@ -71,5 +75,26 @@ impl Variables {
     /// The slot of the root lane.
     pub(crate) fn root(self) -> usize {
         variable!(self, root_word) as usize % LANES_MAX
+    }
+}
+
+fn known_state(slot: usize, number: u32) -> Result<LaneState> {
+    LaneState::try_from(number).map_err(|number| {
+        let cause = format!("it is {number}, and meta/types.h has no such state");
+        Error::new(Kind::Failed, format!("read the state of lane {slot}"), cause)
+            .remedy("the program and this command are of different builds: report how that came")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_that_is_not_known_is_no_free_lane() {
+        assert_eq!(known_state(3, LaneState::Draining as u32).unwrap(), LaneState::Draining);
+        let e = known_state(3, 99).unwrap_err();
+        assert_eq!(e.kind, Kind::Failed);
+        assert!(e.to_string().contains("lane 3") && e.to_string().contains("99"), "{e}");
     }
 }

@@ -38,7 +38,10 @@ fn who_was_passed_nothing_is_told_who_starts_it() {
         Ok(files) => files,
         Err(error) => {
             assert_eq!(error.kind, Kind::BadInput);
-            assert!(error.to_string().contains("the process that has loaded the program"), "{error}");
+            assert!(
+                error.to_string().contains("the process that has loaded the program"),
+                "{error}"
+            );
             return;
         }
     };
