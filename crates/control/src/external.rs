@@ -4,18 +4,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, format_duration};
-use metasched_host::process::{Child, Output, ProcessId, Spawn};
+use metasched_host::process::{Child, Output, Spawn};
 use metasched_host::sched_ext::{SchedExt, State, Status};
 use nix::sys::signal::Signal;
 
 use crate::candidate::Candidate;
 use crate::exit::SchedulerExit;
+use crate::graces::{Graces, POLL, SYSRQ_REMEDY};
 use crate::guard::Guard;
 use crate::holder::{holds_struct_ops, is_named_like};
-
-/// How often the state is looked at while it is expected to change: fine enough for
-/// figures of tens of milliseconds, coarse enough to cost next to nothing.
-pub(crate) const POLL: Duration = Duration::from_millis(2);
 
 /// How long it may take, after the kernel began to take a scheduler out, until it is known why.
 pub(crate) const GOODBYE: Duration = Duration::from_secs(2);
@@ -26,40 +23,6 @@ const TAIL_BYTES: usize = 32 * 1024;
 
 /// How many of its last lines an error shows.
 const LAST_LINES: usize = 8;
-
-/// What helps where a scheduler does not go.
-pub(crate) const SYSRQ_REMEDY: &str =
-    "SysRq-S takes any scheduler out: echo S > /proc/sysrq-trigger";
-
-/// How long each step may take.
-#[derive(Clone, Debug)]
-pub(crate) struct Graces {
-    /// From the start of the process until it is in force.
-    pub(crate) start: Duration,
-    /// From then until the process has the link in its hands.
-    pub(crate) link: Duration,
-    /// After SIGINT.
-    pub(crate) interrupt: Duration,
-    /// After SIGTERM.
-    pub(crate) terminate: Duration,
-    /// After SIGKILL, for the kernel to take the scheduler out.
-    pub(crate) kill: Duration,
-}
-
-impl Default for Graces {
-    fn default() -> Self {
-        Self {
-            // The verifier takes a second or two over the largest ones, an emulated guest
-            // ten times that, and a loaded one more still. A start that hangs is rare.
-            start: Duration::from_secs(120),
-            // The last thing that a start does; microseconds, unless the machine is busy.
-            link: Duration::from_secs(5),
-            interrupt: Duration::from_secs(5),
-            terminate: Duration::from_secs(3),
-            kill: Duration::from_secs(20),
-        }
-    }
-}
 
 /// A running external scheduler.
 #[derive(Debug)]
@@ -257,33 +220,4 @@ impl External {
             .remedy(SYSRQ_REMEDY)),
         }
     }
-}
-
-/// Stops a process that is not our child and waits for the default scheduler.
-pub(crate) fn stop_stranger(
-    id: ProcessId,
-    root: &Path,
-    sysfs: &SchedExt,
-    graces: &Graces,
-) -> Result<()> {
-    for (signal, grace) in [
-        (Signal::SIGINT, graces.interrupt),
-        (Signal::SIGTERM, graces.terminate),
-        (Signal::SIGKILL, graces.kill),
-    ] {
-        id.signal(signal);
-        let end = Instant::now() + grace;
-        while Instant::now() < end {
-            if !id.is_alive(root) && sysfs.status()?.is_default() {
-                return Ok(());
-            }
-            std::thread::sleep(POLL * 5);
-        }
-    }
-    Err(Error::new(
-        Kind::Timeout,
-        format!("stop the process {}", id.pid),
-        format!("the state is still '{}'", sysfs.state()?),
-    )
-    .remedy(SYSRQ_REMEDY))
 }

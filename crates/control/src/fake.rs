@@ -12,7 +12,7 @@ use metasched_base::{Error, Kind, Result};
 use metasched_host::process::ProcessId;
 
 use crate::candidate::{Candidate, CandidateKind};
-use crate::external::Graces;
+use crate::graces::Graces;
 use crate::program::{LaneProgram, OPS_NAME, ProgramLoader};
 use crate::switcher::SwitcherOptions;
 use crate::turns::monotonic_ns;

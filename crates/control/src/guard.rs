@@ -22,7 +22,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use serde::{Deserialize, Serialize};
 
-use crate::external::Graces;
+use crate::graces::Graces;
 use crate::own::{own_program, spawn_own};
 use crate::switcher::Earlier;
 

@@ -14,6 +14,7 @@ mod decider;
 mod exit;
 mod external;
 mod follower;
+mod graces;
 mod guard;
 mod holder;
 mod in_force;

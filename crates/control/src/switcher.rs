@@ -10,7 +10,8 @@ use metasched_host::sched_ext::{SchedExt, State, Status};
 
 use crate::candidate::{Candidate, CandidateKind, EEVDF, name_in_force};
 use crate::exit::SchedulerExit;
-use crate::external::{External, GOODBYE, Graces, POLL, SYSRQ_REMEDY};
+use crate::external::{External, GOODBYE};
+use crate::graces::{Graces, POLL, SYSRQ_REMEDY};
 use crate::guard::Guard;
 use crate::lock::{Lock, RUN_DIR};
 use crate::program::{KernelLoader, LaneProgram, OPS_NAME, ProgramLoader};

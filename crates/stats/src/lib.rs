@@ -5,6 +5,7 @@
 
 mod durations;
 mod histogram;
+mod interval;
 mod log2;
 mod ratio;
 mod sample;
@@ -12,10 +13,11 @@ mod waits;
 
 pub use durations::DurationHistogram;
 pub use histogram::{LatencyHistogram, Percentiles, weighted_percentile};
+pub use interval::{CONFIDENCE, Interval};
 pub use log2::Log2Histogram;
 pub use ratio::{
-    CONFIDENCE, Interval, PairedRatio, Tails, holm, paired_estimate, paired_p_value, paired_ratio,
-    paired_ratio_at, paired_tails,
+    PairedRatio, Tails, holm, paired_estimate, paired_p_value, paired_ratio, paired_ratio_at,
+    paired_tails,
 };
 pub use sample::{
     coefficient_of_variation, geometric_mean, mean, median, median_interval, percentile, std_dev,

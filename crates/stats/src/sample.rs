@@ -1,6 +1,6 @@
 //! Figures of a plain sample.
 
-use crate::ratio::{CONFIDENCE, Interval};
+use crate::interval::{CONFIDENCE, Interval};
 
 /// The arithmetic mean; absent for an empty sample.
 pub fn mean(values: &[f64]) -> Option<f64> {

@@ -20,4 +20,5 @@ pub mod terminal;
 mod vm;
 
 pub use options::{Accel, Llc, Thread, Topology, VmOptions, parse_memory};
-pub use vm::{Outcome, Streams, Vm, kvm_opens, run};
+pub use session::{Outcome, Streams};
+pub use vm::{Vm, kvm_opens, run};

@@ -23,7 +23,6 @@ use crate::pin::pin;
 use crate::qemu::{self, Descriptors, GuestMachine, QEMU};
 use crate::spec::{FromGuest, Size, ToGuest};
 use crate::terminal::{self, Raw};
-use crate::vm::{Outcome, Streams};
 
 /// Booting takes 2 to 10 s; on a machine that is busy with other guests, more.
 const BOOT_WITHIN: Duration = Duration::from_secs(180);
@@ -39,6 +38,61 @@ const POLL: Duration = Duration::from_millis(20);
 const CHUNK_BYTES: usize = 64 * 1024;
 /// A shell's exit status of a program that wrote to a closed pipe.
 const STATUS_SIGPIPE: i32 = 128 + libc::SIGPIPE;
+
+/// How a guest's command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The command's exit status; 128 and the signal's number where it was killed.
+    pub status: i32,
+    /// From the start of QEMU to the start of the command.
+    pub boot: Duration,
+    /// Why the command could not be started; its status is then 126 or 127, as a
+    /// shell has it.
+    pub not_started: Option<String>,
+}
+
+/// Where the command's streams come from and go to.
+pub struct Streams {
+    /// Its standard input; nothing where it is `None`.
+    pub stdin: Option<Box<dyn Read + Send>>,
+    /// Its standard output.
+    pub stdout: Box<dyn Write + Send>,
+    /// Its standard error.
+    pub stderr: Box<dyn Write + Send>,
+}
+
+impl Streams {
+    /// Ours.
+    pub fn inherit() -> Self {
+        let input = may_read_stdin().then(|| Box::new(std::io::stdin()) as Box<dyn Read + Send>);
+        Self {
+            stdin: input,
+            stdout: Box::new(std::io::stdout()),
+            stderr: Box::new(std::io::stderr()),
+        }
+    }
+}
+
+impl Streams {
+    /// Nothing to read, and what is written is thrown away.
+    pub fn nowhere() -> Self {
+        Self { stdin: None, stdout: Box::new(std::io::sink()), stderr: Box::new(std::io::sink()) }
+    }
+}
+
+impl std::fmt::Debug for Streams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Streams").field("stdin", &self.stdin.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// A process in the background that reads from the terminal is stopped.
+fn may_read_stdin() -> bool {
+    match nix::unistd::tcgetpgrp(std::io::stdin()) {
+        Ok(foreground) => foreground == nix::unistd::getpgrp(),
+        Err(_) => true,
+    }
+}
 
 /// What the threads tell the one that waits.
 enum Event {

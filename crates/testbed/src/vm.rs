@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use crate::initramfs;
 use crate::kernels::{self, Kernel};
 use crate::options::{Accel, Thread, VmOptions};
 use crate::qemu::GuestMachine;
-use crate::session::Session;
+use crate::session::{Outcome, Session, Streams};
 use crate::spec::{Share, Spec};
 
 /// How often a guest is booted at most, where the emulator fails before its command starts: it
@@ -36,61 +35,6 @@ const ENVIRONMENT: [&str; 11] = [
     "NO_COLOR",
     "RUST_BACKTRACE",
 ];
-
-/// How a guest's command ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// The command's exit status; 128 and the signal's number where it was killed.
-    pub status: i32,
-    /// From the start of QEMU to the start of the command.
-    pub boot: Duration,
-    /// Why the command could not be started; its status is then 126 or 127, as a
-    /// shell has it.
-    pub not_started: Option<String>,
-}
-
-/// Where the command's streams come from and go to.
-pub struct Streams {
-    /// Its standard input; nothing where it is `None`.
-    pub stdin: Option<Box<dyn Read + Send>>,
-    /// Its standard output.
-    pub stdout: Box<dyn Write + Send>,
-    /// Its standard error.
-    pub stderr: Box<dyn Write + Send>,
-}
-
-impl Streams {
-    /// Ours.
-    pub fn inherit() -> Self {
-        let input = may_read_stdin().then(|| Box::new(std::io::stdin()) as Box<dyn Read + Send>);
-        Self {
-            stdin: input,
-            stdout: Box::new(std::io::stdout()),
-            stderr: Box::new(std::io::stderr()),
-        }
-    }
-}
-
-impl Streams {
-    /// Nothing to read, and what is written is thrown away.
-    pub fn nowhere() -> Self {
-        Self { stdin: None, stdout: Box::new(std::io::sink()), stderr: Box::new(std::io::sink()) }
-    }
-}
-
-impl std::fmt::Debug for Streams {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Streams").field("stdin", &self.stdin.is_some()).finish_non_exhaustive()
-    }
-}
-
-/// A process in the background that reads from the terminal is stopped.
-fn may_read_stdin() -> bool {
-    match nix::unistd::tcgetpgrp(std::io::stdin()) {
-        Ok(foreground) => foreground == nix::unistd::getpgrp(),
-        Err(_) => true,
-    }
-}
 
 /// Boots a guest, runs `command` in it with our own streams, and gives its end.
 pub fn run(options: &VmOptions, command: &[String], interrupt: &Interrupt) -> Result<Outcome> {

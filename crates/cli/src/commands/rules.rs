@@ -8,7 +8,7 @@ use metasched_control::{CandidateEnv, candidates};
 use super::run::lanes::{Wanted, hold};
 use super::run::{HoldArgs, Mode, PlanArgs};
 use crate::context::Context;
-pub use file::RulesFile;
+pub use file::{Named, RulesFile};
 
 /// Puts cgroups on lanes by a file of rules, and holds that in the foreground.
 ///

@@ -1,5 +1,6 @@
 //! `metasched run`: the metascheduler itself.
 
+mod hold;
 pub mod lanes;
 mod live;
 pub mod turns;
@@ -9,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
 use metasched_control::{
-    Candidate, CandidateEnv, CandidateKind, EEVDF, Mechanism, SwitcherOptions, Turn, TurnsSummary,
-    candidates, name_in_force, put_back_after, take_turns,
+    Candidate, CandidateEnv, CandidateKind, EEVDF, Mechanism, Turn, TurnsSummary, candidates,
+    name_in_force, put_back_after, take_turns,
 };
 use metasched_experiment::{Contender, Strategy, timeslices};
 use metasched_host::process::peak_memory_kib;
@@ -19,6 +20,7 @@ use serde::Serialize;
 
 use super::plan::{PUBLISHED_BASE_SLICE, Source};
 use crate::context::{Context, json_line};
+pub use hold::HoldArgs;
 use lanes::Wanted;
 use live::Live;
 use turns::{Plan, TurnSpec};
@@ -103,32 +105,6 @@ impl PlanArgs {
     /// Whether one was named, rather than left to the store.
     pub fn is_given(&self) -> bool {
         self.plan.is_some() || !self.turns.is_empty()
-    }
-}
-
-/// How long it is in force, and over what; shared with `rules`.
-#[derive(Debug, clap::Args)]
-pub struct HoldArgs {
-    /// Stop after this time, which begins when it is in force
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
-    pub duration: Option<Duration>,
-    /// Stop a scheduler that is in force already, and put it back at the end
-    #[arg(long)]
-    take_over: bool,
-    #[command(flatten)]
-    load: super::load::Load,
-}
-
-impl HoldArgs {
-    /// Options for the command that is called so.
-    pub fn options(&self, command: &str) -> Result<SwitcherOptions> {
-        Ok(self.load.options(command)?.take_over(self.take_over))
-    }
-
-    /// The exit status at the end: without --for a signal is how it is meant to end.
-    pub fn exit_code(&self, interrupted: bool) -> u8 {
-        let cut_short = interrupted && self.duration.is_some();
-        if cut_short { Kind::Interrupted.exit_code() } else { 0 }
     }
 }
 

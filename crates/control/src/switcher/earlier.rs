@@ -7,7 +7,7 @@ use metasched_host::sched_ext::{SchedExt, State, Status};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
-use crate::external::{Graces, POLL, stop_stranger};
+use crate::graces::{Graces, POLL, SYSRQ_REMEDY};
 use crate::holder::is_named_like;
 
 /// A scheduler that was found in force, with what it takes to start it again.
@@ -56,9 +56,28 @@ impl Earlier {
         Ok(Self { ops, id: holder.id, command: holder.command, folder: holder.folder })
     }
 
-    /// Stops it.
+    /// Stops its process, which is not our child, and waits for the default scheduler.
     pub(crate) fn stop(&self, root: &Path, sysfs: &SchedExt, graces: &Graces) -> Result<()> {
-        stop_stranger(self.id, root, sysfs, graces)
+        for (signal, grace) in [
+            (Signal::SIGINT, graces.interrupt),
+            (Signal::SIGTERM, graces.terminate),
+            (Signal::SIGKILL, graces.kill),
+        ] {
+            self.id.signal(signal);
+            let end = Instant::now() + grace;
+            while Instant::now() < end {
+                if !self.id.is_alive(root) && sysfs.status()?.is_default() {
+                    return Ok(());
+                }
+                std::thread::sleep(POLL * 5);
+            }
+        }
+        Err(Error::new(
+            Kind::Timeout,
+            format!("stop the process {}", self.id.pid),
+            format!("the state is still '{}'", sysfs.state()?),
+        )
+        .remedy(SYSRQ_REMEDY))
     }
 
     /// Starts it again, to outlive us, and waits until it is in force. Its output goes

@@ -2,9 +2,11 @@
 //! libtraceevent or the kernel itself prints them. What the kernel's buffers hold is read in
 //! `pages.rs`.
 
-use super::ATTEMPT;
 use metasched_base::{Place, Result};
 use std::rc::Rc;
+
+/// What errors say was attempted.
+pub(super) const ATTEMPT: &str = "turn the trace into a scenario";
 
 /// A thread, as a trace names it.
 #[derive(Clone, Debug, PartialEq, Eq)]

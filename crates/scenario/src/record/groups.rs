@@ -1,8 +1,8 @@
 //! Threads of one kind become a group of tasks.
 
 use super::fit::duration;
+use super::recording::{Facts, Recording};
 use super::threads::Seen;
-use super::{Facts, Recording};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Groups with the least CPU time beyond so many are one of each cgroup: nobody reads more.

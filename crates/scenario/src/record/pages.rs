@@ -2,8 +2,7 @@
 //! `per_cpu/cpuN/trace_pipe_raw` of tracefs gives them. Where a field is, is read from the `format`
 //! files beside them: it differs between kernels.
 
-use super::ATTEMPT;
-use super::events::{Context, Event, Thread, What};
+use super::events::{ATTEMPT, Context, Event, Thread, What};
 use metasched_base::{Error, Kind, Result};
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -3,7 +3,7 @@
 use super::chains::Chains;
 use super::fit::{span, span_of_mean};
 use super::groups::{Group, Life};
-use super::{CgroupFacts, Recording};
+use super::recording::{CgroupFacts, Recording};
 use crate::machine::{HZ, HZ_RANGE};
 use metasched_base::{brief_time, format_cpu_list};
 use std::collections::{BTreeMap, BTreeSet};

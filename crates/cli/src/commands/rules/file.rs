@@ -10,9 +10,31 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::commands::lane::settings;
-use crate::commands::run::lanes::Named;
 
 const ATTEMPT: &str = "read the rules";
+
+/// An application that the user names, and what he says of it.
+#[derive(Debug, PartialEq)]
+pub struct Named {
+    pub name: String,
+    /// Its policy; `None`: what it prefers by the plan.
+    pub policy: Option<String>,
+    /// Its lane's weight; `None`: its share by the plan, where there is one.
+    pub weight: Option<u32>,
+    /// Options of its policy.
+    pub settings: Vec<Setting>,
+    /// What its cgroups are known by.
+    pub patterns: Vec<Pattern>,
+    /// Where the user does that: the file and the line, or the command line.
+    pub place: String,
+}
+
+impl Named {
+    /// What is done with it, for errors.
+    pub fn attempt(&self) -> String {
+        format!("put '{}' on a lane, as {} says", self.name, self.place)
+    }
+}
 
 /// What the file says.
 #[derive(Debug, PartialEq)]

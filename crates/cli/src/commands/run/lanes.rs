@@ -16,11 +16,11 @@ use metasched_experiment::Share;
 use metasched_host::cgroup::Cgroup;
 use metasched_loader::{DEFAULT_POLICY, LaneSpec, Setting};
 
-use super::HoldArgs;
+use super::hold::HoldArgs;
 use super::turns::{Plan, Planned};
 use crate::commands::lane::explain::{View, text};
 use crate::commands::lane::settings;
-use crate::commands::rules::RulesFile;
+use crate::commands::rules::{Named, RulesFile};
 use crate::context::Context;
 
 /// One `--cgroup APP=CGROUP`.
@@ -37,29 +37,6 @@ impl FromStr for AppCgroup {
         let (app, cgroup) =
             parse_pair(text, "the cgroup of a part", "--cgroup front=qa-front.service")?;
         Ok(Self { app, cgroup })
-    }
-}
-
-/// An application that the user names, and what he says of it.
-#[derive(Debug, PartialEq)]
-pub struct Named {
-    pub name: String,
-    /// Its policy; `None`: what it prefers by the plan.
-    pub policy: Option<String>,
-    /// Its lane's weight; `None`: its share by the plan, where there is one.
-    pub weight: Option<u32>,
-    /// Options of its policy.
-    pub settings: Vec<Setting>,
-    /// What its cgroups are known by.
-    pub patterns: Vec<Pattern>,
-    /// Where the user does that: the file and the line, or the command line.
-    pub place: String,
-}
-
-impl Named {
-    /// What is done with it, for errors.
-    fn attempt(&self) -> String {
-        format!("put '{}' on a lane, as {} says", self.name, self.place)
     }
 }
 
