@@ -1,9 +1,13 @@
 //! Dispatch queues: local to a CPU, global, or made by a policy.
 
-use crate::checkers::PARKED;
 use crate::task::TaskId;
+use metasched_abi::{LIMITS_MAX, PARKED_BASE_DSQ};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+
+/// The queues of tasks whose cgroups are throttled, one for each limit.
+pub const PARKED: std::ops::RangeInclusive<u64> =
+    PARKED_BASE_DSQ + 1..=PARKED_BASE_DSQ + LIMITS_MAX as u64;
 
 /// Which queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket, sockopt,
 };
 
-use super::{Answer, Order, SOCKET};
+use super::messages::{Answer, Order, SOCKET};
 use crate::lock::lock_holder;
 
 /// A keeper that says nothing for so long hangs, or is stopped. While it is at work it says so

@@ -22,7 +22,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{MsgFlags, send};
 
-use super::Answer;
+use super::messages::Answer;
 
 /// How often a client that waits is told that the keeper is at work.
 const BEAT: Duration = Duration::from_millis(500);

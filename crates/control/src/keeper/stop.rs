@@ -9,7 +9,7 @@ use metasched_host::sched_ext::{SchedExt, State, Status};
 use nix::sys::signal::Signal;
 
 use super::client::{Heard, converse};
-use super::{Answer, Order};
+use super::messages::{Answer, Order};
 use crate::candidate::name_in_force;
 use crate::lock::{LockHolder, lock_holder};
 use crate::program::OPS_NAME;

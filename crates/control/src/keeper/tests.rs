@@ -1,8 +1,11 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
+use metasched_loader::{LaneSpec, Quarantine};
+
 use super::*;
 use crate::fake::{FakeMachine, PATIENCE, eventually};
+use crate::rules::RuleApp;
 
 /// A keeper of `candidate` in a thread of its own.
 fn keeper(

@@ -78,10 +78,10 @@ impl Checker for CallsEnd {
 
 #[cfg(test)]
 mod tests {
-    use super::super::PARKED;
     use super::super::testing::feed;
     use super::*;
     use crate::dsq::DsqRef;
+    use crate::dsq::PARKED;
 
     const QUEUE: DsqRef = DsqRef::User(*PARKED.start());
     const STOP: What = What::Stop { runnable: true };

@@ -1,9 +1,9 @@
 use super::cpus::Cpus;
-use super::picture::{PARKED, Picture, generation_of};
+use super::picture::{Picture, generation_of};
 use super::served::{URGENT_NS, choice_ns, other_lane_ns};
 use super::{Checker, ms};
 use crate::dense::Dense;
-use crate::dsq::DsqRef;
+use crate::dsq::{DsqRef, PARKED};
 use crate::kinds::Kinds;
 use crate::metasched::LaneState;
 use crate::task::TaskId;

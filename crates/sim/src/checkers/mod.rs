@@ -24,7 +24,6 @@ pub use lane_shares::LaneShares;
 pub use lanes::{DeadLanesEmpty, LanesDrained, OneLanePerTask};
 pub use order::CallbacksInOrder;
 pub use parked::ParkedBounded;
-pub use picture::PARKED;
 pub use quota::QuotaKept;
 pub use served::{AccountsServed, Quarantined};
 pub use shares::{Shares, SharesNearWeights};

@@ -83,9 +83,9 @@ impl Checker for ParkedBounded {
 
 #[cfg(test)]
 mod tests {
-    use super::super::PARKED;
     use super::super::testing::feed;
     use super::*;
+    use crate::dsq::PARKED;
 
     const QUEUE: DsqRef = DsqRef::User(*PARKED.start());
 

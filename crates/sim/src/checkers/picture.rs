@@ -7,14 +7,10 @@ use crate::kinds::Kinds;
 use crate::metasched::LaneSeen;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
-use metasched_abi::{LANE_DSQ_BITS, LIMITS_MAX, PARKED_BASE_DSQ};
+use metasched_abi::LANE_DSQ_BITS;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-
-/// The queues of tasks whose cgroups are throttled, one for each limit.
-pub const PARKED: std::ops::RangeInclusive<u64> =
-    PARKED_BASE_DSQ + 1..=PARKED_BASE_DSQ + LIMITS_MAX as u64;
 
 /// The generation of the lane that a queue belongs to, by `make_dsq_id()` of
 /// `bpf/sched.bpf.h`; none where the queue is no lane's.

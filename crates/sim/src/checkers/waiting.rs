@@ -1,9 +1,9 @@
 use super::cpus::Cpus;
-use super::picture::{PARKED, generation_of};
+use super::picture::generation_of;
 use super::{Checker, ms};
 use crate::abi::CpuMask;
 use crate::dense::Dense;
-use crate::dsq::DsqRef;
+use crate::dsq::{DsqRef, PARKED};
 use crate::kinds::Kinds;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};

@@ -115,8 +115,8 @@ impl IdleBesideWork {
 mod tests {
     use super::super::testing::{allowed, event};
     use super::*;
-    use crate::checkers::PARKED;
     use crate::dsq::DsqRef;
+    use crate::dsq::PARKED;
 
     fn usable(events: impl IntoIterator<Item = (u64, usize, usize, What)>) -> Vec<usize> {
         let mut beside = IdleBesideWork::default();

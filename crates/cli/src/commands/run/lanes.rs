@@ -14,7 +14,7 @@ use metasched_control::{
 };
 use metasched_experiment::Share;
 use metasched_host::cgroup::Cgroup;
-use metasched_loader::{DEFAULT_POLICY, LaneSpec, Setting};
+use metasched_loader::{DEFAULT_POLICY, LaneSpec};
 
 use super::hold::HoldArgs;
 use super::turns::{Plan, Planned};
