@@ -60,7 +60,7 @@ static __always_inline bool lane_move_to_local(struct lane *lane, u64 dsq_id)
 	return scx_bpf_dsq_move_to_local(dsq_id);
 }
 
-/* In select_cpu: what the policy keeps of @p, which joins the lane; NULL if there is no memory. */
+/* In select_cpu: the policy's state of @p, which joins the lane; NULL if there is no memory. */
 static struct lane_task *lane_task(struct lane *lane, struct task_struct *p);
 
 /*

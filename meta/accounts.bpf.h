@@ -16,10 +16,10 @@
 /* The most vtime by which an account may lag behind: more it would have been given, had it asked. */
 #define ACCOUNT_CREDIT_NS (20ULL * 1000 * 1000)
 /*
- * By how much the account of a task that wakes must lag behind the one that has the
- * CPU to take it away. A preemption costs a switch there and one back, 2 to 5 us
- * on current machines; what the account has lagged it runs before it can do that
- * again, so at 500 us at most one hundredth of the CPU goes into preemptions.
+ * The account of a task that wakes preempts the one that has the CPU if it lags behind that by so
+ * much. A preemption costs a switch there and one back, 2 to 5 us on current machines. The account
+ * runs its lag down before it can preempt again, so at 500 us preemptions take one hundredth of the
+ * CPU at most.
  */
 #define WAKE_LAG_NS (500ULL * 1000)
 struct account accounts[ACCOUNTS_MAX];
@@ -165,7 +165,7 @@ static __always_inline bool account_has(u32 number, bool ready)
 	return false;
 }
 
-/* For what must not be left in a lane for ever. */
+/* Whether an account has any queued tasks, also undecided ones: these must not be left in a lane for ever. */
 __noinline bool account_has_queued(u32 number)
 {
 	return account_has(number, false);
@@ -217,9 +217,9 @@ static __always_inline bool account_in_debt(struct account *a)
 }
 
 /*
- * Whatever an account did not use it loses, but for ACCOUNT_CREDIT_NS: else one that was idle
- * for a second would starve the others for as long. If it is charged at this moment the next
- * sweep does it.
+ * An account loses the time that it did not use, except ACCOUNT_CREDIT_NS: else one that was idle
+ * for a second would starve the others for as long. If the account is charged at this moment, the next
+ * sweep does this.
  */
 static __always_inline void account_limit_credit(struct account *a)
 {

@@ -89,9 +89,9 @@ static __noinline bool dispatch_alone(struct meta_lane *l, s32 cpu, struct task_
 }
 
 /*
- * Serves one of an account's lanes. What a policy leaves in a lane that was replaced level 1
- * takes at once, so that every lane gets empty; what one leaves in a lane in force though it
- * could run here, when its account has waited too long, and that speaks against the policy.
+ * Serves one of an account's lanes. If its policy gives no task, level 1 may take one itself: from a
+ * lane that was replaced at once, so that every lane gets empty; from a lane in force only when its
+ * account has waited too long, and then that counts against the policy.
  *
  * This and what follows is global where the verifier shall read it once, and not with every
  * path that leads to it; and weak, since the compiler would else leave out arguments.
@@ -347,9 +347,9 @@ static __always_inline u32 out_of_turn(struct cpu_ctx *here, u64 set)
 }
 
 /*
- * The account of which the task that ran here is one more; NO_ACCOUNT if it does not go on, was
- * a kernel thread, or came through a lane that was replaced. What it ran is charged, and it
- * changes lanes if its cgroup or what is said of it has changed.
+ * The account of the task that ran here, which may go on for it; NO_ACCOUNT if the task does not go on,
+ * was a kernel thread, or came through a lane that was replaced. Charges its run, and changes its lane
+ * if its cgroup or an assignment has changed.
  */
 __weak __noinline u32 account_of_prev(struct cpu_ctx *here __arg_nonnull,
 				      struct task_struct *prev __arg_trusted, u32 root)

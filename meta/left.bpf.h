@@ -11,14 +11,14 @@
 /* Tasks at the head of a queue that are looked at. */
 #define LEFT_LOOKS 8
 
-/* What a CPU that goes idle finds in a queue. */
+/* The outcomes when a CPU that goes idle looks at a queue. */
 enum left {
 	LEFT_NOBODY, /* that another CPU could be told of */
 	LEFT_TOLD, /* an idle CPU was told of somebody */
 	LEFT_MINE, /* somebody that this CPU may run itself */
 };
 
-/* In place of the CPU that may run what is left: none. */
+/* In place of a CPU's number: no CPU may run the tasks that are left. */
 #define NO_CPU (-1)
 
 /*
@@ -61,8 +61,8 @@ __noinline bool queue_has_waiting(u64 dsq, s32 cpu, u64 since_ns)
 }
 
 /*
- * What one says of the queues of an account from which a CPU takes tasks, asked one after the other
- * until it says other than 0. In line, with that function in it.
+ * Calls @says for each queue of an account from which a CPU takes tasks, until it returns other than 0.
+ * In line, with @says in it.
  */
 static __always_inline int ask_queues(u32 number, s32 cpu, u64 since_ns,
 				      int (*says)(u64 dsq, s32 cpu, u64 since_ns))

@@ -306,9 +306,9 @@ static __always_inline void limit_sweep(u32 number, u64 now)
 }
 
 /*
- * Fills up the accounts whose periods are over. Its cost is that of a look at LIMIT_STEPS places
- * and their queues at most, and of the tasks that are parked by those limits which have something left again. When
- * the last limit has gone, each place in use is looked at once more.
+ * Fills up the accounts whose periods are over. It looks at LIMIT_STEPS places and their queues at most,
+ * and enqueues the parked tasks of limits that have something left again. When the last limit has gone, it
+ * looks at each place in use once more.
  */
 static void limits_refill(void)
 {

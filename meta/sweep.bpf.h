@@ -107,7 +107,7 @@ __noinline bool sweep_account(u32 number, u64 all, u64 now)
 		a->longest_unserved_ns = a->unserved_sweeps * SWEEP_NS;
 	if (a->unserved_sweeps >= QUARANTINE_SWEEPS && lane && l->rescues && !l->quarantined)
 		quarantine_lane(l, a, now);
-	/* What its share is may have become known only since it waits. */
+	/* Its share may have become known only after the wait began. */
 	if (a->unserved_sweeps - a->urgent_from < account_patience(a, all))
 		return false;
 	/* And again: level 1 may have served it without its policy by then. */

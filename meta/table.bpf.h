@@ -214,7 +214,7 @@ static __always_inline void policy_forget_places(struct lane *lane)
 	}
 }
 
-/* The policy of a variant; one that there is not for what is none. */
+/* The policy of a variant, which is a policy or a preset; no policy's number if there is no such variant. */
 static __always_inline u32 policy_of_variant(u32 variant)
 {
 	u32 preset = PRESETS_FIRST;

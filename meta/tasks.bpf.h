@@ -9,8 +9,8 @@
 #include <sched.bpf.h>
 
 /*
- * What so many more policies kept of a task stays when turns are taken, each of which goes
- * to another policy. In a longer cycle a task is new to its policy in every round.
+ * The state that so many more policies keep of a task survives turns, each of which goes to another
+ * policy. In a longer cycle a task is new to its policy in every round.
  */
 #define POLICIES_KEPT 3
 

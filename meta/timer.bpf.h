@@ -220,7 +220,7 @@ static bool undecided_timer_start(void)
 	return timer_set(TIMER_UNDECIDED, UNDECIDED_NS, 0);
 }
 
-/* What runs on this CPU, which is @cpu, is asked for its end at that time. */
+/* Sets the timer that ends the run on this CPU, which is @cpu, at that time. */
 static void slice_timer_set(s32 cpu, u64 at_ns)
 {
 	timer_set(TIMER_SLICES + cpu, at_ns, BPF_F_TIMER_ABS | BPF_F_TIMER_CPU_PIN);

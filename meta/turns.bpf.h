@@ -43,7 +43,7 @@ static __always_inline struct turn *turn_at(u32 number)
 	return &cycle.turn[number & (TURNS_MAX - 1)];
 }
 
-/* A lane that has nothing left of its last turn has no claim either for what it missed. */
+/* A lane that became empty has no claim for the time that it missed meanwhile. */
 static __always_inline void turn_limit_credit(struct meta_lane *l)
 {
 	if (vtime_before(l->turn_vtime, level1.turn_vtime_now) && !lane_has_queued(l))

@@ -84,7 +84,7 @@ static __always_inline void wait_ends(struct cpu_ctx *cpu, struct task_struct *p
  */
 #define BEHIND_NS (1000ULL * 1000 * 1000)
 
-/* What was served out of its turn had waited for so long. */
+/* A task of an account that was served out of turn had waited here for so long. */
 static __always_inline void account_waited_here(struct cpu_ctx *cpu, u32 account, u64 waited_ns)
 {
 	u64 bit = 1ULL << (account & (ACCOUNTS_MAX - 1));

@@ -42,7 +42,7 @@ enum { fair_counters(COUNTER_INDEX) };
 /* By how much that one has to have more, as parts of it: 5 for 4. */
 #define FAIR_IMBALANCE 5
 #define FAIR_BALANCED 4
-/* What differs by one part in so many is as much. */
+/* Amounts of work that differ by less than one part in so many count as equal. */
 #define FAIR_SAME 64
 /* So often a cache looks at ones that it could only change places with until it does. */
 #define FAIR_TIES 16
@@ -211,7 +211,7 @@ __weak __noinline int fair_compete(struct lane *lane __arg_nonnull,
 		eevdf_leave(&from->q, &task->e, fair_slice(lane), false);
 	else
 		eevdf_rests(&from->q, &task->e);
-	/* By what it slept on it is owed nothing. */
+	/* It is owed nothing for the time that it slept on. */
 	if (woke && task->e.lag > 0)
 		task->e.lag = 0;
 	/* A lag from another cache moves `now` here, even if others of its cgroup compete here. */

@@ -93,7 +93,7 @@ static __always_inline s32 rustland_takes(struct lane *lane, struct task_struct 
 	s32 cpu, last = scx_bpf_task_cpu(p);
 	struct rustland_cpu *there;
 
-	/* Which it may use 7.0 lets nobody ask outside of callbacks. */
+	/* 7.0 lets only callbacks ask which CPUs a task may use. */
 	if (p->nr_cpus_allowed < (s32)nr_cpus())
 		looks = 1;
 	bpf_for(i, 0, looks) {

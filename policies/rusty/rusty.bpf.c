@@ -108,7 +108,7 @@ static __always_inline u64 rusty_slice(struct lane *lane)
 					     lane->options[rusty_option_slice_ns];
 }
 
-/* Counts the CPUs that take tasks: what others may do is nobody's part. */
+/* Counts the CPUs that take tasks: a domain's part of the load is that of these CPUs. */
 __weak __noinline int rusty_count_cpus(struct lane *lane __arg_nonnull)
 {
 	struct rusty_llc *l;
