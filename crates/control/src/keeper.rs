@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Interrupt, Kind, Result};
 use metasched_host::process::Prompt;
+use metasched_loader::LaneSpec;
 use nix::poll::{PollFd, PollFlags, poll};
 
 use crate::assignments::Assignments;
