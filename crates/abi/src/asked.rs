@@ -143,7 +143,7 @@ impl PolicyInfo {
     ///
     /// # Errors
     /// As of [`PolicyInfo::read_option`].
-    pub fn read_settings(&self, given: &[Setting]) -> Result<BTreeMap<String, u64>> {
+    pub fn settings(&self, given: &[Setting]) -> Result<BTreeMap<String, u64>> {
         let option = |setting: &Setting| {
             let (number, value) = self.read_option(&setting.name, &setting.value)?;
             Ok((self.options[number].name.to_owned(), value))
@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<BTreeMap<String, u64>> {
-        known_variant(POLICIES, "fifo")?.1.read_settings(&[text.parse()?])
+        known_variant(POLICIES, "fifo")?.1.settings(&[text.parse()?])
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub use metasched_abi::{
     OptionInfo, PolicyInfo, Setting, WEIGHTS, check_weight,
 };
 pub use object::{Object, load_instead};
-pub use policy::{policies, variant, variants};
+pub use policy::{policies, settings, variant, variants};
 pub use program::{LoadOptions, Program, Replacement};
 pub use struct_ops::holds_scheduler;
 pub use turns::{BegunTurn, LONG_TURN, TurnFigures, check_turns};

@@ -1,6 +1,8 @@
 //! The policies that the kernel program holds, and their presets.
 
-use metasched_abi::{PRESETS, PolicyInfo};
+use std::collections::BTreeMap;
+
+use metasched_abi::{PRESETS, PolicyInfo, Setting};
 use metasched_base::Result;
 
 use crate::object::object;
@@ -22,6 +24,14 @@ pub fn variants() -> impl Iterator<Item = &'static PolicyInfo> + Clone {
 /// `BadInput`, with what there is.
 pub fn variant(name: &str) -> Result<&'static PolicyInfo> {
     find(name).map(|(_, info)| info)
+}
+
+/// Reads settings as options of the policy or preset of that name.
+///
+/// # Errors
+/// `BadInput`, with what there is.
+pub fn settings(policy: &str, given: &[Setting]) -> Result<BTreeMap<String, u64>> {
+    variant(policy)?.settings(given)
 }
 
 /// The number by which the kernel program knows a policy or a preset.

@@ -295,7 +295,7 @@ fn known(name: &str) -> Result<&'static PolicyInfo> {
 /// What the settings come to for a lane of that policy.
 fn options(app: u32, policy: &str, given: &[Setting]) -> Result<Vec<OptionValue>> {
     let info = known(policy)?;
-    let values = info.read_settings(given)?;
+    let values = info.settings(given)?;
     values.iter().map(|(name, value)| Ok((app, info.option(name, *value)?, *value))).collect()
 }
 

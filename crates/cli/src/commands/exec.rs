@@ -7,11 +7,10 @@ use metasched_base::{Error, Kind, Result};
 use metasched_control::BRIEF_CGROUPS;
 use metasched_control::keeper::{Answer, Order};
 use metasched_host::cgroup::{self, Cgroup};
-use metasched_loader::{LaneSpec, Setting};
+use metasched_loader::{LaneSpec, Setting, settings};
 
 use super::keeper::{START_ONE_WITH_LANES, ask_keeper, no_answer};
 use super::lane::assign::describe;
-use super::lane::settings;
 use crate::context::Context;
 
 /// Runs a command on a lane of its own, in a new cgroup, beside everything else.

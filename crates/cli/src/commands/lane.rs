@@ -6,10 +6,7 @@ mod list;
 mod set;
 mod unassign;
 
-use std::collections::BTreeMap;
-
 use metasched_base::Result;
-use metasched_loader::{Setting, variant};
 
 use crate::context::Context;
 
@@ -38,12 +35,4 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         Command::List(args) => list::run(args, context),
         Command::Explain(args) => explain::run(args, context),
     }
-}
-
-/// Reads settings as options of a policy, which is known by its name.
-///
-/// # Errors
-/// `BadInput` where there is no such policy, or no such option of it.
-pub fn settings(policy: &str, given: &[Setting]) -> Result<BTreeMap<String, u64>> {
-    variant(policy)?.read_settings(given)
 }

@@ -10,11 +10,10 @@ use metasched_control::{
     resolve_in, spawn_own,
 };
 use metasched_host::process::{Output, Prompt};
-use metasched_loader::{DEFAULT_POLICY, LaneSpec, Setting};
+use metasched_loader::{DEFAULT_POLICY, LaneSpec, Setting, settings};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
-use super::lane::settings;
 use super::load::Load;
 use crate::context::Context;
 

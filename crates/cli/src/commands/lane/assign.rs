@@ -4,9 +4,8 @@ use metasched_base::Result;
 use metasched_control::keeper::{Answer, Order};
 use metasched_control::{Assigned, Change};
 use metasched_host::process::Prompt;
-use metasched_loader::{LaneSpec, Setting};
+use metasched_loader::{LaneSpec, Setting, settings};
 
-use super::settings;
 use crate::commands::keeper::{START_ONE_WITH_LANES, ask_keeper, no_answer};
 use crate::context::Context;
 

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 
 use metasched_base::{Error, Kind, Place, Result, ResultExt};
 use metasched_control::Pattern;
-use metasched_loader::{LaneSpec, Setting};
+use metasched_loader::{LaneSpec, Setting, settings};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::commands::lane::settings;
 
 const ATTEMPT: &str = "read the rules";
 

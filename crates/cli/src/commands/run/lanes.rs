@@ -14,12 +14,11 @@ use metasched_control::{
 };
 use metasched_experiment::Share;
 use metasched_host::cgroup::Cgroup;
-use metasched_loader::{DEFAULT_POLICY, LaneSpec};
+use metasched_loader::{DEFAULT_POLICY, LaneSpec, settings};
 
 use super::hold::HoldArgs;
 use super::turns::{Plan, Planned};
 use crate::commands::lane::explain::{View, text};
-use crate::commands::lane::settings;
 use crate::commands::rules::{Named, RulesFile};
 use crate::context::Context;
 
