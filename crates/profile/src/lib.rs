@@ -7,11 +7,13 @@ mod figures;
 pub mod manifest;
 pub mod measure;
 mod measurement;
+mod plan;
 mod profile;
 pub mod runner;
 mod runs;
 mod store;
 mod subject;
+pub mod wanted;
 
 pub(crate) use metasched_base::{Error, Kind, ResultExt};
 
@@ -24,6 +26,7 @@ pub use figures::{LoadFigures, PartFigures, Parts};
 pub use measurement::{
     Environment, Failure, Measurement, PairedFigures, RunKind, Series, SeriesKey, Session,
 };
+pub use plan::{planned, read_plan};
 pub use profile::{Profile, profile, random_seed};
 pub use runs::{Runs, Tried, Warning, warnings};
 pub use store::{NewMeasurement, Query, Store, default_path};

@@ -1,17 +1,13 @@
 //! `metasched plan`.
 
-use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
-use metasched_base::{Error, Kind, Result, ResultExt, parse_duration};
-use metasched_experiment::{
-    BenefitForm, Contender, Objective, Plan, PlanOptions, Recommendation, Strategy, plan,
-};
-use metasched_profile::manifest::{Manifest, Workload, locate};
-use metasched_profile::{Analysis, Declared, Store, analyse, cgroups_of};
+use metasched_base::{Result, parse_duration};
+use metasched_experiment::{BenefitForm, Objective, Plan, PlanOptions, Recommendation, Strategy};
+use metasched_profile::manifest::{Manifest, locate};
+use metasched_profile::{Analysis, Declared, Store, analyse, planned};
 
 use crate::context::Context;
 
@@ -105,33 +101,6 @@ fn declared(workload: &str) -> Option<Declared> {
     Some(Declared::of(&Manifest::read(&locate(workload).ok()?).ok()?))
 }
 
-/// What the store's figures come to, with the command that carries it out.
-pub fn planned(analysis: &Analysis, options: PlanOptions) -> Result<Plan> {
-    let mut plan = plan(&analysis.measured(), options)?;
-    if let Some(recommended) = &mut plan.recommendation
-        && let Some(contender) = &recommended.contender
-    {
-        if let Contender::Lanes { lanes, .. } = contender {
-            let parts = lanes.iter().flat_map(|lane| &lane.parts);
-            recommended.cgroups = cgroups(analysis, parts).unwrap_or_default();
-        }
-        recommended.command = "metasched run".to_owned();
-    }
-    Ok(plan)
-}
-
-/// The cgroups that parts have while the whole is measured, where the manifest is found.
-fn cgroups<'a>(
-    analysis: &Analysis,
-    parts: impl Iterator<Item = &'a String>,
-) -> Option<BTreeMap<String, Vec<String>>> {
-    let manifest = Manifest::read(&locate(&analysis.workload).ok()?).ok()?;
-    let settings: Vec<(String, String)> = analysis.params.clone().into_iter().collect();
-    let workload = Workload::resolve(manifest, &settings, analysis.environment.emulated).ok()?;
-    let whole = analysis.composition.whole.as_deref()?;
-    parts.map(|part| Some((part.clone(), cgroups_of(part, &workload, whole).ok()?))).collect()
-}
-
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let store = args.source.open()?;
@@ -203,24 +172,6 @@ pub fn recommended(recommendation: &Recommendation) -> String {
         out += &format!("  to run it: {}\n", recommendation.command);
     }
     out
-}
-
-/// Reads a plan that 'metasched plan --json' wrote; '-' is standard input.
-///
-/// # Errors
-/// When it cannot be read, or is none.
-pub fn read_plan(path: &str) -> Result<Plan> {
-    let attempt = || format!("read the plan '{path}'");
-    let text = if path == "-" {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(path)
-    }
-    .attempt(Kind::BadInput, attempt)?;
-    serde_json::from_str(&text).map_err(|e| {
-        Error::new(Kind::BadInput, attempt(), e).remedy("make one with: metasched plan --json")
-    })
 }
 
 fn new_table(header: Vec<String>) -> Table {

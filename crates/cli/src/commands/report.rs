@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use metasched_base::{Kind, Result, ResultExt};
+use metasched_profile::planned;
 use metasched_report::{Bench, page};
 
-use super::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, Source, planned};
+use super::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, Source};
 use crate::context::Context;
 
 /// Writes what was measured as one self-contained page.

@@ -1,14 +1,12 @@
 //! `metasched rules`: lanes by a file of rules.
 
-mod file;
-
 use metasched_base::Result;
 use metasched_control::{CandidateEnv, candidates};
+use metasched_profile::wanted::Wanted;
 
-use super::run::lanes::{Wanted, hold};
+use super::run::lanes::hold;
 use super::run::{HoldArgs, Mode, PlanArgs};
 use crate::context::Context;
-pub use file::{Named, RulesFile};
 
 /// Puts cgroups on lanes by a file of rules, and holds that in the foreground.
 ///

@@ -3,7 +3,6 @@
 mod hold;
 pub mod lanes;
 mod live;
-pub mod turns;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,17 +12,17 @@ use metasched_control::{
     Candidate, CandidateEnv, CandidateKind, EEVDF, Mechanism, Turn, TurnsSummary, candidates,
     name_in_force, put_back_after, take_turns,
 };
-use metasched_experiment::{Contender, Strategy, timeslices};
+use metasched_experiment::{BenefitForm, Contender, Plan, PlanOptions, Strategy, timeslices};
 use metasched_host::process::peak_memory_kib;
 use metasched_host::sched_ext::SchedExt;
+use metasched_profile::wanted::{AppCgroup, PlannedShares, TurnSpec, Wanted};
+use metasched_profile::{planned, read_plan};
 use serde::Serialize;
 
 use super::plan::{PUBLISHED_BASE_SLICE, Source};
 use crate::context::{Context, json_line};
 pub use hold::HoldArgs;
-use lanes::Wanted;
 use live::Live;
-use turns::{Plan, TurnSpec};
 
 /// Does what the plan recommends, in the foreground, until Ctrl-C or the end of --for.
 ///
@@ -49,7 +48,7 @@ pub struct Args {
     /// With lanes: a cgroup of an application of the plan; once for each cgroup. A
     /// path below /sys/fs/cgroup may be of one that is made later
     #[arg(long = "cgroup", value_name = "APP=CGROUP")]
-    cgroups: Vec<lanes::AppCgroup>,
+    cgroups: Vec<AppCgroup>,
     /// With --mode lanes: the policy of everything that is in none of those cgroups
     /// [default: fair]
     #[arg(long, value_name = "POLICY")]
@@ -98,8 +97,25 @@ impl PlanArgs {
     }
 
     /// The plan, weighed for turns or for lanes.
-    pub fn read(&self, mode: Mode) -> Result<Plan> {
-        Plan::read(self.plan.as_deref(), &self.source, &self.turns, self.strategy(mode))
+    pub fn read(&self, mode: Mode) -> Result<PlannedShares> {
+        match self.turns.as_slice() {
+            [] => PlannedShares::from_plan(self.file()?, self.strategy(mode), self.plan.as_deref()),
+            turns => PlannedShares::from_turns(turns),
+        }
+    }
+
+    /// The plan that a file has, or that `metasched plan` would make of the store.
+    fn file(&self) -> Result<Plan> {
+        if let Some(path) = &self.plan {
+            return read_plan(path);
+        }
+        let choice = PlanOptions {
+            objective: None,
+            benefit: BenefitForm::default(),
+            base_slice: PUBLISHED_BASE_SLICE,
+            count_switching: false,
+        };
+        planned(&self.source.analyse(&self.source.open()?)?, choice)
     }
 
     /// Whether one was named, rather than left to the store.
@@ -177,7 +193,7 @@ enum Wish {
     /// The default scheduler; why.
     Nothing(String),
     Turns {
-        plan: Plan,
+        plan: PlannedShares,
         strategy: Strategy,
         mechanism: Option<Mechanism>,
         base_slice: Duration,
@@ -210,7 +226,7 @@ impl Args {
                 }
             });
         }
-        let plan = turns::plan_of(self.plan.plan.as_deref(), &self.plan.source)?;
+        let plan = self.plan.file()?;
         let recommended = plan.recommendation.ok_or_else(|| {
             Error::new(Kind::BadInput, "do what the plan recommends", "it recommends nothing")
                 .remedy("make it anew: metasched plan --json; or give --mode turns")
@@ -218,7 +234,8 @@ impl Args {
         let Some(contender) = recommended.contender else {
             return Ok(Wish::Nothing(recommended.sure.sentence));
         };
-        let rows = Plan::recommended(&contender, &plan.workload, self.plan.plan.as_deref())?;
+        let rows =
+            PlannedShares::recommended(&contender, &plan.workload, self.plan.plan.as_deref())?;
         Ok(match &contender {
             Contender::Lanes { default: planned, .. } => {
                 let named = |part: &String| self.cgroups.iter().any(|c| c.app == *part);
@@ -227,7 +244,7 @@ impl Args {
                     let of = |cgroup: &String| (part.clone(), cgroup.clone());
                     cgroups.iter().map(of)
                 });
-                let known = known.map(|(app, cgroup)| lanes::AppCgroup { app, cgroup });
+                let known = known.map(|(app, cgroup)| AppCgroup { app, cgroup });
                 let cgroups: Vec<_> = self.cgroups.iter().cloned().chain(known).collect();
                 let default = default.unwrap_or(planned);
                 Wish::Lanes(Wanted::from_plan(&rows, &cgroups, Some(default), table)?.into())

@@ -20,10 +20,10 @@ use metasched_loader::DEFAULT_POLICY;
 use metasched_profile::manifest::{Manifest, Workload, locate};
 use metasched_profile::measure::{Options, SwitcherExecutor};
 use metasched_profile::runner::{Cgroups, Site};
-use metasched_profile::{Analysis, Environment, WorkloadBed, subject};
+use metasched_profile::{Analysis, Environment, WorkloadBed, planned, subject};
 use metasched_stats::median;
 
-use super::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, Source, planned};
+use super::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, Source};
 use super::run::Mode;
 use super::strategies::SearchedArgs;
 use crate::context::Context;

@@ -12,13 +12,13 @@ use metasched_profile::manifest::{Given, Workload, check_program};
 use metasched_profile::measure::{FailureSummary, FormSummary, Options, Outcome, Summary};
 use metasched_profile::runner::{Cgroups, Site};
 use metasched_profile::{
-    BASELINE, Declared, Profile, Runs, Store, Tried, Warning, analyse, warnings,
+    BASELINE, Declared, Profile, Runs, Store, Tried, Warning, analyse, planned, warnings,
 };
 use serde::Serialize;
 
 use super::show::Show;
 use super::{Args, export, measure, options, schedulers};
-use crate::commands::plan::{PUBLISHED_BASE_SLICE, planned, recommended};
+use crate::commands::plan::{PUBLISHED_BASE_SLICE, recommended};
 use crate::context::Context;
 
 /// What only a command has.

@@ -2,10 +2,9 @@
 
 use metasched_base::{Error, Kind, Result};
 use metasched_control::{Candidate, CandidateKind, Mechanism, resolve};
-use metasched_profile::{Subject, TurnShare};
+use metasched_profile::{Subject, TurnShare, read_plan};
 
 use super::Args;
-use crate::commands::plan::read_plan;
 
 /// A subject for each strategy and base timeslice; the candidates that they need are
 /// added to `pool`.

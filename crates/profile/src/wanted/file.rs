@@ -9,41 +9,40 @@ use metasched_loader::{LaneSpec, Setting, settings};
 use serde::Deserialize;
 use toml::Spanned;
 
-
 const ATTEMPT: &str = "read the rules";
 
 /// An application that the user names, and what he says of it.
 #[derive(Debug, PartialEq)]
-pub struct Named {
-    pub name: String,
+pub(super) struct Named {
+    pub(super) name: String,
     /// Its policy; `None`: what it prefers by the plan.
-    pub policy: Option<String>,
+    pub(super) policy: Option<String>,
     /// Its lane's weight; `None`: its share by the plan, where there is one.
-    pub weight: Option<u32>,
+    pub(super) weight: Option<u32>,
     /// Options of its policy.
-    pub settings: Vec<Setting>,
+    pub(super) settings: Vec<Setting>,
     /// What its cgroups are known by.
-    pub patterns: Vec<Pattern>,
+    pub(super) patterns: Vec<Pattern>,
     /// Where the user does that: the file and the line, or the command line.
-    pub place: String,
+    pub(super) place: String,
 }
 
 impl Named {
     /// What is done with it, for errors.
-    pub fn attempt(&self) -> String {
+    pub(super) fn attempt(&self) -> String {
         format!("put '{}' on a lane, as {} says", self.name, self.place)
     }
 }
 
 /// What the file says.
 #[derive(Debug, PartialEq)]
-pub struct RulesFile {
+pub(super) struct RulesFile {
     /// The policy of everything else, if it says so.
-    pub default: Option<String>,
+    pub(super) default: Option<String>,
     /// Whether cgroups may ask for a policy themselves.
-    pub attributes: bool,
+    pub(super) attributes: bool,
     /// Its applications, in their order.
-    pub apps: Vec<Named>,
+    pub(super) apps: Vec<Named>,
 }
 
 #[derive(Deserialize)]
@@ -77,7 +76,7 @@ impl RulesFile {
     ///
     /// # Errors
     /// `BadInput`, with the line.
-    pub fn read(path: &str) -> Result<Self> {
+    pub(super) fn read(path: &str) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .attempt(Kind::BadInput, || format!("{ATTEMPT} '{path}'"))?;
         Self::parse(Place { path, text: &text })

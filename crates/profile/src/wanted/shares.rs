@@ -1,4 +1,4 @@
-//! From a plan, or from the command line, to turns.
+//! From a plan, or from what a user says, to who has which scheduler for how much of the time.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -6,12 +6,9 @@ use std::time::Duration;
 use metasched_base::{Error, Kind, Result};
 use metasched_control::{Candidate, EEVDF, MeasuredRatio, Preference, Turn, Why, resolve};
 use metasched_experiment::{
-    self as experiment, AppPlan, BenefitForm, Contender, Objective, PlanOptions, Share, Strategy,
-    TableRow, lane_weights,
+    self as experiment, AppPlan, Contender, Objective, Share, Strategy, TableRow, lane_weights,
 };
 use metasched_stats::Interval;
-
-use crate::commands::plan::{PUBLISHED_BASE_SLICE, Source, planned, read_plan};
 
 /// One `--turn APP=SCHEDULER[:WEIGHT]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,11 +60,12 @@ fn figures(file: &experiment::Plan, app: &AppPlan) -> Option<MeasuredRatio> {
 
 /// The applications that have turns, or lanes.
 #[derive(Debug, PartialEq)]
-pub struct Plan(Vec<Planned>);
+pub struct PlannedShares(Vec<PlannedShare>);
 
 /// One application.
 #[derive(Debug, PartialEq)]
-pub struct Planned {
+pub struct PlannedShare {
+    /// Its name.
     pub app: String,
     /// The scheduler that it is to be under.
     pub scheduler: String,
@@ -77,20 +75,7 @@ pub struct Planned {
     pub why: Why,
 }
 
-impl Plan {
-    /// The plan that the command line asks for.
-    pub fn read(
-        file: Option<&str>,
-        source: &Source,
-        turns: &[TurnSpec],
-        strategy: Strategy,
-    ) -> Result<Self> {
-        match turns {
-            [_, ..] => Self::from_turns(turns),
-            [] => Self::from_file(plan_of(file, source)?, strategy, file),
-        }
-    }
-
+impl PlannedShares {
     /// What a plan recommends: its turns or lanes; one scheduler is a single turn. `file` is the
     /// plan's, none for that of the store.
     pub fn recommended(
@@ -98,7 +83,7 @@ impl Plan {
         application: &str,
         file: Option<&str>,
     ) -> Result<Self> {
-        let planned = |app: String, scheduler: &str, share: f64| Planned {
+        let planned = |app: String, scheduler: &str, share: f64| PlannedShare {
             app,
             scheduler: scheduler.to_owned(),
             share,
@@ -114,7 +99,7 @@ impl Plan {
     }
 
     /// Every application.
-    pub fn rows(&self) -> &[Planned] {
+    pub fn rows(&self) -> &[PlannedShare] {
         &self.0
     }
 
@@ -147,7 +132,11 @@ impl Plan {
             .collect()
     }
 
-    fn from_turns(turns: &[TurnSpec]) -> Result<Self> {
+    /// What is said of each application by a `TurnSpec`.
+    ///
+    /// # Errors
+    /// `Usage` where some have a weight and some have none, or the weights are all 0.
+    pub fn from_turns(turns: &[TurnSpec]) -> Result<Self> {
         let given = turns.iter().filter(|turn| turn.weight.is_some()).count();
         if given != 0 && given != turns.len() {
             return Err(Error::new(
@@ -157,7 +146,7 @@ impl Plan {
             )
             .remedy("give each of them a weight, or none of them"));
         }
-        let planned = |turn: &TurnSpec| Planned {
+        let planned = |turn: &TurnSpec| PlannedShare {
             app: turn.app.clone(),
             scheduler: turn.scheduler.clone(),
             share: turn.weight.unwrap_or(1.0),
@@ -166,12 +155,21 @@ impl Plan {
         Self::normalised(turns.iter().map(planned).collect())
     }
 
-    fn from_file(file: experiment::Plan, strategy: Strategy, path: Option<&str>) -> Result<Self> {
+    /// What a plan has for each application by a strategy; `path` is the plan's, none for that of
+    /// the store.
+    ///
+    /// # Errors
+    /// `BadInput` where it has no weights for that strategy.
+    pub fn from_plan(
+        file: experiment::Plan,
+        strategy: Strategy,
+        path: Option<&str>,
+    ) -> Result<Self> {
         let from = path.unwrap_or("the store");
         let planned = |app: &AppPlan| match app.weights.get(&strategy) {
             Some(weight) if weight.is_finite() && *weight >= 0.0 => {
                 let figures = (app.preferred != EEVDF).then(|| figures(&file, app)).flatten();
-                Ok(Planned {
+                Ok(PlannedShare {
                     app: app.name.clone(),
                     scheduler: app.preferred.clone(),
                     share: *weight,
@@ -192,7 +190,7 @@ impl Plan {
     }
 
     /// Weights that add up to 1, as the formula of the turns' length wants them.
-    fn normalised(mut rows: Vec<Planned>) -> Result<Self> {
+    fn normalised(mut rows: Vec<PlannedShare>) -> Result<Self> {
         let sum: f64 = rows.iter().map(|planned| planned.share).sum();
         if sum <= 0.0 {
             return Err(Error::new(
@@ -209,20 +207,6 @@ impl Plan {
     }
 }
 
-/// The plan that a file has, or that `metasched plan` would make of the store.
-pub fn plan_of(file: Option<&str>, source: &Source) -> Result<experiment::Plan> {
-    if let Some(path) = file {
-        return read_plan(path);
-    }
-    let choice = PlanOptions {
-        objective: None,
-        benefit: BenefitForm::default(),
-        base_slice: PUBLISHED_BASE_SLICE,
-        count_switching: false,
-    };
-    planned(&source.analyse(&source.open()?)?, choice)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,7 +215,11 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn weights(plan: &Plan) -> Vec<f64> {
+    fn read(path: &str, strategy: Strategy) -> Result<PlannedShares> {
+        PlannedShares::from_plan(crate::read_plan(path)?, strategy, Some(path))
+    }
+
+    fn weights(plan: &PlannedShares) -> Vec<f64> {
         plan.0.iter().map(|planned| planned.share).collect()
     }
 
@@ -250,28 +238,11 @@ mod tests {
 
     #[test]
     fn turns_without_weights_are_equal_and_given_ones_add_up_to_one() {
-        let plan = Plan::read(
-            None,
-            &Source::default(),
-            &[spec("a=fifo"), spec("b=vtime")],
-            Strategy::RoundRobin,
-        )
-        .unwrap();
+        let plan = PlannedShares::from_turns(&[spec("a=fifo"), spec("b=vtime")]).unwrap();
         assert_eq!(weights(&plan), [0.5, 0.5]);
-        let plan = Plan::read(
-            None,
-            &Source::default(),
-            &[spec("a=fifo:3"), spec("b=vtime:1")],
-            Strategy::Delta,
-        )
-        .unwrap();
+        let plan = PlannedShares::from_turns(&[spec("a=fifo:3"), spec("b=vtime:1")]).unwrap();
         assert_eq!(weights(&plan), [0.75, 0.25]);
-        let e = Plan::read(
-            None,
-            &Source::default(),
-            &[spec("a=fifo:3"), spec("b=vtime")],
-            Strategy::Delta,
-        );
+        let e = PlannedShares::from_turns(&[spec("a=fifo:3"), spec("b=vtime")]);
         assert_eq!(e.unwrap_err().kind, Kind::Usage);
     }
 
@@ -287,10 +258,10 @@ mod tests {
         )
         .unwrap();
         let path = path.to_str().unwrap();
-        let plan = Plan::read(Some(path), &Source::default(), &[], Strategy::Delta).unwrap();
+        let plan = read(path, Strategy::Delta).unwrap();
         assert_eq!(weights(&plan), [0.8, 0.2]);
         assert_eq!(plan.0[1].scheduler, EEVDF);
-        let e = Plan::read(Some(path), &Source::default(), &[], Strategy::RoundRobin).unwrap_err();
+        let e = read(path, Strategy::RoundRobin).unwrap_err();
         assert!(e.to_string().contains("no weight for 'round-robin'"), "{e}");
     }
 
@@ -309,7 +280,7 @@ mod tests {
                 row(of)
             );
             let file = serde_json::from_str(&text).unwrap();
-            match Plan::from_file(file, Strategy::Delta, None).unwrap().0.remove(0).why {
+            match PlannedShares::from_plan(file, Strategy::Delta, None).unwrap().0.remove(0).why {
                 Why::Preferred(preference) => preference.figures,
                 why => panic!("{why:?}"),
             }
@@ -327,18 +298,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("plan.json");
         std::fs::write(&path, "{\n  \"apps\": 3\n}").unwrap();
-        let e = Plan::read(path.to_str(), &Source::default(), &[], Strategy::Delta).unwrap_err();
+        let e = read(path.to_str().unwrap(), Strategy::Delta).unwrap_err();
         assert_eq!(e.kind, Kind::BadInput);
         assert!(e.to_string().contains("line 2"), "{e}");
-        let e = Plan::read(Some("/no/such/plan"), &Source::default(), &[], Strategy::Delta)
-            .unwrap_err();
+        let e = read("/no/such/plan", Strategy::Delta).unwrap_err();
         assert!(e.to_string().contains("/no/such/plan"), "{e}");
     }
 
     #[test]
     fn an_unknown_scheduler_in_a_turn_is_told_with_what_there_is() {
-        let plan =
-            Plan::read(None, &Source::default(), &[spec("a=fifoo")], Strategy::Delta).unwrap();
+        let plan = PlannedShares::from_turns(&[spec("a=fifoo")]).unwrap();
         let e = plan.turns(&[Candidate::eevdf("")], |_| vec![Duration::from_secs(1)]).unwrap_err();
         assert!(e.to_string().contains("there are: eevdf"), "{e}");
     }
