@@ -5,10 +5,10 @@ mod show;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use metasched_base::{Error, Kind, Result, ResultExt, parse_duration, parse_pair};
+use metasched_base::{Error, Kind, Result, parse_duration, parse_pair};
 use metasched_control::{
-    Candidate, CandidateEnv, CandidateKind, Mechanism, SwitchRecord, SwitcherOptions, candidates,
-    put_back_after, resolve,
+    Candidate, CandidateEnv, CandidateKind, Mechanism, SwitcherOptions, candidates, put_back_after,
+    resolve,
 };
 use metasched_experiment::timeslice::{
     Allotment, MIN_TURN_BY_LANE, MIN_TURN_BY_SWAP, TuneError, allot,
@@ -17,11 +17,9 @@ use metasched_experiment::{
     self as experiment, Contender, Lanes, SearchOptions, Searches, Strategy,
 };
 use metasched_loader::DEFAULT_POLICY;
-use metasched_profile::manifest::{Manifest, Workload, locate};
 use metasched_profile::measure::{Options, SwitcherExecutor};
 use metasched_profile::runner::{Cgroups, Site};
-use metasched_profile::{Analysis, Environment, WorkloadBed, planned, subject};
-use metasched_stats::median;
+use metasched_profile::{Analysis, WorkloadBed, planned, subject};
 
 use super::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, Source};
 use super::run::Mode;
@@ -106,7 +104,8 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         .remedy("declare `parts` in a form of its manifest, and profile all of its forms"));
     };
     let mut site = Site::here(Box::new(Cgroups::new(None)), &context.interrupt)?;
-    let workload = same_workload(&args.source, &analysis, &site, context)?;
+    let workload = analysis.same_workload(&args.source.place(&analysis.workload), &site)?;
+    context.verbose(|| format!("tuning {} with {:?}", analysis.workload, analysis.params));
     let table = candidates(&CandidateEnv::system())?;
     let searches = args.searches(&plan, &analysis, &table)?;
     let single = plan.whole.as_ref().and_then(|whole| whole.best_estimate.as_ref());
@@ -170,7 +169,7 @@ impl Args {
         let policy =
             |name: &str| resolve(table, name).is_ok_and(|c| c.kind == CandidateKind::Policy);
         let known = |name: &str| resolve(table, name).is_ok();
-        let took = |schedulers: &[&str]| swap_takes(&analysis.switches, schedulers);
+        let took = |schedulers: &[&str]| analysis.swap_takes(schedulers);
         // The change itself and the interrupts that follow it. Nothing is under another
         // scheduler meanwhile, so it takes no more than that from a turn.
         let by_lane = |_: &[&str]| Duration::from_micros(100);
@@ -244,89 +243,5 @@ impl Args {
             command: std::env::args().collect::<Vec<_>>().join(" "),
             ..Options::default()
         }
-    }
-}
-
-/// How long the slowest swap to these schedulers takes: the median of what was recorded for
-/// it, else of all swaps, else what was published.
-fn swap_takes(records: &[SwitchRecord], schedulers: &[&str]) -> Duration {
-    /// A whole process swap in the paper.
-    const PUBLISHED: Duration = Duration::from_millis(133);
-    let took = |only: Option<&str>| {
-        let swaps = records.iter().filter(|r| r.mechanism == Mechanism::Swap);
-        let of_scheduler = swaps.filter(|r| only.is_none_or(|name| r.to == name));
-        let ns: Vec<f64> = of_scheduler.map(|r| r.total_ns as f64).collect();
-        median(&ns).map(|ns| Duration::from_nanos(ns as u64))
-    };
-    let known = schedulers.iter().filter_map(|name| took(Some(name))).max();
-    known.or_else(|| took(None)).unwrap_or(PUBLISHED)
-}
-
-/// The workload as it was profiled: with the same parameters, and unchanged since.
-fn same_workload(
-    source: &Source,
-    analysis: &Analysis,
-    site: &Site,
-    context: &Context,
-) -> Result<Workload> {
-    let manifest = Manifest::read(&locate(&source.place(&analysis.workload))?)?;
-    let settings: Vec<(String, String)> =
-        analysis.params.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-    let workload = Workload::resolve(manifest, &settings, analysis.environment.emulated)?;
-    let attempt = || format!("tune '{}'", analysis.workload);
-    if workload.hash != analysis.workload_hash {
-        return Err(Error::new(
-            Kind::BadInput,
-            attempt(),
-            "its manifest or files have changed since it was profiled",
-        )
-        .remedy("run `metasched profile` for it again"));
-    }
-    let here = site.environment().attempt(Kind::Failed, attempt)?;
-    if !comparable(&here, &analysis.environment) {
-        return Err(Error::new(
-            Kind::BadInput,
-            attempt(),
-            format!(
-                "it was last profiled on kernel {} of machine {}, and this is kernel {} of \
-                 machine {}",
-                analysis.environment.kernel,
-                analysis.environment.machine,
-                here.kernel,
-                here.machine
-            ),
-        )
-        .remedy("run `metasched profile` for it here first"));
-    }
-    context.verbose(|| format!("tuning {} with {:?}", analysis.workload, analysis.params));
-    Ok(workload)
-}
-
-fn comparable(a: &Environment, b: &Environment) -> bool {
-    (&a.machine, &a.kernel, &a.metasched, a.cpus, a.emulated)
-        == (&b.machine, &b.kernel, &b.metasched, b.cpus, b.emulated)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_swap_takes_as_long_as_the_slowest_scheduler_of_the_cycle() {
-        let record = |to: &str, total_ns| SwitchRecord {
-            from: "eevdf".into(),
-            to: to.into(),
-            mechanism: Mechanism::Swap,
-            stop_ns: None,
-            start_ns: Some(total_ns),
-            write_ns: None,
-            total_ns,
-        };
-        let records = [record("fifo", 50_000_000), record("vtime", 70_000_000)];
-        let cycle = ["fifo", "vtime"];
-        assert_eq!(swap_takes(&records, &cycle), Duration::from_millis(70));
-        let other = [record("scx_rusty", 900_000_000)];
-        assert_eq!(swap_takes(&other, &cycle), Duration::from_millis(900));
-        assert_eq!(swap_takes(&[], &cycle), Duration::from_millis(133));
     }
 }

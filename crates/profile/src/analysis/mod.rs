@@ -1,5 +1,6 @@
 //! One workload's measurements, as ratios against the default scheduler.
 
+mod again;
 mod composition;
 mod form;
 mod measured;
