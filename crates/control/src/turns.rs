@@ -29,6 +29,17 @@ pub struct Turn {
     pub app: String,
 }
 
+impl Mechanism {
+    /// The one for these turns: lanes where every scheduler is a policy of ours.
+    pub fn of_turns(turns: &[Turn]) -> Self {
+        if turns.iter().all(|turn| turn.candidate.kind == CandidateKind::Policy) {
+            Mechanism::Lane
+        } else {
+            Mechanism::Swap
+        }
+    }
+}
+
 /// A turn that has just begun.
 #[derive(Clone, Debug, Serialize)]
 pub struct TurnEvent {

@@ -2,6 +2,7 @@
 
 mod affinity;
 mod identity;
+mod own_use;
 mod priority;
 mod running;
 mod spawn;
@@ -11,6 +12,7 @@ mod wait;
 
 pub use affinity::allowed_cpus;
 pub use identity::{ProcessId, peak_memory_kib};
+pub use own_use::OwnUse;
 pub use priority::{Prompt, run_first};
 pub use running::cgroups_of_commands;
 pub use spawn::{Child, Output, Spawn, StopPlan, Stopped};

@@ -5,15 +5,15 @@ pub mod lanes;
 mod live;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
 use metasched_control::{
-    Candidate, CandidateEnv, CandidateKind, EEVDF, Mechanism, Turn, TurnsSummary, candidates,
+    Candidate, CandidateEnv, EEVDF, Mechanism, Turn, TurnsSummary, candidates,
     name_in_force, put_back_after, take_turns,
 };
 use metasched_experiment::{BenefitForm, Contender, Plan, PlanOptions, Strategy, timeslices};
-use metasched_host::process::peak_memory_kib;
+use metasched_host::process::OwnUse;
 use metasched_host::sched_ext::SchedExt;
 use metasched_profile::wanted::{AppCgroup, PlannedShares, TurnSpec, Wanted};
 use metasched_profile::{planned, read_plan};
@@ -151,43 +151,6 @@ struct Summary<'a> {
     in_force: &'a str,
 }
 
-/// What this process itself took while turns were taken. Bringing the first
-/// scheduler into the kernel is left out: that is paid once, however long it runs.
-#[derive(Debug, Default, Serialize)]
-struct OwnUse {
-    /// Its CPU time over the time that passed: 0.01 is one hundredth of a CPU.
-    cpu_share: f64,
-    /// The most memory that it ever had, in KiB; not there if it is not known.
-    max_rss_kib: Option<u64>,
-    #[serde(skip)]
-    at_first_turn: Option<(Instant, Duration)>,
-}
-
-impl OwnUse {
-    /// A turn begins; the first one counts.
-    fn begin(&mut self) {
-        if self.at_first_turn.is_none() {
-            self.at_first_turn = cpu_time().map(|cpu| (Instant::now(), cpu));
-        }
-    }
-
-    /// The turns are over.
-    fn end(&mut self) {
-        if let (Some((began, before)), Some(cpu)) = (self.at_first_turn, cpu_time()) {
-            self.cpu_share = (cpu - before).as_secs_f64() / began.elapsed().as_secs_f64();
-        }
-        self.max_rss_kib = peak_memory_kib(Path::new("/"));
-    }
-}
-
-/// The CPU time of this process so far.
-fn cpu_time() -> Option<Duration> {
-    use nix::sys::time::TimeValLike;
-    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF).ok()?;
-    let cpu_us = (usage.user_time() + usage.system_time()).num_microseconds();
-    Some(Duration::from_micros(cpu_us.unsigned_abs()))
-}
-
 /// What is to be in force.
 enum Wish {
     /// The default scheduler; why.
@@ -309,7 +272,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     };
     let until = args.hold.duration;
     let turns = plan.turns(&table, |weights| timeslices(base_slice, weights))?;
-    let mechanism = mechanism.unwrap_or_else(|| default_mechanism(&turns));
+    let mechanism = mechanism.unwrap_or_else(|| Mechanism::of_turns(&turns));
     if mechanism == Mechanism::Lane && base_slice < LEAST_BASE_SLICE {
         return Err(Error::new(
             Kind::Usage,
@@ -356,15 +319,6 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         println!("{}", text(&summary, &back, &own));
     }
     Ok(args.hold.exit_code(summary.interrupted))
-}
-
-/// Lanes where every scheduler is a policy of ours.
-fn default_mechanism(turns: &[Turn]) -> Mechanism {
-    if turns.iter().all(|turn| turn.candidate.kind == CandidateKind::Policy) {
-        Mechanism::Lane
-    } else {
-        Mechanism::Swap
-    }
 }
 
 fn text(summary: &TurnsSummary, back: &str, own: &OwnUse) -> String {
