@@ -12,6 +12,7 @@ mod assignments;
 mod candidate;
 mod decider;
 mod exit;
+mod explain;
 mod external;
 mod follower;
 mod graces;
@@ -34,6 +35,7 @@ pub use assignments::{App, Assigned, Assignments, BRIEF_CGROUPS, Change, Member}
 pub use candidate::{Candidate, CandidateKind, EEVDF, name_in_force};
 pub use decider::decider_main;
 pub use exit::SchedulerExit;
+pub use explain::{Explained, Explanation};
 pub use follower::Follower;
 pub use guard::{Guard, guard_main};
 pub use holder::{Holder, holder};

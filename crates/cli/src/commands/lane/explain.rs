@@ -2,12 +2,8 @@
 
 use std::path::Path;
 
-use metasched_base::{Error, Kind, Result};
-use metasched_control::keeper::KeeperStatus;
-use metasched_control::{App, MeasuredRatio, Preference, RuleApp, Why};
-use metasched_host::cgroup::Cgroup;
-use metasched_loader::LaneInfo;
-use serde::Serialize;
+use metasched_base::Result;
+use metasched_control::{App, Explained, Explanation, MeasuredRatio, Preference, RuleApp, Why};
 
 use crate::commands::keeper::kept_status;
 use crate::context::Context;
@@ -24,29 +20,9 @@ pub struct Args {
     app: Option<String>,
 }
 
-/// The lane of each cgroup, and why.
-#[derive(Debug, Serialize)]
-pub struct View {
-    /// Those that have lanes.
-    apps: Vec<Explained>,
-    /// Those of the rules that have none.
-    without_lane: Vec<RuleApp>,
-    /// The policy of the default lane.
-    default: String,
-}
-
-/// An application with its lane as the kernel has it.
-#[derive(Debug, Serialize)]
-struct Explained {
-    #[serde(flatten)]
-    app: App,
-    /// `None` when it was taken away because its policy did not dispatch.
-    weight: Option<u32>,
-}
-
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
-    let mut view = View::of(&kept_status(context, "explain the lanes")?);
+    let mut view = Explanation::of(&kept_status(context, "explain the lanes")?);
     if let Some(wanted) = &args.app {
         view.narrow(Path::new("/"), wanted)?;
     }
@@ -54,58 +30,8 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     Ok(0)
 }
 
-impl View {
-    /// What the keeper holds.
-    pub fn of(status: &KeeperStatus) -> Self {
-        let weight = |app: &App| {
-            let own =
-                |lane: &&LaneInfo| lane.app == app.number && lane.is_apps() && !lane.quarantined;
-            status.lanes.iter().find(own).map(|lane| lane.weight)
-        };
-        let explained = |app: &App| Explained { weight: weight(app), app: app.clone() };
-        Self {
-            apps: status.apps.iter().map(explained).collect(),
-            without_lane: status.without_lane.clone(),
-            default: status.scheduler.name.clone(),
-        }
-    }
-
-    /// Leaves only the application that is meant.
-    fn narrow(&mut self, root: &Path, wanted: &str) -> Result<()> {
-        let names = self.apps.iter().map(|explained| &explained.app.name);
-        let names = names.chain(self.without_lane.iter().map(|app| &app.name));
-        let known: Vec<&str> = names.map(String::as_str).collect();
-        let name = if known.contains(&wanted) {
-            wanted.to_owned()
-        } else {
-            let all = known.join(", ");
-            self.nearest(root, wanted).ok_or_else(|| {
-                Error::new(
-                    Kind::BadInput,
-                    format!("explain '{wanted}'"),
-                    "no application has that name, and no cgroup that is on a lane",
-                )
-                .remedy(format!("there are: {all}; everything else is on the default lane"))
-            })?
-        };
-        self.apps.retain(|explained| explained.app.name == name);
-        self.without_lane.retain(|app| app.name == name);
-        Ok(())
-    }
-
-    /// The application that a cgroup belongs to by itself or by one above it.
-    fn nearest(&self, root: &Path, cgroup: &str) -> Option<String> {
-        let path = Cgroup::find(root, cgroup).ok()?.name();
-        let mut above = Path::new(&path).ancestors().filter_map(Path::to_str);
-        above.find_map(|path| {
-            let mut apps = self.apps.iter().map(|explained| &explained.app);
-            apps.find(|app| app.cgroups.contains_key(path)).map(|app| app.name.clone())
-        })
-    }
-}
-
 /// A line for each application, and one for all else.
-pub fn text(view: &View) -> String {
+pub fn text(view: &Explanation) -> String {
     let mut lines: Vec<String> = view.apps.iter().map(|e| line(e, &view.default)).collect();
     lines.extend(view.without_lane.iter().map(|app| line_without(app, &view.default)));
     lines.push(format!("everything else: on the default lane ('{}')", view.default));
@@ -214,9 +140,9 @@ mod tests {
         }
     }
 
-    fn view(apps: Vec<App>, without_lane: Vec<RuleApp>) -> View {
+    fn view(apps: Vec<App>, without_lane: Vec<RuleApp>) -> Explanation {
         let apps = apps.into_iter().map(|app| Explained { app, weight: Some(160) }).collect();
-        View { apps, without_lane, default: "vtime".to_owned() }
+        Explanation { apps, without_lane, default: "vtime".to_owned() }
     }
 
     #[test]
@@ -263,27 +189,5 @@ mod tests {
              'fifo', named in app.toml"
         );
         assert!(lines[2].starts_with("back: on the default lane ('vtime'), since it prefers"));
-    }
-
-    #[test]
-    fn an_application_is_found_by_its_name_and_by_a_cgroup_below_one_of_its_own() {
-        let root = tempfile::tempdir().unwrap();
-        for path in ["", "s", "s/front", "s/front/inner", "other"] {
-            let folder = root.path().join("sys/fs/cgroup").join(path);
-            std::fs::create_dir_all(&folder).unwrap();
-            std::fs::write(folder.join("cgroup.controllers"), "").unwrap();
-        }
-        let all = || {
-            let front = app("front", Why::CommandLine, &[("s/front", None)]);
-            view(vec![front, app("x", Why::Hand, &[("x", None)])], Vec::new())
-        };
-        for wanted in ["front", "s/front", "inner"] {
-            let mut view = all();
-            view.narrow(root.path(), wanted).unwrap();
-            assert_eq!(view.apps.len(), 1, "{wanted}");
-            assert_eq!(view.apps[0].app.name, "front");
-        }
-        let e = all().narrow(root.path(), "other").unwrap_err();
-        assert!(e.to_string().contains("there are: front, x"), "{e}");
     }
 }

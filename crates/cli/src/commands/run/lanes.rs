@@ -5,11 +5,13 @@ use std::time::Instant;
 
 use metasched_base::{Error, Kind, Result};
 use metasched_control::keeper::Keeper;
-use metasched_control::{Candidate, CandidateKind, Follower, Switcher, SwitcherOptions, resolve};
+use metasched_control::{
+    Candidate, CandidateKind, Explanation, Follower, Switcher, SwitcherOptions, resolve,
+};
 use metasched_profile::wanted::Wanted;
 
 use super::hold::HoldArgs;
-use crate::commands::lane::explain::{View, text};
+use crate::commands::lane::explain::text;
 use crate::context::Context;
 
 /// Puts every application on its lane and holds that until stopped.
@@ -34,7 +36,7 @@ pub fn hold(
     let run_dir = options.run_dir.clone();
     let mut keeper = Keeper::start(Switcher::new(options)?, &default, &run_dir)?;
     keeper.follow(follower)?;
-    context.print(&View::of(&keeper.status()?), text)?;
+    context.print(&Explanation::of(&keeper.status()?), text)?;
     let until = hold.duration.map(|duration| Instant::now() + duration);
     keeper.run(&context.interrupt, until)?;
     Ok(hold.exit_code(context.interrupt.is_raised()))
