@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
 use metasched_control::{
-    Candidate, CandidateEnv, EEVDF, Mechanism, Turn, TurnsSummary, candidates,
-    name_in_force, put_back_after, take_turns,
+    Candidate, CandidateEnv, EEVDF, Mechanism, Turn, TurnsSummary, candidates, name_in_force,
+    put_back_after, take_turns,
 };
 use metasched_experiment::{BenefitForm, Contender, Plan, PlanOptions, Strategy, timeslices};
 use metasched_host::process::OwnUse;
