@@ -1,5 +1,6 @@
-//! What rustland promises without its half; with it: crates/sim/tests/sim/user_half.rs.
+//! What rustland promises whoever decides; more of its half: crates/sim/tests/sim/user_half.rs.
 
+use metasched_sim::metasched::{RUSTLAND, faulty_scenario};
 use metasched_sim::{TaskSpec, exactly, ms, policy, us};
 
 /// The default of `slice_ns` in options.h.
@@ -9,7 +10,7 @@ const TICK: u64 = ms(4);
 
 #[test]
 fn without_a_half_hogs_take_turns_of_one_slice() {
-    let outcome = policy("three hogs", "rustland")
+    let outcome = faulty_scenario("three hogs", RUSTLAND)
         .tasks(3, |i| TaskSpec::hog(format!("hog {i}")))
         .run_for(ms(3_000))
         .pass();
@@ -20,7 +21,7 @@ fn without_a_half_hogs_take_turns_of_one_slice() {
 
 #[test]
 fn an_idle_cpu_is_used_at_once() {
-    let outcome = policy("a sleeper beside an idle CPU", "rustland")
+    let outcome = policy("a sleeper beside an idle CPU", RUSTLAND)
         .cpus(2)
         .task(TaskSpec::hog("hog"))
         .task(TaskSpec::named("sleeper").run(exactly(us(200))).sleep(exactly(ms(3))).for_ever())
@@ -30,7 +31,7 @@ fn an_idle_cpu_is_used_at_once() {
 
 #[test]
 fn a_pinned_task_waits_only_for_its_cpu() {
-    let outcome = policy("pinned beside three hogs on two CPUs", "rustland")
+    let outcome = policy("pinned beside three hogs on two CPUs", RUSTLAND)
         .cpus(2)
         .tasks(3, |i| TaskSpec::hog(format!("hog {i}")))
         .task(

@@ -93,13 +93,15 @@ impl LaneSeen {
 }
 
 /// A run of the metascheduler whose first lane has this policy; with the policies that are for
-/// tests, if it is one of them.
+/// tests, if it is one of them. A policy's half in user space starts with the first lane that has
+/// one, as it does under the command.
 ///
 /// # Panics
 /// When there is no such policy.
 pub fn scenario(name: impl Into<String>, policy: &str) -> Scenario {
     let is_one = metasched_abi::variant(metasched_abi::POLICIES, policy).is_some();
-    of_image(if is_one { image::metasched() } else { image::faulty() }, name, policy)
+    let image = if is_one { image::metasched() } else { image::faulty() };
+    Scenario::under(name, Some(user::with_user_half(program_of_image(instead_of(image), policy))))
 }
 
 thread_local! {
@@ -119,12 +121,15 @@ pub fn under_image(image: &'static [u8], test: fn()) -> std::thread::Result<()> 
     result
 }
 
-fn of_image(image: &'static [u8], name: impl Into<String>, policy: &str) -> Scenario {
-    let image = INSTEAD.get().unwrap_or(image);
-    Scenario::under(name, Some(program_of_image(image, policy)))
+fn instead_of(image: &'static [u8]) -> &'static [u8] {
+    INSTEAD.get().unwrap_or(image)
 }
 
-/// Level 1 of any image; panics when there is no such policy.
+fn of_image(image: &'static [u8], name: impl Into<String>, policy: &str) -> Scenario {
+    Scenario::under(name, Some(program_of_image(instead_of(image), policy)))
+}
+
+/// Level 1 of any image, and nobody in user space who decides; panics when there is no such policy.
 pub(crate) fn program_of_image(image: &'static [u8], policy: &str) -> Program {
     let number = number_of(policy).unwrap_or_else(|e| panic!("{e}"));
     Program {
@@ -139,12 +144,13 @@ pub(crate) fn program_of_image(image: &'static [u8], policy: &str) -> Program {
     }
 }
 
-/// The metascheduler with a first lane of this policy, for [`Kernel::load`].
+/// The metascheduler with a first lane of this policy, for [`Kernel::load`]; with policies' halves
+/// in user space, as in [`scenario`].
 ///
 /// # Panics
 /// When there is no such policy.
 pub fn program(policy: &str) -> Program {
-    program_of_image(INSTEAD.get().unwrap_or(image::metasched()), policy)
+    user::with_user_half(program_of_image(instead_of(image::metasched()), policy))
 }
 
 /// The policy of [`faulty_scenario`] that never gives a CPU a task.
@@ -177,7 +183,8 @@ pub const RUSTLAND: &str = "rustland";
 /// The policy of [`faulty_scenario`] that has a queue for each CPU and each cache.
 pub const PLACES: &str = "places";
 
-/// A scenario under a policy, also one of those that are for tests.
+/// A scenario under a policy, also one of those that are for tests. Nobody decides in user space
+/// before [`start_user_half`].
 ///
 /// # Panics
 /// When there is no such policy.
@@ -185,7 +192,7 @@ pub fn faulty_scenario(name: impl Into<String>, policy: &str) -> Scenario {
     of_image(image::faulty(), name, policy)
 }
 
-/// A scenario under a policy of any image of level 1: one with a planted fault, for tests.
+/// A scenario as [`faulty_scenario`] of any image of level 1: one with a planted fault, for tests.
 ///
 /// # Panics
 /// When there is no such policy.
@@ -404,6 +411,7 @@ fn attempt<A>(kernel: &mut Kernel, program: &str, mut args: A) -> i32 {
         0
     });
     tell_lanes(kernel);
+    user::start_with_a_lane(kernel);
     said
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Ring {
     used: usize,
     messages: VecDeque<Box<[u8]>>,
     pub(crate) reader: Option<Reader>,
+    /// Whoever has loaded the program starts a reader as soon as there is something to decide.
+    pub(crate) reader_starts: bool,
 }
 
 /// User space that is told of messages.

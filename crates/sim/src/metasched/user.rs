@@ -1,14 +1,16 @@
-//! Policies' halves in user space in the simulator: the driver's twin. It is no task, and takes
-//! no time but its delay.
+//! Policies' halves in user space in the simulator: the driver's twin. It is no task: after its
+//! delay it has decided, and the first CPU has lost what that takes.
 
-use super::global;
+use super::{global, lanes};
 use crate::kernel::Kernel;
+use crate::load::Program;
 use crate::ring::Reader;
 use metasched_abi::{
-    DECISIONS_MAX, DecisionResult, FromBytes, LANES_MAX, UserArgs, UserDecision, UserLane,
-    UserMessage,
+    DECISIONS_MAX, DecisionResult, FAULTY_POLICIES, FromBytes, LANES_MAX, UserArgs, UserDecision,
+    UserLane, UserMessage,
 };
-use metasched_userhalf::Halves;
+use metasched_scenario::Costs;
+use metasched_userhalf::{Halves, half_of};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,10 +18,40 @@ use std::sync::Arc;
 /// What the process is called in the program; no task has that number.
 const TGID: u32 = u32::MAX;
 
+/// What the process works for each message: rustland's half takes 0.1 us natively, and the rest is
+/// what takes a message out of the ring.
+const DECISION_NS: u64 = 200;
+
+/// The process decides for each policy that has a half, from the program's first lane of one on.
+pub(super) fn with_user_half(program: Program) -> Program {
+    let Program { started, .. } = program.clone();
+    let started = Arc::new(move |kernel: &mut Kernel| {
+        started(kernel);
+        kernel.ring.reader_starts = true;
+        start_with_a_lane(kernel);
+    });
+    Program { started, ..program }
+}
+
+/// The process starts if it is to and there is a lane that it decides for.
+pub(super) fn start_with_a_lane(kernel: &mut Kernel) {
+    let half_by_number = |policy: u32| half_of(FAULTY_POLICIES[policy as usize].name);
+    if kernel.ring.reader_starts
+        && kernel.stays()
+        && lanes(kernel).iter().any(|lane| half_by_number(lane.policy).is_some())
+    {
+        let Costs { ipi_most_ns, wake_ns, switch_ns, call_ns, .. } = kernel.machine.what_it_costs();
+        // An interrupt wakes it; it reads, works, and calls.
+        let delay_ns = ipi_most_ns + wake_ns + switch_ns + 2 * call_ns + DECISION_NS;
+        start_user_half(kernel, delay_ns, Halves::new(half_by_number));
+    }
+}
+
 /// A process decides for all lanes whose policies have a half in user space: it sees a message so
 /// long after it came. It finds those that nobody has read.
 pub fn start_user_half(kernel: &mut Kernel, delay_ns: u64, halves: Halves) {
     kernel.note("a half in user space starts");
+    kernel.ring.reader_starts = false;
     let halves = Rc::new(RefCell::new(halves));
     kernel.ring.reader = Some(Reader { halves, act: Arc::new(serve), delay_ns });
     user_decide(kernel, &mut []);
@@ -49,9 +81,12 @@ fn serve(kernel: &mut Kernel) {
         return;
     };
     let mut halves = halves.borrow_mut();
-    for message in user_messages(kernel) {
-        halves.hear(&message);
-    }
+    let messages = user_messages(kernel);
+    // To the process and back; what its last call costs is the program's.
+    let Costs { switch_ns, call_ns, .. } = kernel.machine.what_it_costs();
+    let decisions_ns = messages.len() as u64 * DECISION_NS;
+    kernel.cost(kernel.first_active(), 2 * switch_ns + call_ns + decisions_ns);
+    messages.iter().for_each(|message| halves.hear(message));
     while let Some(batch) = halves.decisions() {
         user_decide(kernel, batch);
         halves.answered();

@@ -2,12 +2,11 @@
 //! tests have.
 
 use metasched_sim::callbacks::Callback;
-use metasched_sim::metasched::{PAIR, POLICIES, RUSTLAND, RUSTY, set_option, start_user_half};
+use metasched_sim::metasched::{PAIR, POLICIES, RUSTY, set_option};
 use metasched_sim::options::options_of;
 use metasched_sim::{
     Costs, Machine, Outcome, Scenario, TaskSpec, between, exactly, ms, policy, us,
 };
-use metasched_userhalf::{Halves, half_of};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -19,7 +18,7 @@ fn busy(name: &str, machine: &Machine) -> Scenario {
         let task = task.weight([20, 100, 400][i % 3]).in_cgroup(["a", "b"][i % 2]);
         if i.is_multiple_of(5) { task.only_on(0..cpus.div_ceil(4)) } else { task }
     };
-    let run = policy(name, name)
+    policy(name, name)
         .machine(machine.clone())
         .tasks(cpus + cpus / 2, move |i| placed(TaskSpec::hog(format!("hog {i}")), i))
         .tasks(cpus + cpus / 2, move |i| {
@@ -32,13 +31,7 @@ fn busy(name: &str, machine: &Machine) -> Scenario {
                 .run(exactly(us(20)))
                 .sleep(exactly(ms(3)))
                 .for_ever(),
-        );
-    let half = || Halves::new(|_| half_of(RUSTLAND));
-    if name == RUSTLAND {
-        run.at(0, move |kernel| start_user_half(kernel, us(200), half()))
-    } else {
-        run
-    }
+        )
 }
 
 /// How much of the CPUs a policy has to use at least. [`PAIR`] leaves a CPU idle beside another

@@ -7,11 +7,13 @@ use metasched_abi::{Account, DecisionResult, UNDECIDED_NS, USER_PATIENCE, UserDe
 use metasched_sim::fuzz::{self, Act};
 use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{
-    LAZY, RUSTLAND, assign, delay_user_half, drop_app, faulty_scenario, lanes, quarantined, reap,
-    replace_root, scenario_of, set_app, set_option, start_user_half, stop_user_half, unassign,
-    user_decide, user_lane, user_messages,
+    LAZY, RUSTLAND, assign, delay_user_half, drop_app, faulty_scenario, lanes, program,
+    quarantined, reap, replace_root, scenario, scenario_of, set_app, set_option, start_turns,
+    start_user_half, stop_user_half, unassign, user_decide, user_lane, user_messages,
 };
-use metasched_sim::{Machine, Scenario, TaskSpec, between, exactly, image, ms, options, seeds, us};
+use metasched_sim::{
+    Costs, Machine, Scenario, TaskSpec, between, exactly, image, ms, options, seeds, us,
+};
 use metasched_userhalf::{Decision, Halves, Task, UserHalf, half_of};
 use std::sync::Arc;
 
@@ -39,6 +41,69 @@ fn sleepers(run: Scenario, n: usize, cgroup: &'static str) -> Scenario {
 fn root_has(kernel: &mut Kernel) -> UserLane {
     let root = lanes(kernel).into_iter().find(|l| l.is_root()).expect("there is always one");
     user_lane(kernel, root.slot)
+}
+
+/// A service that sleeps most of the time, and two hogs for each CPU.
+fn service_beside_hogs(run: Scenario) -> Scenario {
+    let service = TaskSpec::named("service").run(exactly(ms(1))).sleep(between(ms(8), ms(10)));
+    run.cpus(2).tasks(4, |i| TaskSpec::hog(format!("hog {i}"))).task(service.for_ever())
+}
+
+/// The half alone puts the service before the hogs: without it they would have their slices first.
+#[test]
+fn nobody_has_to_ask_for_the_half_of_a_run() {
+    let outcome = service_beside_hogs(scenario("a whole policy", RUSTLAND))
+        .at(ms(2_900), |kernel| {
+            let has = root_has(kernel);
+            expect(kernel, has.taken > 500, &format!("{has:?}"));
+            expect(kernel, has.untold + has.late == 0, &format!("{has:?}"));
+        })
+        .run_for(ms(3_000))
+        .pass();
+    let waits = outcome.waits_ns("service");
+    let median = waits[waits.len() / 2];
+    assert!(median < us(300), "the service waits {median}");
+}
+
+#[test]
+fn a_half_starts_with_the_first_lane_that_has_one_however_that_comes() {
+    let decided = |kernel: &mut Kernel| {
+        let of = lanes(kernel).into_iter().map(|lane| user_lane(kernel, lane.slot));
+        let taken: u64 = of.collect::<Vec<_>>().iter().map(|has| has.taken).sum();
+        expect(kernel, taken > 50, &format!("{taken} decisions"));
+    };
+    let fifo = || service_beside_hogs(scenario("another policy first", "fifo"));
+    let runs = [
+        fifo().at(ms(100), |kernel| replace_root(kernel, RUSTLAND)),
+        fifo().at(ms(100), |kernel| start_turns(kernel, &[("fifo", ms(4)), (RUSTLAND, ms(20))])),
+        hogs(fifo(), 4, "a").at(ms(100), |kernel| {
+            set_app(kernel, 1, RUSTLAND, 100);
+            assign(kernel, "a", 1);
+        }),
+        service_beside_hogs(Scenario::eevdf("loaded later"))
+            .at(ms(100), |kernel| kernel.load(&program(RUSTLAND))),
+    ];
+    for run in runs {
+        run.traced().at(ms(990), decided).run_for(ms(1_000)).pass();
+    }
+    let trace = fifo().traced().run_for(ms(100)).pass().trace;
+    assert!(!trace.contains("half"), "one started for nobody");
+}
+
+/// A machine whose kernel takes time for itself takes more of it for who decides elsewhere.
+#[test]
+fn a_decision_in_user_space_costs_two_switches() {
+    let lost = |half: bool| {
+        let costs = Costs { switch_ns: us(2), ..Costs::default() };
+        let run = hogs(scenario("what it costs", RUSTLAND), 3, "");
+        let run = run.machine(Machine::cpus(1).costs(costs));
+        let run = if half { run } else { run.at(0, stop_user_half) };
+        let outcome = run.run_for(ms(2_000)).pass();
+        outcome.lost_ns / outcome.switches
+    };
+    let (with, without) = (lost(true), lost(false));
+    assert!((us(5)..us(7)).contains(&with), "{with} ns for each switch");
+    assert!(without < us(3), "{without} ns for each switch without a half");
 }
 
 #[test]
