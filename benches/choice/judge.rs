@@ -4,9 +4,10 @@ use std::time::Instant;
 
 use metasched_base::{Interrupt, Result};
 use metasched_experiment::{
-    Bed, CandidateRounds, Contender, Effort, Objective, Recommendation, Round, Rules, assess,
+    Bed, CandidateRounds, Contender, Effort, Objective, Recommendation, Round, Rules, SeededBed,
+    WHOLE, assess,
 };
-use metasched_simbed::{Arrangement, ScenarioBed, Setup, Tuning, WHOLE};
+use metasched_simbed::{Arrangement, ScenarioBed, Setup, Simulated, Tuning};
 use metasched_stats::{Interval, paired_ratio};
 use serde::Serialize;
 
@@ -87,7 +88,7 @@ fn simulated(
     rules: Rules,
     interrupt: &Interrupt,
 ) -> Result<Vec<Known>> {
-    let mut bed = ScenarioBed::new(setup, &no_command, interrupt).from_seed(first);
+    let mut bed = SeededBed::new(Simulated::new(setup, &no_command, interrupt), first);
     bed.measure(&[WHOLE.to_owned()], contenders, &Effort { rules, budget: None })?;
     known(&mut bed)
 }
@@ -112,7 +113,7 @@ fn tuned(
     tuning: &Tuning,
     interrupt: &Interrupt,
 ) -> Result<(Recommendation, Vec<Known>, u64)> {
-    let mut bed = ScenarioBed::new(setup, &no_command, interrupt);
+    let mut bed = Simulated::new(setup, &no_command, interrupt).bed();
     let recommendation = match tuning.tune(&mut bed) {
         Ok(tuned) => tuned.recommendation,
         // Parts that all prefer the default scheduler have nothing to take turns for.
@@ -121,7 +122,7 @@ fn tuned(
         }
         Err(error) => return Err(error),
     };
-    Ok((recommendation, known(&mut bed)?, bed.simulated()))
+    Ok((recommendation, known(&mut bed)?, bed.made()))
 }
 
 /// Tunes a workload, and judges what is recommended.
@@ -147,7 +148,7 @@ pub fn judge(setup: &Setup, tuning: &Tuning, interrupt: &Interrupt) -> Result<Ju
         [&best.contender, &recommendation.contender].into_iter().flatten().cloned().collect();
     let rules =
         Rules { min_rounds: JUDGES, max_rounds: JUDGES, drop_losers: false, ..FINDING_RULES };
-    let default = ScenarioBed::new(setup, &no_command, interrupt).default_name();
+    let default = Simulated::new(setup, &no_command, interrupt).bed().about().default.clone();
     let mut judged = Vec::new();
     if !of_both.is_empty() {
         judged = simulated(setup, JUDGING, &of_both, rules, interrupt)?;

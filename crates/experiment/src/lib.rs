@@ -2,7 +2,8 @@
 //! paired ratios; these give what each part prefers, the published weights, the search for the
 //! best way to run the preferred schedulers together, and one recommendation.
 //!
-//! It touches no kernel, no file and no application: a [`Bed`] does.
+//! It touches no kernel, no file and no application: a [`Bed`] does, and [`SeededBed`] is that of
+//! whatever runs a scenario.
 //!
 //! "The paper" is always B. Doney, "Improving Performance with Metaschedulers".
 //! A *part* is an application, or a part of one, that is measured alone; a *turn*
@@ -20,6 +21,7 @@ mod ratio;
 mod recommend;
 mod rounds;
 mod search;
+mod seeded;
 pub mod timeslice;
 mod turns;
 mod weights;
@@ -42,6 +44,7 @@ pub use ratio::{Ratio, change, ratios};
 pub use recommend::Recommendation;
 pub use rounds::{Need, Rules, need};
 pub use search::{BestSlices, Lanes, Mechanism, Over, Row, SearchOptions, Searches, Tuned, over};
+pub use seeded::{About, GroupRun, Runs, SeededBed, SeededRun, WHOLE, Work, per_second};
 pub use turns::{expected_ratio, lane_weights, rounded, switching_share, timeslices};
 pub use weights::{AppFigures, BenefitForm, Strategy, weights};
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use metasched_base::{Error, Kind, Result};
+use metasched_experiment::{GroupRun, Work, per_second};
 use metasched_stats::{DurationHistogram, Interval, mean, paired_estimate, paired_ratio};
 use serde::Serialize;
 
@@ -10,7 +11,6 @@ use crate::arrangement::Arrangement;
 use crate::report::{Entry, GroupEntry, Report, Spread};
 use crate::runs::{Group, Run};
 use crate::setup::Setup;
-use crate::work::{Work, per_second};
 
 /// More cgroups than this are left out of tables.
 const ROWS: usize = 16;
@@ -56,7 +56,7 @@ impl Metric {
     fn of(self, group: &Group, work: Work, run: &Run) -> Option<f64> {
         let p99 = |of: &DurationHistogram| of.percentile_ns(0.99).map(|ns| ns as f64);
         match self {
-            Metric::Throughput => Some(work.per_second(group, run)),
+            Metric::Throughput => Some(per_second(work.amount(&group.run()), run.window_ns)),
             Metric::WaitP99 => p99(&group.figures.waits),
             Metric::ResponseP99 => p99(&group.responses),
         }
@@ -167,9 +167,13 @@ impl<'a> Comparison<'a> {
     /// What the work of a cgroup is counted in: the same for all contenders, or it could
     /// not be compared.
     fn work(&self, path: Option<&str>) -> Work {
-        Work::of(|has| {
-            self.rounds.iter().flatten().all(|run| self.group(run, path).is_some_and(has))
-        })
+        let runs: Vec<GroupRun> = self
+            .rounds
+            .iter()
+            .flatten()
+            .map(|run| self.group(run, path).map(Group::run).unwrap_or_default())
+            .collect();
+        Work::of(runs.iter())
     }
 
     fn ratios(&self, contender: usize, path: Option<&str>, shown: bool) -> BTreeMap<Metric, Ratio> {
@@ -256,7 +260,7 @@ impl<'a> Comparison<'a> {
             shown,
             tasks: pairs.iter().map(|(_, group)| group.figures.tasks).max().unwrap_or(0),
             work,
-            throughput_per_s: rate(&|group| work.amount(group)),
+            throughput_per_s: rate(&|group| work.amount(&group.run())),
             cpus: rate(&|group| group.figures.cpu_ns as f64 / 1e9),
             share: rounded(own as f64 / used.max(1) as f64),
             wait: Some(spread(|group| &group.figures.waits)),

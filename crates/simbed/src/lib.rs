@@ -12,13 +12,11 @@ mod report;
 mod runs;
 mod setup;
 mod tuning;
-mod work;
 
 pub use arrangement::{Arrangement, CgroupLane, Form, LANES, distinct};
-pub use bed::{AgainAlone, ScenarioBed, WHOLE};
+pub use bed::{AgainAlone, ScenarioBed, Simulated};
 pub use comparison::{Comparison, Metric, Ratio, name, rounded, version};
 pub use report::{Entry, GroupEntry, Report, Spread};
 pub use runs::{Again, Group, Run, Runner, Seeds, one};
 pub use setup::Setup;
 pub use tuning::{Tuning, Ways};
-pub use work::{Work, per_second};

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use metasched_experiment::Work;
 use metasched_stats::DurationHistogram;
 use serde::Serialize;
 
 use crate::comparison::{Metric, Ratio};
-use crate::work::Work;
 
 /// Everything that is printed.
 #[derive(Debug, Serialize)]

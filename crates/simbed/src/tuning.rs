@@ -8,10 +8,10 @@ use metasched_base::{Error, Kind, Result};
 use metasched_experiment::timeslice::{Allotment, MIN_TURN_BY_LANE};
 use metasched_experiment::{
     Bed as _, Contender, Effort, Lanes, Measured, Mechanism, Plan, PlanOptions, Rules,
-    SearchOptions, Searches, Strategy, Tuned, plan,
+    SearchOptions, Searches, Strategy, Tuned, WHOLE, plan,
 };
 
-use crate::bed::{ScenarioBed, WHOLE};
+use crate::bed::ScenarioBed;
 use crate::setup::Setup;
 
 /// Base timeslices of the first look at a strategy.
@@ -58,19 +58,19 @@ impl Tuning<'_> {
     /// # Errors
     /// `BadInput` when there is nothing to prefer; and when a run fails.
     pub fn plan(&self, bed: &mut ScenarioBed, whole: bool) -> Result<Plan> {
-        let default = bed.default_name();
+        let default = bed.about().default.clone();
         let policies = POLICY_NAMES.iter().filter(|policy| **policy != default);
         let contenders: Vec<Contender> =
             policies.map(|policy| Contender::scheduler(*policy)).collect();
-        let mut subjects = bed.parts();
+        let mut subjects = bed.runs.parts();
         if subjects.is_empty() {
-            let attempt = format!("find out what parts of '{}' prefer", bed.name());
+            let attempt = format!("find out what parts of '{}' prefer", bed.about().application);
             let cause = "all its tasks are in the root cgroup";
             return Err(Error::new(Kind::BadInput, attempt, cause).remedy(
                 "give its tasks a cgroup; or compare policies for all of them: --compare",
             ));
         }
-        if whole && bed.cgroups() > 1 {
+        if whole && bed.runs.cgroups() > 1 {
             subjects.push(WHOLE.to_owned());
         }
         let effort = Effort { rules: self.rules(), budget: None };
@@ -84,13 +84,13 @@ impl Tuning<'_> {
     /// As [`Tuning::plan`]; and `BadInput` where there is one cgroup, or nothing can be searched.
     pub fn tune(&self, bed: &mut ScenarioBed) -> Result<Tuned> {
         let plan = self.plan(bed, true)?;
-        if bed.parts().len() < 2 {
-            let attempt = format!("tune '{}'", bed.name());
+        if bed.runs.parts().len() < 2 {
+            let attempt = format!("tune '{}'", bed.about().application);
             let cause = "it has one cgroup, so there is nothing to take turns for";
             return Err(Error::new(Kind::BadInput, attempt, cause)
                 .remedy("compare policies for it: metasched sim plan"));
         }
-        let searches = self.searches(bed.setup(), &plan, Ways::ALL)?;
+        let searches = self.searches(bed.runs.setup(), &plan, Ways::ALL)?;
         let rounds = usize::try_from(self.runs).unwrap_or(usize::MAX);
         let allotment = match self.base_slices.len() {
             0 => Allotment { grid: GRID, refinements: REFINEMENTS, rounds },
@@ -149,7 +149,7 @@ impl Tuning<'_> {
         if let Some(recommended) = &mut plan.recommendation
             && let Some(contender) = &recommended.contender
         {
-            recommended.command = bed.command(contender)?;
+            recommended.command = bed.runs.command(contender)?;
         }
         Ok(plan)
     }

@@ -2,7 +2,7 @@
 //! and all of them together.
 
 use metasched_base::Result;
-use metasched_simbed::{Arrangement, ScenarioBed, Tuning};
+use metasched_simbed::{Arrangement, Simulated, Tuning};
 
 use super::again;
 use super::bed::BedArgs;
@@ -45,7 +45,7 @@ impl PreferenceArgs {
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let setup = args.bed.setup()?;
     let again = again_of(context);
-    let mut scenario = ScenarioBed::new(&setup, &again, &context.interrupt);
+    let mut scenario = Simulated::new(&setup, &again, &context.interrupt).bed();
     let mut plan = args.preference.tuning().plan(&mut scenario, true)?;
     plan.again = Some(again::all(&context.given, setup.first_seed));
     context.print(&plan, text)?;

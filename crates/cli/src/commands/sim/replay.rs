@@ -9,7 +9,7 @@ use metasched_host::machine::{HostFacts, machine};
 use metasched_loader::DEFAULT_POLICY;
 use metasched_replay::{Replay, Replayable, Replayed, ReplayedGroup};
 use metasched_scenario::file::{LaneSpec, ScenarioFile};
-use metasched_simbed::{Entry, GroupEntry, Spread, Work, name, per_second, rounded, version};
+use metasched_simbed::{Entry, GroupEntry, Spread, name, rounded, version};
 use metasched_stats::WaitHistogram;
 use serde::Serialize;
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use metasched_base::{brief_time, format_duration};
-use metasched_simbed::{Entry, GroupEntry, Metric, Ratio, Report, Spread, Work};
+use metasched_experiment::Work;
+use metasched_simbed::{Entry, GroupEntry, Metric, Ratio, Report, Spread};
 
 use crate::commands::percent::change;
 

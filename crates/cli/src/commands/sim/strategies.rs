@@ -5,7 +5,7 @@ use std::time::Duration;
 use metasched_base::{Result, parse_duration};
 use metasched_experiment::Strategy;
 use metasched_loader::DEFAULT_POLICY;
-use metasched_simbed::{Arrangement, ScenarioBed, Setup, Tuning, Ways};
+use metasched_simbed::{Arrangement, Setup, Simulated, Tuning, Ways};
 
 use super::plan::{PreferenceArgs, again_of};
 use crate::commands::run::Mode;
@@ -40,7 +40,7 @@ pub fn arrangements(
     context: &Context,
 ) -> Result<Vec<Arrangement>> {
     let again = again_of(context);
-    let mut scenario = ScenarioBed::new(setup, &again, &context.interrupt);
+    let mut scenario = Simulated::new(setup, &again, &context.interrupt).bed();
     let tuning = Tuning {
         strategies: &args.strategy,
         base_slices: &[args.base_slice],

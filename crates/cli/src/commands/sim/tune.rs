@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use metasched_base::{Result, parse_duration};
-use metasched_simbed::{ScenarioBed, Tuning};
+use metasched_simbed::{Simulated, Tuning};
 
 use super::again;
 use super::bed::BedArgs;
@@ -38,7 +38,7 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let setup = args.bed.setup()?;
     let again = again_of(context);
-    let mut scenario = ScenarioBed::new(&setup, &again, &context.interrupt);
+    let mut scenario = Simulated::new(&setup, &again, &context.interrupt).bed();
     let tuning = Tuning {
         strategies: &args.searched.strategies,
         base_slices: &args.base_slices,
