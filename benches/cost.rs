@@ -31,7 +31,7 @@ use serde::Serialize;
 #[derive(Debug, Parser)]
 #[command(name = "bench-cost")]
 struct Args {
-    /// The kernel tools' scx_simple, as benches/kernel_peers.sh builds it
+    /// The kernel tools' scx_simple, as scripts/kernel-peers.sh builds it
     #[arg(long, value_name = "PATH")]
     scx_simple: String,
     /// How many rounds; each runs every scheduler once

@@ -38,11 +38,11 @@ case $name in
 		set -- --metasched "$PWD/target/release/metasched" "$@"
 		;;
 	cost)
-		set -- --scx-simple "$(benches/kernel_peers.sh scx_simple)/scx_simple" "$@"
+		set -- --scx-simple "$(scripts/kernel-peers.sh scx_simple)/scx_simple" "$@"
 		;;
 	policies)
 		scripts/peers.sh scx_bpfland scx_rusty scx_rustland
-		peers=$(benches/kernel_peers.sh scx_simple scx_central scx_qmap scx_pair scx_userland)
+		peers=$(scripts/kernel-peers.sh scx_simple scx_central scx_qmap scx_pair scx_userland)
 		export METASCHED_ROUNDS=$METASCHED_OUT/rounds${BENCH_COUNTED:+-counted}.jsonl
 		set -- --kernel-peers "$peers" --budget "${BUDGET:-40m}" "$@"
 		;;

@@ -118,7 +118,7 @@ find_missing() {
 	done
 	need busybox-static "the guest's first commands" has busybox
 	need kmod "lists what kernel modules need" has depmod
-	need "bpftool$newer" "builds the schedulers of the kernel's tools, which policies are compared with" has bpftool
+	need "bpftool$newer" "builds the schedulers of the kernel's tools, which tests change to and policies are compared with" has bpftool
 	need make "builds these, and the kernel's own test of cgroups" has make
 	need curl "fetches the kernel's source, and goes on where that was interrupted" has curl
 	need xz-utils "unpacks the kernel's source" has xz

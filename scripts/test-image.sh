@@ -34,6 +34,9 @@ done
 package=$(apt-cache pkgnames linux-binary- | grep -E "^linux-binary-${version//./\\.}\+[a-z0-9]+-amd64$") ||
 	die 4 "cannot test on $version: the archive has no linux-binary-$version*-amd64; \`apt-cache pkgnames linux-binary-\` shows what there is"
 
+peers=$(scripts/kernel-peers.sh scx_simple) ||
+	die 4 "cannot test on $version: there is no published scheduler for the tests"
+PATH=$peers:$PATH
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT || exit 1
 (cd "$work" && apt-get download -q "$package" >/dev/null 2>"$work/apt" && dpkg-deb -x ./*.deb kernel) ||
 	die 1 "cannot fetch $package: $(tail -n 1 "$work/apt")"
@@ -51,7 +54,7 @@ for message in map(json.loads, sys.stdin):
 	die 1 "the tests do not build; \`cargo test --release --workspace --no-run\` says why"
 
 with=()
-for program in "${COMMANDS[@]}" "${programs[@]}"; do with+=(--with "$program"); done
+for program in "${COMMANDS[@]}" scx_simple "${programs[@]}"; do with+=(--with "$program"); done
 # shellcheck disable=SC2016 # The guest's shell expands them.
 target/release/metasched vm --no-modules --kernel "$image" "${with[@]}" --cpus 2 --memory 3G \
 	--thread single --accel tcg --timeout "${GUEST_TIMEOUT:-900}s" -- bash -c '

@@ -193,6 +193,14 @@ guest() {
 		fail guest "there is no test for the guest"
 		return
 	fi
+	# Tests change to a published scheduler and back, which they find as users' schedulers are found:
+	# on PATH, which a guest takes from here. Without one they fail.
+	local peers
+	if peers=$(scripts/kernel-peers.sh scx_simple); then
+		PATH=$peers:$PATH
+	else
+		fail guest "there is no published scheduler for the tests"
+	fi
 	# Two guests, since emulation takes one CPU each.
 	local numbers first second pids
 	numbers=$(seq "$total")

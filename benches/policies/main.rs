@@ -47,7 +47,7 @@ struct Args {
     /// and needs no long ones
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// The folder of the schedulers of the kernel's tools, see benches/kernel_peers.sh
+    /// The folder of the schedulers of the kernel's tools, see scripts/kernel-peers.sh
     #[arg(long, value_name = "FOLDER")]
     kernel_peers: Option<String>,
     /// One more scheduler, the original of a policy; can be given several times

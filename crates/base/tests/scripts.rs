@@ -220,7 +220,7 @@ fn bench_stage() -> Stage {
     stage.program("bin/cargo", "");
     stage.program("target/release/metasched", "echo measured");
     stage.program("scripts/peers.sh", "");
-    stage.program("benches/kernel_peers.sh", "echo /peers");
+    stage.program("scripts/kernel-peers.sh", "echo /peers");
     for bench in ["sim", "calibration", "policies", "cost"] {
         stage.program(&format!("target/release/bench-{bench}"), "echo measured");
     }
@@ -337,6 +337,87 @@ fn one_published_scheduler_is_enough_and_those_that_are_there_are_not_built() {
     assert_eq!(stage.run("peers.sh", &[]).called("cargo").len(), 3, "four, one of them is there");
 }
 
+/// One whose archive has that version, and where every scheduler of the kernel's tools builds but one.
+fn kernel_peers_stage(version: &str) -> Stage {
+    let mut stage = Stage::new(&["kernel-peers.sh"]);
+    for tool in ["clang-19", "gcc", "bpftool"] {
+        stage.program(&format!("bin/{tool}"), "");
+    }
+    // Of `make -C FOLDER NAME O=OUT ...`.
+    stage.program(
+        "bin/make",
+        "[ $3 != scx_pair ] || exit 2\nbin=${4#O=}/build/bin\nmkdir -p $bin\n\
+         echo built >$bin/$3\nchmod +x $bin/$3",
+    );
+    stage.program("bin/apt-get", "touch linux-bpf-dev_7.deb");
+    stage.program("bin/dpkg-deb", "mkdir -p types; touch types/vmlinux.h");
+    stage.program("scripts/kernel-source.sh", &format!("[ $1 != --version ] || echo {version}"));
+    stage.set("METASCHED_CACHE_ROOT", stage.path("cache"));
+    stage
+}
+
+#[test]
+fn schedulers_of_the_kernels_tools_are_built_once_for_each_version() {
+    let stage = kernel_peers_stage("7.3.4-1");
+    let folder = stage.path("cache/kernel-peers/7.3.4-1");
+    let run = |arguments: &[&str], status: i32, says: &str| {
+        let ended = stage.run("kernel-peers.sh", arguments);
+        ended.assert(status, says);
+        let built = ended.called("make ").len();
+        (built, ended.out.trim_end() == folder.to_str().unwrap())
+    };
+    assert_eq!(run(&[], 2, "kernel-peers.sh NAME"), (0, false));
+    assert_eq!(run(&["scx_simple"], 0, "building scx_simple"), (1, true));
+    // Only what is asked for and not there is built; one of them is enough.
+    assert_eq!(run(&["scx_simple"], 0, ""), (0, true));
+    assert_eq!(run(&["scx_simple", "scx_pair"], 0, "scx_pair does not build"), (1, true));
+    assert_eq!(run(&["scx_pair"], 1, "none of them builds"), (1, false));
+    let left = fs::read_dir(stage.path("cache/kernel-peers")).unwrap().count();
+    assert_eq!(left, 1, "a build leaves its folder");
+
+    // Nothing can be fetched, or not even asked for.
+    for source in ["[ $1 = --version ] && echo 7.4.0-1", "exit 4"] {
+        stage.program("scripts/kernel-source.sh", source);
+        assert_eq!(run(&["scx_simple"], 0, "taking what was built before"), (0, true));
+        assert_eq!(run(&["scx_qmap"], 1, "none of them was built before"), (0, false));
+    }
+    stage.program("scripts/kernel-source.sh", "[ $1 != --version ] || echo 7.4.0-1");
+    let ended = stage.run("kernel-peers.sh", &["scx_simple"]);
+    ended.assert(0, "building scx_simple");
+    assert!(ended.out.ends_with("/7.4.0-1\n"), "{}", ended.out);
+}
+
+#[test]
+fn guests_have_a_published_scheduler_on_their_path_or_the_tests_have_failed() {
+    let stage = Stage::new(&["test.sh", "test-in-guest.sh"]);
+    // One program with one test, as cargo tells of it.
+    let program = stage.path("deps/guest-0a1b");
+    stage.program("deps/guest-0a1b", "echo 'one: test'");
+    let message = format!(
+        "{{\"executable\": \"{}\", \"profile\": {{\"test\": true}}, \
+         \"manifest_path\": \"/crates/profile/Cargo.toml\"}}",
+        program.display()
+    );
+    let message = stage.write("message", &message);
+    stage.program("bin/cargo", &format!("cat {}", message.display()));
+    let passed = log("rust-passed");
+    // The guest, with which the test ends.
+    let guest = format!(
+        "echo \"guest finds $PATH\"\nout={}\ncp {passed} $out/1.log\necho 0 >$out/1.status",
+        stage.path(".cache/test/guest").display()
+    );
+    stage.program("target/release/metasched", &guest);
+    stage.program("scripts/kernel-peers.sh", "echo /peers/7.3");
+    let ended = stage.run("test.sh", &["guest"]);
+    ended.assert(0, "test: 2 passed, 0 failed\n");
+    ended.assert(0, "guest finds /peers/7.3:");
+    assert_eq!(ended.called("kernel-peers.sh"), ["kernel-peers.sh scx_simple"]);
+    stage.program("scripts/kernel-peers.sh", "exit 1");
+    let ended = stage.run("test.sh", &["guest"]);
+    ended.assert(1, "FAILED guest: there is no published scheduler for the tests");
+    ended.assert(1, "test: 2 passed, 1 failed\n");
+}
+
 /// What `archive.sh` makes of sources: the archive and that of security updates.
 fn archives(stage: &Stage) -> String {
     stage.write(
@@ -438,6 +519,7 @@ fn image_stage(guest: &str, status: i32) -> Stage {
         stage.program(&format!("bin/{tool}"), "");
     }
     stage.program("bin/qemu-system-x86_64", "");
+    stage.program("scripts/kernel-peers.sh", "echo /peers");
     stage.program(
         "bin/apt-cache",
         "echo linux-binary-7.0.13+deb14-amd64; echo linux-binary-7.0.1-x",
