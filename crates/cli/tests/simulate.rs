@@ -295,6 +295,56 @@ fn two_services() -> Place {
     place
 }
 
+/// Of three tasks that run for a slice at a time and one that sleeps mostly, on one CPU.
+const BESIDE_HOGS: &str = r#"
+name = "beside"
+about = "a service beside hogs"
+duration = "2s"
+warm_up = "100ms"
+
+[machine]
+cpus = 1
+
+[[task]]
+name = "web"
+cgroup = "web"
+steps = ["run 500us..1ms", "sleep 8ms..10ms"]
+
+[[task]]
+name = "batch"
+count = 3
+cgroup = "batch"
+steps = ["run 1s"]
+"#;
+
+/// Regression: without its half rustland was first in, first out, and nobody was told.
+#[test]
+fn a_policy_that_decides_in_user_space_does_so_in_every_kind_of_run() {
+    const FIFO_NS: u64 = 5_000_000;
+    let place = Place::new();
+    std::fs::write(place.path("beside.toml"), BESIDE_HOGS).unwrap();
+    let p50_ns = |contender: &serde_json::Value| {
+        let groups = contender["groups"].as_array().unwrap();
+        let web = groups.iter().find(|group| group["cgroup"] == "web").unwrap();
+        web["wait"]["p50_ns"].as_u64().unwrap_or_else(|| panic!("{web:#}"))
+    };
+    let alone = place.json(&["beside.toml", "--policy", "rustland"]);
+    let compared = place.json(&["beside.toml", "--compare=fifo,rustland"]);
+    let lanes = place.json(&["beside.toml", "--lanes", "web+batch=rustland"]);
+    let runs = [&alone["contenders"][0], &compared["contenders"][1], &lanes["contenders"][0]];
+    for run in runs {
+        assert!(p50_ns(run) < FIFO_NS / 10, "{run:#}");
+    }
+    assert!(p50_ns(&compared["contenders"][0]) > FIFO_NS, "{compared:#}");
+    let plan = place.json(&["plan", "beside.toml", "--plan-runs", "3"]);
+    let p99 = |candidate: &str| {
+        let mut rows = plan["table"].as_array().unwrap().iter();
+        let row = rows.find(|row| row["candidate"] == candidate && row["form"] == "all").unwrap();
+        row["p99"]["estimate"].as_f64().unwrap()
+    };
+    assert!(p99("rustland") < p99("fifo") / 2.0, "{plan:#}");
+}
+
 #[test]
 fn a_plan_says_what_each_cgroup_prefers_and_weighs_them() {
     let place = two_services();
