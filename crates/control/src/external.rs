@@ -29,7 +29,12 @@ const LAST_LINES: usize = 8;
 pub(crate) struct External {
     child: Child,
     name: String,
+    /// By the kernel's counts: which start it is of all that there were, and of how many changes of
+    /// CPUs it knew.
     enable_seq: u64,
+    hotplug_seq: u64,
+    /// Since when it is out though its process runs.
+    out_since: Option<Instant>,
 }
 
 impl External {
@@ -49,8 +54,13 @@ impl External {
         if let Some(guard) = guard {
             guard.watch_pid(child.id())?;
         }
-        let mut external =
-            Self { child, name: candidate.name.clone(), enable_seq: before.enable_seq };
+        let mut external = Self {
+            child,
+            name: candidate.name.clone(),
+            enable_seq: before.enable_seq,
+            hotplug_seq: before.hotplug_seq,
+            out_since: None,
+        };
         match external.wait_until_in_force(candidate, root, sysfs, graces, &before) {
             Ok(()) => Ok(external),
             Err(error) => {
@@ -86,7 +96,7 @@ impl External {
                     if is_named_like(&candidate.command, &ops)
                         || holds_struct_ops(root, self.child.pid())
                     {
-                        self.enable_seq = status.enable_seq;
+                        self.is_in_force(&status);
                         return Ok(());
                     }
                     // The kernel enables a scheduler before its process gets the link.
@@ -124,26 +134,43 @@ impl External {
         }
     }
 
-    /// How it left, if it has.
-    ///
-    /// A process that restarts its scheduler, as they do when a CPU goes on or off
-    /// line, has not left.
-    pub(crate) fn exited(&mut self, sysfs: &SchedExt) -> Result<Option<SchedulerExit>> {
+    /// The kernel says that it is in force.
+    fn is_in_force(&mut self, status: &Status) {
+        self.out_since = None;
+        if status.enable_seq != self.enable_seq {
+            (self.enable_seq, self.hotplug_seq) = (status.enable_seq, status.hotplug_seq);
+        }
+    }
+
+    /// Whether it is out since a CPU went or came, and has the time yet that a start may take. The
+    /// kernel takes out who has no callback for that, and asks its process to start it anew.
+    fn starts_anew(&mut self, status: &Status, graces: &Graces) -> bool {
+        let since = *self.out_since.get_or_insert_with(Instant::now);
+        status.hotplug_seq != self.hotplug_seq && since.elapsed() < graces.start
+    }
+
+    /// How it left, if it has. A process that starts its scheduler anew has not.
+    pub(crate) fn exited(
+        &mut self,
+        sysfs: &SchedExt,
+        graces: &Graces,
+    ) -> Result<Option<SchedulerExit>> {
         // Between the kernel taking a scheduler out and its process ending there is
         // some clean-up of its own; its last words say why it was taken out.
-        if self.child.poll()?.is_none() {
-            if sysfs.state()? == State::Enabled {
+        let end = Instant::now() + GOODBYE;
+        while self.child.poll()?.is_none() {
+            let status = sysfs.status()?;
+            if status.state == State::Enabled {
+                self.is_in_force(&status);
                 return Ok(None);
             }
-            let end = Instant::now() + GOODBYE;
-            while self.child.poll()?.is_none() && Instant::now() < end {
-                let status = sysfs.status()?;
-                if status.state == State::Enabled {
-                    self.enable_seq = status.enable_seq;
-                    return Ok(None);
-                }
-                std::thread::sleep(POLL * 5);
+            if self.starts_anew(&status, graces) {
+                return Ok(None);
             }
+            if Instant::now() >= end {
+                break;
+            }
+            std::thread::sleep(POLL * 5);
         }
         let (kind, reason) = match self.child.poll()? {
             Some(status) => ("process", format!("its process ended ({status})")),

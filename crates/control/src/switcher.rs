@@ -256,7 +256,7 @@ impl Switcher {
                     Err(self.stranger("keep the default scheduler in force"))
                 };
             }
-            Running::External(external) => external.exited(&self.sysfs)?,
+            Running::External(external) => external.exited(&self.sysfs, &self.options.graces)?,
             Running::Lane(program) => {
                 let mut exit = program.exited();
                 if exit.is_none() && self.sysfs.state()? == State::Enabled {

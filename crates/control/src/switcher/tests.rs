@@ -144,6 +144,40 @@ fn a_killed_candidate_is_reported_once_and_not_started_again() {
     assert!(!kept.by_operator);
 }
 
+/// Regression: what took longer than its process had for its end was taken to have left.
+#[test]
+fn one_that_starts_anew_since_a_cpu_went_has_the_time_of_a_start() {
+    let machine = Machine::new();
+    let seconds = GOODBYE.as_secs() + 1;
+    let anew = format!(
+        "off; sleep {seconds}; put $S/root/ops a_1.0; put $S/enable_seq 2; put $S/state enabled"
+    );
+    let trap = format!(
+        "trap 'off; exit 0' INT\ntrap 'put $S/hotplug_seq 1; {anew}' USR1\ntrap '{anew}' USR2"
+    );
+    let a = machine.scheduler("scx_a", &trap, "");
+    let mut switcher = switcher(&machine);
+    let taken_out_by = |signal| {
+        let pid = std::fs::read_to_string(machine.root.path().join("holder")).unwrap();
+        ProcessId::of(Path::new("/"), pid.trim().parse().unwrap()).unwrap().signal(signal);
+        eventually("it is out", || machine.state() == "disabled");
+    };
+    switcher.switch_to(&a).unwrap();
+    taken_out_by(Signal::SIGUSR1);
+    eventually("it is in force anew", || {
+        switcher.check_alive().unwrap();
+        machine.state() == "enabled"
+    });
+    switcher.check_alive().unwrap();
+    switcher.restore().unwrap();
+
+    // No CPU has gone.
+    switcher.switch_to(&a).unwrap();
+    taken_out_by(Signal::SIGUSR2);
+    assert_eq!(switcher.check_alive().unwrap_err().kind, Kind::SchedulerExit);
+    assert_eq!(switcher.last_exit().unwrap().kind, "detached");
+}
+
 #[test]
 fn a_sysrq_by_an_operator_is_reported_as_such() {
     let machine = FakeMachine::new();

@@ -5,7 +5,6 @@ use metasched_control::{
     Candidate, CandidateEnv, CandidateKind, SwitcherOptions, candidates, find, holder,
 };
 use metasched_host::process::{Child, Output, ProcessId, Spawn};
-use metasched_host::sched_ext::State;
 use nix::sys::signal::Signal;
 
 use crate::machine::status;
@@ -52,15 +51,14 @@ pub fn candidate(name: &str) -> Candidate {
     find(&table(), name).unwrap().clone()
 }
 
-/// The external schedulers that `make peers` has built.
-pub fn externals() -> Vec<Candidate> {
-    table().into_iter().filter(|c| c.kind == CandidateKind::External).collect()
-}
+/// The published scheduler that tests change to and from, the smallest of the kernel's tools.
+pub const PUBLISHED: &str = "scx_simple";
 
-/// An external scheduler: one that `make peers` has built, else this test program in
-/// the part of one.
-pub fn external(folder: &Path) -> Candidate {
-    externals().into_iter().next().unwrap_or_else(|| player(folder))
+/// It, which is on `PATH`; a test that finds none fails.
+pub fn published() -> Candidate {
+    find(&table(), PUBLISHED).cloned().unwrap_or_else(|error| {
+        panic!("{error}; PATH=$(scripts/kernel-peers.sh {PUBLISHED}):$PATH")
+    })
 }
 
 /// This test program in the part of an external scheduler.
@@ -79,16 +77,6 @@ pub fn player(folder: &Path) -> Candidate {
         version: "1.0".to_owned(),
         command: vec![script(folder, "scx_player", &body)],
     }
-}
-
-/// Two external schedulers where there are any, and our policies. The two are the
-/// ones that load fastest: scx_lavd takes the verifier half a minute when emulated.
-pub fn schedulers() -> Vec<Candidate> {
-    let mut schedulers = externals();
-    schedulers.sort_by_key(|c| !["scx_bpfland", "scx_rusty"].contains(&c.name.as_str()));
-    schedulers.truncate(2);
-    schedulers.extend([candidate("fifo"), candidate("vtime")]);
-    schedulers
 }
 
 /// Writes an executable shell script and gives its path.
@@ -116,14 +104,6 @@ impl Run {
             .start()
             .unwrap();
         Self(child)
-    }
-
-    /// Waits until a scheduler is in force.
-    pub fn wait_until_in_force(&mut self) {
-        eventually("a scheduler is in force", || {
-            assert!(self.0.poll().unwrap().is_none(), "it ended: {}", self.0.last_lines(9));
-            status().state == State::Enabled
-        });
     }
 
     /// kill -9, for it alone.
