@@ -481,7 +481,7 @@ fn a_limit_that_goes_leaves_nobody_parked() {
 }
 
 /// How long lanes are churned; METASCHED_SOAK_S gives another time in seconds.
-const CHURN: Duration = Duration::from_secs(25);
+const CHURN: Duration = Duration::from_secs(15);
 
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]

@@ -91,7 +91,7 @@ fn every_option_may_be_at_its_ends() {
             for value in [option.least, option.most] {
                 let options = [(option.name.to_owned(), value)].into();
                 program.set_lane(0, &LaneSpec { options, ..LaneSpec::of(policy.name) }).unwrap();
-                let mut hackbench = Load::hackbench(1, 20);
+                let mut hackbench = Load::hackbench(1, 10);
                 hackbench.wait();
                 assert_alive(&program);
                 ends += 1;
@@ -191,7 +191,7 @@ fn a_cpu_goes_off_and_on_line_under_load() {
         program.replace_root(policy.name).unwrap();
         let hackbench = Load::endless_hackbench(2);
         let pinned = Hog::start(&[1], 0);
-        for _ in 0..3 {
+        for _ in 0..2 {
             std::thread::sleep(Duration::from_millis(300));
             let offline = Offline::cpu1();
             let before = pinned.ran();
