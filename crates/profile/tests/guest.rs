@@ -78,7 +78,9 @@ fn every_scheduler_is_measured_with_what_the_cgroups_and_the_tracer_say() {
 fn kill_9_leaves_nothing_running_keeps_what_was_finished_and_the_next_call_goes_on() {
     let _machine = machine();
     let lab = Lab::new();
-    let mut run = lab.profile(&pingpong(), &[&["pair"], &FOREVER[..]].concat());
+    // Another test has the tracer, and what observation costs.
+    let quick = ["--trace-runs", "0", "--control-runs", "0"];
+    let mut run = lab.profile(&pingpong(), &[&["pair"], &FOREVER[..], &quick[..]].concat());
     run.wait_for(&lab, 4);
     run.signal(Signal::SIGKILL);
     assert_eq!(run.finish().code, None);
@@ -87,7 +89,7 @@ fn kill_9_leaves_nothing_running_keeps_what_was_finished_and_the_next_call_goes_
     assert!(kept.len() >= 4);
 
     let rest = ["pair", "--schedulers", "fifo,vtime", "--min-rounds", "3", "--max-rounds", "3"];
-    let ended = lab.profile(&pingpong(), &rest).finish();
+    let ended = lab.profile(&pingpong(), &[&rest[..], &quick[..]].concat()).finish();
     assert_eq!(ended.code, Some(0), "{ended}");
     let form = &ended.json()["forms"][0];
     assert!(form["pairs_before"].as_u64().unwrap() >= 1, "{ended}");
@@ -131,6 +133,8 @@ fn a_candidate_that_exits_at_once_is_left_out_and_the_others_are_measured() {
         "--max-rounds",
         "2",
         "--trace-runs",
+        "0",
+        "--control-runs",
         "0",
     ];
     let ended = lab.profile(&pingpong(), &arguments).finish();
@@ -262,7 +266,7 @@ fn parts_are_measured_side_by_side_each_on_its_lane() {
     let profiled = lab.profile(&workload, &[&once[..], &quick[..]].concat()).finish();
     assert_eq!(profiled.code, Some(0), "{profiled}");
     let strategies = ["--mode", "lanes", "--lanes-by", "round-robin"];
-    let turns = ["--turn", "answers=vtime", "--turn", "computes=fifo", "--budget", "60s"];
+    let turns = ["--turn", "answers=vtime", "--turn", "computes=fifo", "--budget", "30s"];
     let ended = lab.tune(&workload, &[&strategies[..], &turns[..]].concat()).finish();
     assert_eq!(ended.code, Some(0), "{ended}");
     assert!(nothing_left());
