@@ -16,11 +16,11 @@ const FINDING: u64 = 1_000_000;
 const JUDGING: u64 = 2_000_000;
 /// Runs of each contender while the best is found; those that are surely not it have fewer.
 const FINDING_RULES: Rules =
-    Rules { min_rounds: 6, max_rounds: 18, precision: 0.003, drop_losers: true };
+    Rules { min_rounds: 6, max_rounds: 40, precision: 0.003, drop_losers: true };
 /// Who is further than this from the best of the tuning is not looked at again.
 const NEAR: f64 = 0.9;
 /// Runs that judge.
-const JUDGES: u32 = 24;
+const JUDGES: u32 = 48;
 /// All workloads are judged by what each application is for.
 const OBJECTIVE: Objective = Objective::Parts;
 /// Of the resampling behind intervals.

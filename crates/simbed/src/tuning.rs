@@ -18,6 +18,8 @@ use crate::setup::Setup;
 const GRID: usize = 6;
 /// Base timeslices around its best.
 const REFINEMENTS: usize = 2;
+/// How many times as many runs as others have those of which one may be the best.
+const SETTLING: u32 = 6;
 
 /// How preferences are found, and what is searched.
 #[derive(Clone, Copy, Debug)]
@@ -97,9 +99,22 @@ impl Tuning<'_> {
             given => Allotment { grid: given, refinements: 0, rounds },
         };
         searches.run(bed, WHOLE, &[], allotment, None, self.options.objective)?;
+        self.settle(bed)?;
         let measured = bed.measured()?;
         let plan = self.planned(&measured, bed)?;
         Ok(searches.result(&measured, plan, None))
+    }
+
+    /// Simulates on what may be the best of the whole, until all but one are surely not it, or each
+    /// has had its runs.
+    fn settle(&self, bed: &mut ScenarioBed) -> Result<()> {
+        let whole = bed.measured()?.whole.unwrap_or_default();
+        let singles = whole.candidates.into_iter().map(|one| Contender::scheduler(one.name));
+        let several = whole.metaschedulers.into_iter().map(|(contender, _)| contender);
+        let contenders: Vec<Contender> = singles.chain(several).collect();
+        let most = self.runs.saturating_mul(SETTLING);
+        let rules = Rules { min_rounds: self.runs, max_rounds: most, ..self.rules() };
+        bed.measure(&[WHOLE.to_owned()], &contenders, &Effort { rules, budget: None })
     }
 
     /// What there is to search in these ways.

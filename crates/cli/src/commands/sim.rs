@@ -3,7 +3,6 @@
 mod again;
 mod bed;
 mod calibrate;
-mod in_force;
 mod pictures;
 mod plan;
 mod replay;

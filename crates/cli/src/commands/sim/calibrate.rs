@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use metasched_base::{Kind, Result, ResultExt};
+use metasched_control::under;
 
-use super::in_force::InForce;
 use crate::context::Context;
 
 /// Measures what the simulator has to know of this machine: its CPUs and what its kernel takes.
@@ -24,9 +24,9 @@ pub struct Args {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
-    let in_force = InForce::put(args.policy.as_deref(), "metasched sim calibrate")?;
-    let calibration = metasched_replay::calibrate(&in_force.name, &context.interrupt)?;
-    in_force.give_back()?;
+    let calibration = under(args.policy.as_deref(), "metasched sim calibrate", |in_force| {
+        metasched_replay::calibrate(&in_force.name, &context.interrupt)
+    })?;
     let text = calibration.to_toml();
     if let Some(path) = &args.out {
         std::fs::write(path, &text)

@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
+use metasched_control::under;
+use metasched_experiment::{Work, per_second};
 use metasched_host::machine::{HostFacts, machine};
 use metasched_loader::DEFAULT_POLICY;
 use metasched_replay::{Replay, Replayable, Replayed, ReplayedGroup};
-use metasched_scenario::file::{LaneSpec, ScenarioFile};
+use metasched_scenario::file::ScenarioFile;
 use metasched_simbed::{Entry, GroupEntry, Spread, name, rounded, version};
 use metasched_stats::WaitHistogram;
 use serde::Serialize;
 
 use super::bed::ns;
-use super::in_force::InForce;
 use super::show;
 use crate::context::Context;
 
@@ -88,7 +89,12 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let replay = Replay::prepare(&replayable)?;
     let wanted = args.policy.as_deref().or(args.lanes.then_some(args.default.as_str()));
     let seed = args.seed.or(file.seed).unwrap_or(1);
-    let replayed = under(wanted, args.lanes.then_some(&file.lanes), &replay, seed, context);
+    let replayed = under(wanted, "metasched sim replay", |in_force| {
+        if let (true, Some(program)) = (args.lanes, in_force.program()) {
+            replay.give_lanes(&file.lanes, program)?;
+        }
+        Ok((replay.run(seed, &context.interrupt)?, in_force.name.clone()))
+    });
     let removed = replay.remove();
     let (replayed, scheduler) = replayed?;
     removed?;
@@ -110,25 +116,6 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     };
     context.print(&report, text)?;
     Ok(0)
-}
-
-/// Replays it under a scheduler, and with lanes; gives what it came to, and the scheduler's name.
-fn under(
-    wanted: Option<&str>,
-    lanes: Option<&Vec<LaneSpec>>,
-    replay: &Replay,
-    seed: u64,
-    context: &Context,
-) -> Result<(Replayed, String)> {
-    let mut in_force = InForce::put(wanted, "metasched sim replay")?;
-    if let (Some(lanes), Some(program)) = (lanes, in_force.program()) {
-        replay.give_lanes(lanes, program)?;
-    }
-    let name = in_force.name.clone();
-    let replayed = replay.run(seed, &context.interrupt);
-    // A scheduler that was thrown out meanwhile explains what else went wrong.
-    in_force.give_back()?;
-    Ok((replayed?, name))
 }
 
 fn text(report: &Report) -> String {
