@@ -147,7 +147,7 @@ fn a_killed_candidate_is_reported_once_and_not_started_again() {
 /// Regression: what took longer than its process had for its end was taken to have left.
 #[test]
 fn one_that_starts_anew_since_a_cpu_went_has_the_time_of_a_start() {
-    let machine = Machine::new();
+    let machine = FakeMachine::new();
     let seconds = GOODBYE.as_secs() + 1;
     let anew = format!(
         "off; sleep {seconds}; put $S/root/ops a_1.0; put $S/enable_seq 2; put $S/state enabled"
