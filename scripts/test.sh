@@ -101,7 +101,7 @@ unit() {
 	done
 }
 
-# The simulator says the same to the byte, however it and the scenarios were compiled: here as a debug
+# The simulator says the same to the byte, however it, the policies and the scenarios were compiled: here as a debug
 # build is, but for what else it depends on, which would have to be compiled anew. So it would be with -p in place of
 # --workspace, since features are those of the packages that are asked for.
 unoptimised() {

@@ -84,9 +84,12 @@ impl Native {
     }
 
     fn flags(&self, policy: bool) -> Vec<String> {
+        // Like the crate: the simulator unoptimised has unoptimised policies.
+        let optimised = env::var("OPT_LEVEL").expect("cargo sets it") != "0";
+        let optimisation = if optimised { "-O2" } else { "-O0" };
         let mut flags: Vec<String> = [
             "-std=gnu17",
-            "-O2",
+            optimisation,
             "-g",
             "-fPIC",
             "-Wall",
