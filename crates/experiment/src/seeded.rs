@@ -2,6 +2,7 @@
 //! cgroups are the parts.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use metasched_base::Result;
 
@@ -29,6 +30,12 @@ pub trait Runs {
 
     /// What is run, and on what.
     fn about(&self) -> About;
+
+    /// The command that runs a contender alone.
+    ///
+    /// # Errors
+    /// When it cannot be run here.
+    fn command(&self, contender: &Contender) -> Result<String>;
 }
 
 /// What is run, and on what.
@@ -42,6 +49,12 @@ pub struct About {
     pub machine: String,
     /// The scheduler that all are compared with.
     pub default: String,
+    /// Its cgroups that can have lanes.
+    pub parts: Vec<String>,
+    /// Whether tasks are in several cgroups, the root among them.
+    pub has_several: bool,
+    /// How much of a run counts.
+    pub measurement: Duration,
     /// What cgroups are for, where the scenario says it.
     pub objectives: BTreeMap<String, Objective>,
     /// The policies that it asks for, by cgroup.

@@ -35,10 +35,11 @@ impl Bed for WorkloadBed<'_> {
         contenders: &[Contender],
         effort: &Effort,
     ) -> Result<()> {
-        let mut under = Vec::new();
-        for contender in contenders {
-            under.push(subject(contender, self.workload, &subjects[0], self.table)?);
-        }
+        let cgroups = |part: &str| cgroups_of(part, self.workload, &subjects[0]);
+        let under = contenders
+            .iter()
+            .map(|contender| subject(contender, self.table, &cgroups))
+            .collect::<Result<Vec<_>>>()?;
         let options =
             Options { rules: effort.rules, budget: effort.budget, ..self.options.clone() };
         let request = Request {
@@ -58,16 +59,15 @@ impl Bed for WorkloadBed<'_> {
     }
 }
 
-/// The contender as a subject: with versions, and of lanes with the cgroups of the parts of
-/// `whole`.
+/// The contender as a subject: with versions, and of lanes with the cgroups of their parts, as
+/// `cgroups_of` finds them.
 ///
 /// # Errors
-/// When there is no such scheduler, or a part has no cgroup of its own in the whole.
+/// When there is no such scheduler, or a part has no cgroup of its own.
 pub fn subject(
     contender: &Contender,
-    workload: &Workload,
-    whole: &str,
     table: &[Candidate],
+    cgroups_of: &dyn Fn(&str) -> Result<Vec<String>>,
 ) -> Result<Subject> {
     let share = |share: &Share| -> Result<TurnShare> {
         let candidate = resolve(table, &share.scheduler)?;
@@ -86,7 +86,7 @@ pub fn subject(
             let lane = |lane: &Share| {
                 let mut cgroups = Vec::new();
                 for part in &lane.parts {
-                    cgroups.extend(cgroups_of(part, workload, whole)?);
+                    cgroups.extend(cgroups_of(part)?);
                 }
                 Ok(share(lane)?.cgroups(cgroups))
             };

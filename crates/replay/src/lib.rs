@@ -2,8 +2,9 @@
 //! what the simulator's model of a machine needs to know of it.
 //!
 //! [`Replayable`] says what of a scenario can be replayed; a [`Replay`] has its cgroups and runs it;
-//! [`Replayed`] are the figures, the same as the simulator's. [`calibrate()`] measures costs.
+//! [`Replayed`] are the figures, the same as the simulator's; [`ReplayRuns`] is what an experiment runs. [`calibrate()`] measures costs.
 
+mod bed;
 mod calibrate;
 mod cgroups;
 mod clock;
@@ -18,6 +19,7 @@ mod shared;
 mod threads;
 mod worker;
 
+pub use bed::ReplayRuns;
 pub use calibrate::{Calibration, Lateness, Measured, calibrate};
 pub use figures::{Replayed, ReplayedGroup};
 pub use replay::Replay;

@@ -1,6 +1,5 @@
 //! The simulator as what runs a scenario for an experiment.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use metasched_abi::{DEFAULT_POLICY, EEVDF};
@@ -37,34 +36,6 @@ impl<'a> Simulated<'a> {
         let first_seed = self.setup.first_seed;
         SeededBed::new(self, first_seed)
     }
-
-    /// What is simulated.
-    pub fn setup(&self) -> &'a Setup {
-        self.setup
-    }
-
-    /// The cgroups that can have lanes.
-    pub fn parts(&self) -> Vec<String> {
-        self.paths().into_iter().filter(|path| !path.is_empty()).cloned().collect()
-    }
-
-    /// How many cgroups have tasks, the root among them.
-    pub fn cgroups(&self) -> usize {
-        self.paths().len()
-    }
-
-    fn paths(&self) -> BTreeSet<&'a String> {
-        self.setup.file.tasks.iter().map(|task| &task.cgroup).collect()
-    }
-
-    /// The command that simulates a contender alone, with the setup's first seed.
-    ///
-    /// # Errors
-    /// When it cannot be simulated.
-    pub fn command(&self, contender: &Contender) -> Result<String> {
-        let arrangement = Arrangement::of(contender, &self.setup.settings)?;
-        Ok((self.again)(&arrangement, None, self.setup.first_seed))
-    }
 }
 
 impl Runs for Simulated<'_> {
@@ -100,15 +71,13 @@ impl Runs for Simulated<'_> {
         let Setup { file, .. } = self.setup;
         // What changes lanes needs our program.
         let default = if file.needs_program() { DEFAULT_POLICY } else { EEVDF };
-        let asked = file.lanes.iter().map(|lane| (lane.cgroup.clone(), lane.policy.clone()));
-        About {
-            application: file.name.clone(),
-            kernel: None,
-            machine: self.setup.machine_text(),
-            default: default.to_owned(),
-            objectives: file.objectives.clone().into_iter().collect(),
-            asked: asked.collect::<BTreeMap<_, _>>(),
-        }
+        let machine = self.setup.machine_text();
+        About { machine, default: default.to_owned(), ..file.described() }
+    }
+
+    fn command(&self, contender: &Contender) -> Result<String> {
+        let arrangement = Arrangement::of(contender, &self.setup.settings)?;
+        Ok((self.again)(&arrangement, None, self.setup.first_seed))
     }
 }
 

@@ -1,18 +1,15 @@
-//! A scenario planned and tuned, as `metasched plan` and `metasched tune` do with a workload.
+//! A scenario planned and tuned, as `metasched plan` and `metasched tune` do with a workload; on
+//! whatever runs it.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use metasched_abi::{DEFAULT_POLICY, EEVDF, POLICY_NAMES};
 use metasched_base::{Error, Kind, Result};
 use metasched_experiment::timeslice::{Allotment, MIN_TURN_BY_LANE};
 use metasched_experiment::{
-    Bed as _, Contender, Effort, Lanes, Measured, Mechanism, Plan, PlanOptions, Rules,
-    SearchOptions, Searches, Strategy, Tuned, WHOLE, plan,
+    About, Bed as _, Contender, Effort, Lanes, Measured, Mechanism, Plan, PlanOptions, Rules, Runs,
+    SearchOptions, Searches, SeededBed, Strategy, Tuned, WHOLE, plan,
 };
-
-use crate::bed::ScenarioBed;
-use crate::setup::Setup;
 
 /// Base timeslices of the first look at a strategy.
 const GRID: usize = 6;
@@ -59,20 +56,20 @@ impl Tuning<'_> {
     ///
     /// # Errors
     /// `BadInput` when there is nothing to prefer; and when a run fails.
-    pub fn plan(&self, bed: &mut ScenarioBed, whole: bool) -> Result<Plan> {
-        let default = bed.about().default.clone();
+    pub fn plan(&self, bed: &mut SeededBed<impl Runs>, whole: bool) -> Result<Plan> {
+        let About { application, default, parts, has_several, .. } = bed.about().clone();
         let policies = POLICY_NAMES.iter().filter(|policy| **policy != default);
         let contenders: Vec<Contender> =
             policies.map(|policy| Contender::scheduler(*policy)).collect();
-        let mut subjects = bed.runs.parts();
+        let mut subjects = parts;
         if subjects.is_empty() {
-            let attempt = format!("find out what parts of '{}' prefer", bed.about().application);
+            let attempt = format!("find out what parts of '{application}' prefer");
             let cause = "all its tasks are in the root cgroup";
             return Err(Error::new(Kind::BadInput, attempt, cause).remedy(
                 "give its tasks a cgroup; or compare policies for all of them: --compare",
             ));
         }
-        if whole && bed.runs.cgroups() > 1 {
+        if whole && has_several {
             subjects.push(WHOLE.to_owned());
         }
         let effort = Effort { rules: self.rules(), budget: None };
@@ -84,15 +81,15 @@ impl Tuning<'_> {
     ///
     /// # Errors
     /// As [`Tuning::plan`]; and `BadInput` where there is one cgroup, or nothing can be searched.
-    pub fn tune(&self, bed: &mut ScenarioBed) -> Result<Tuned> {
+    pub fn tune(&self, bed: &mut SeededBed<impl Runs>) -> Result<Tuned> {
         let plan = self.plan(bed, true)?;
-        if bed.runs.parts().len() < 2 {
+        if bed.about().parts.len() < 2 {
             let attempt = format!("tune '{}'", bed.about().application);
             let cause = "it has one cgroup, so there is nothing to take turns for";
             return Err(Error::new(Kind::BadInput, attempt, cause)
                 .remedy("compare policies for it: metasched sim plan"));
         }
-        let searches = self.searches(bed.runs.setup(), &plan, Ways::ALL)?;
+        let searches = self.searches(bed.about(), &plan, Ways::ALL)?;
         let rounds = usize::try_from(self.runs).unwrap_or(usize::MAX);
         let allotment = match self.base_slices.len() {
             0 => Allotment { grid: GRID, refinements: REFINEMENTS, rounds },
@@ -107,7 +104,7 @@ impl Tuning<'_> {
 
     /// Simulates on what may be the best of the whole, until all but one are surely not it, or each
     /// has had its runs.
-    fn settle(&self, bed: &mut ScenarioBed) -> Result<()> {
+    fn settle(&self, bed: &mut SeededBed<impl Runs>) -> Result<()> {
         let whole = bed.measured()?.whole.unwrap_or_default();
         let singles = whole.candidates.into_iter().map(|one| Contender::scheduler(one.name));
         let several = whole.metaschedulers.into_iter().map(|(contender, _)| contender);
@@ -121,7 +118,7 @@ impl Tuning<'_> {
     ///
     /// # Errors
     /// As [`Searches::new`].
-    pub fn searches(&self, setup: &Setup, plan: &Plan, ways: Ways) -> Result<Searches> {
+    pub fn searches(&self, about: &About, plan: &Plan, ways: Ways) -> Result<Searches> {
         // The fair class takes no turns and has no lanes.
         let policy = |name: &str| name != EEVDF;
         let at_once = |_: &[&str]| Duration::ZERO;
@@ -132,12 +129,6 @@ impl Tuning<'_> {
             switching: &at_once,
         };
         let lanes = Lanes { by: self.strategies, default: DEFAULT_POLICY, carries: &policy };
-        let asked: BTreeMap<String, String> = setup
-            .file
-            .lanes
-            .iter()
-            .map(|lane| (lane.cgroup.clone(), lane.policy.clone()))
-            .collect();
         Searches::new(
             plan,
             &SearchOptions {
@@ -145,9 +136,9 @@ impl Tuning<'_> {
                 mechanisms: if ways.turns { std::slice::from_ref(&mechanism) } else { &[] },
                 lanes: ways.lanes.then_some(lanes),
                 base_slices: self.base_slices,
-                asked: &asked,
+                asked: &about.asked,
                 benefit: self.options.benefit,
-                measurement: setup.measurement(),
+                measurement: about.measurement,
             },
         )
     }
@@ -159,7 +150,7 @@ impl Tuning<'_> {
     }
 
     /// The plan of what was simulated, with the command that simulates what it recommends.
-    fn planned(&self, measured: &Measured, bed: &ScenarioBed) -> Result<Plan> {
+    fn planned(&self, measured: &Measured, bed: &SeededBed<impl Runs>) -> Result<Plan> {
         let mut plan = plan(measured, self.options)?;
         if let Some(recommended) = &mut plan.recommendation
             && let Some(contender) = &recommended.contender

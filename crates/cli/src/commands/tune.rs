@@ -19,7 +19,7 @@ use metasched_experiment::{
 use metasched_loader::DEFAULT_POLICY;
 use metasched_profile::measure::{Options, SwitcherExecutor};
 use metasched_profile::runner::{Cgroups, Site};
-use metasched_profile::{Analysis, WorkloadBed, planned, subject};
+use metasched_profile::{Analysis, WorkloadBed, cgroups_of, planned, subject};
 
 use super::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, Source};
 use super::run::Mode;
@@ -115,7 +115,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let mut pool = table.clone();
     for contender in searches.contenders().chain(&single) {
         // What cannot be put in force is said before anything is stopped.
-        subject(contender, &workload, &whole, &table)?;
+        subject(contender, &table, &|part| cgroups_of(part, &workload, &whole))?;
         for name in contender.schedulers() {
             pool.push(resolve(&table, name)?);
         }

@@ -19,9 +19,10 @@ use crate::task::TaskSpec;
 pub use changes::Change;
 pub use kernel_threads::KernelThread;
 use metasched_base::{Kind, Place, Result, ResultExt};
-use metasched_experiment::Objective;
-use std::collections::BTreeMap;
+use metasched_experiment::{About, Objective};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 pub use values::{CpuMax, nice_of_weight};
 
 const ATTEMPT: &str = "read the scenario";
@@ -158,6 +159,21 @@ impl ScenarioFile {
         match path.extension().is_some_and(|extension| extension == "json") {
             true => rtapp::read(place, stem),
             false => read::read(place, stem),
+        }
+    }
+
+    /// What an experiment has to know of it; the machine and the default scheduler are the bed's.
+    pub fn described(&self) -> About {
+        let cgroups: BTreeSet<&String> = self.tasks.iter().map(|task| &task.cgroup).collect();
+        let asked = self.lanes.iter().map(|lane| (lane.cgroup.clone(), lane.policy.clone()));
+        About {
+            application: self.name.clone(),
+            has_several: cgroups.len() > 1,
+            parts: cgroups.into_iter().filter(|path| !path.is_empty()).cloned().collect(),
+            measurement: Duration::from_nanos(self.duration_ns.saturating_sub(self.warm_up_ns)),
+            objectives: self.objectives.clone(),
+            asked: asked.collect(),
+            ..About::default()
         }
     }
 

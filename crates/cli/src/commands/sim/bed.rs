@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use metasched_base::{Result, parse_duration};
+use metasched_base::{Error, Kind, Result, parse_duration};
 use metasched_loader::Setting;
 use metasched_scenario::file::{MachineSpec, ScenarioFile};
 use metasched_simbed::Setup;
@@ -57,6 +57,22 @@ impl BedArgs {
     /// Where the scenario is.
     pub fn path(&self) -> &Path {
         self.scenario.as_deref().expect("clap asks for it")
+    }
+
+    /// Refuses what only a modelled machine can have, where this one is meant.
+    ///
+    /// # Errors
+    /// `Usage`, if a machine was asked for, or options of policies.
+    pub fn refuse_a_machine(&self) -> Result<()> {
+        let MachineArgs { machine, cpus, llcs, nodes, smt } = &self.machine;
+        let modelled = machine.is_some() || smt.is_some();
+        if !modelled && [cpus, llcs, nodes].iter().all(|n| n.is_none()) && self.settings.is_empty()
+        {
+            return Ok(());
+        }
+        let cause = "real threads have this machine, and policies their defaults";
+        Err(Error::new(Kind::Usage, "replay on another machine", cause)
+            .remedy("leave --machine, --cpus, --llcs, --nodes, --smt and --set out, or --replay"))
     }
 
     /// Reads the scenario; what is given here counts more than what it says.

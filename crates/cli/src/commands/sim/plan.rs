@@ -6,6 +6,7 @@ use metasched_simbed::{Arrangement, Simulated, Tuning};
 
 use super::again;
 use super::bed::BedArgs;
+use super::replay::on_this_machine;
 use crate::commands::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, text};
 use crate::context::Context;
 
@@ -20,6 +21,10 @@ pub struct Args {
     bed: BedArgs,
     #[command(flatten)]
     preference: PreferenceArgs,
+    /// Run it with real threads on this machine, as 'metasched sim replay' does, instead of
+    /// simulating it
+    #[arg(long)]
+    replay: bool,
 }
 
 /// How preferences are found; shared with whatever needs them.
@@ -44,9 +49,14 @@ impl PreferenceArgs {
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let setup = args.bed.setup()?;
-    let again = again_of(context);
-    let mut scenario = Simulated::new(&setup, &again, &context.interrupt).bed();
-    let mut plan = args.preference.tuning().plan(&mut scenario, true)?;
+    let tuning = args.preference.tuning();
+    let mut plan = if args.replay {
+        let by = "metasched sim plan";
+        on_this_machine(&args.bed, by, context, |bed| tuning.plan(bed, true))?
+    } else {
+        let again = again_of(context);
+        tuning.plan(&mut Simulated::new(&setup, &again, &context.interrupt).bed(), true)?
+    };
     plan.again = Some(again::all(&context.given, setup.first_seed));
     context.print(&plan, text)?;
     Ok(0)

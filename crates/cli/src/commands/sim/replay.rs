@@ -5,17 +5,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
-use metasched_control::under;
-use metasched_experiment::{Work, per_second};
+use metasched_control::{CandidateEnv, SwitcherOptions, candidates, put_back_after, under};
+use metasched_experiment::{SeededBed, Work, per_second};
 use metasched_host::machine::{HostFacts, machine};
 use metasched_loader::DEFAULT_POLICY;
-use metasched_replay::{Replay, Replayable, Replayed, ReplayedGroup};
+use metasched_profile::measure::SwitcherExecutor;
+use metasched_replay::{Replay, ReplayRuns, Replayable, Replayed, ReplayedGroup};
 use metasched_scenario::file::ScenarioFile;
 use metasched_simbed::{Entry, GroupEntry, Spread, name, rounded, version};
 use metasched_stats::WaitHistogram;
 use serde::Serialize;
 
-use super::bed::ns;
+use super::bed::{BedArgs, ns};
 use super::show;
 use crate::context::Context;
 
@@ -66,6 +67,33 @@ struct Report {
     replayed: Entry,
     /// Why waits were not measured, if they were not.
     no_waits: Option<String>,
+}
+
+/// Has work done with a scenario as a bed of real threads on this machine; then what was in force
+/// is so again. `by` is the command that does it.
+pub fn on_this_machine<T>(
+    args: &BedArgs,
+    by: &str,
+    context: &Context,
+    work: impl FnOnce(&mut SeededBed<ReplayRuns>) -> Result<T>,
+) -> Result<T> {
+    args.refuse_a_machine()?;
+    let setup = args.setup()?;
+    let host = machine(Path::new("/"))?;
+    let table = candidates(&CandidateEnv::system())?;
+    put_back_after(SwitcherOptions::new(by), |switcher| {
+        let mut executor = SwitcherExecutor::new(switcher, &table);
+        let runs = ReplayRuns {
+            file: &setup.file,
+            host: &host,
+            table: &table,
+            executor: &mut executor,
+            interrupt: &context.interrupt,
+            again: format!("metasched sim replay {}", args.path().display()),
+            progress: None,
+        };
+        work(&mut SeededBed::new(runs, setup.first_seed))
+    })
 }
 
 /// Carries the command out; the value is the process's exit status.

@@ -49,8 +49,11 @@ pub fn arrangements(
     let plan = tuning.plan(&mut scenario, false)?;
     let has = |mode| args.mode.contains(&mode);
     let (turns, lanes) = (has(Mode::Turns), has(Mode::Lanes));
-    let searches =
-        tuning.searches(setup, &plan, Ways { turns, lanes, shortest_turn: Duration::ZERO })?;
+    let searches = tuning.searches(
+        scenario.about(),
+        &plan,
+        Ways { turns, lanes, shortest_turn: Duration::ZERO },
+    )?;
     searches.notes.iter().for_each(|note| eprintln!("{note}"));
     let base_ms = u64::try_from(args.base_slice.as_millis()).unwrap_or(u64::MAX).max(1);
     let mut arrangements = vec![Arrangement::policy(DEFAULT_POLICY, &setup.settings)?];

@@ -8,6 +8,7 @@ use metasched_simbed::{Simulated, Tuning};
 use super::again;
 use super::bed::BedArgs;
 use super::plan::{PreferenceArgs, again_of};
+use super::replay::on_this_machine;
 use crate::commands::strategies::SearchedArgs;
 use crate::commands::tune::text;
 use crate::context::Context;
@@ -24,6 +25,10 @@ pub struct Args {
     bed: BedArgs,
     #[command(flatten)]
     preference: PreferenceArgs,
+    /// Run it with real threads on this machine, as 'metasched sim replay' does, instead of
+    /// simulating it
+    #[arg(long)]
+    replay: bool,
     #[command(flatten)]
     searched: SearchedArgs,
     /// The base timeslices to simulate, with commas between them, instead of a search
@@ -37,15 +42,18 @@ pub struct Args {
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let setup = args.bed.setup()?;
-    let again = again_of(context);
-    let mut scenario = Simulated::new(&setup, &again, &context.interrupt).bed();
     let tuning = Tuning {
         strategies: &args.searched.strategies,
         base_slices: &args.base_slices,
         runs: args.runs,
         ..args.preference.tuning()
     };
-    let mut tuned = tuning.tune(&mut scenario)?;
+    let mut tuned = if args.replay {
+        on_this_machine(&args.bed, "metasched sim tune", context, |bed| tuning.tune(bed))?
+    } else {
+        let again = again_of(context);
+        tuning.tune(&mut Simulated::new(&setup, &again, &context.interrupt).bed())?
+    };
     tuned.again = Some(again::all(&context.given, setup.first_seed));
     context.print(&tuned, text)?;
     Ok(0)
