@@ -5,7 +5,7 @@ use std::time::Instant;
 use metasched_base::{Interrupt, Result};
 use metasched_experiment::{
     Bed, CandidateRounds, Contender, Effort, Objective, Recommendation, Round, Rules, SeededBed,
-    WHOLE, assess,
+    WHOLE, assess, settle,
 };
 use metasched_simbed::{Arrangement, ScenarioBed, Setup, Simulated, Tuning};
 use metasched_stats::{Interval, paired_ratio};
@@ -14,13 +14,15 @@ use serde::Serialize;
 /// The first seeds of those who find the best, and of those who judge.
 const FINDING: u64 = 1_000_000;
 const JUDGING: u64 = 2_000_000;
-/// Runs of each contender while the best is found; those that are surely not it have fewer.
-const FINDING_RULES: Rules =
-    Rules { min_rounds: 6, max_rounds: 40, precision: 0.003, drop_losers: true };
+/// Runs of each contender while the best is found, and of the few that are left of them.
+const FINDING_RUNS: u32 = 8;
+const FINDING_MOST: u32 = 64;
 /// Who is further than this from the best of the tuning is not looked at again.
 const NEAR: f64 = 0.9;
 /// Runs that judge.
-const JUDGES: u32 = 48;
+const JUDGES: u32 = 64;
+/// Runs that judge one way against another.
+const JUDGES_OF_WAYS: u32 = 24;
 /// All workloads are judged by what each application is for.
 const OBJECTIVE: Objective = Objective::Parts;
 /// Of the resampling behind intervals.
@@ -85,11 +87,15 @@ fn simulated(
     setup: &Setup,
     first: u64,
     contenders: &[Contender],
-    rules: Rules,
+    runs: u32,
+    most: u32,
     interrupt: &Interrupt,
 ) -> Result<Vec<Known>> {
+    let rules =
+        Rules { min_rounds: runs, max_rounds: runs, drop_losers: false, ..Rules::default() };
     let mut bed = SeededBed::new(Simulated::new(setup, &no_command, interrupt), first);
     bed.measure(&[WHOLE.to_owned()], contenders, &Effort { rules, budget: None })?;
+    settle(&mut bed, WHOLE, runs, most, None)?;
     known(&mut bed)
 }
 
@@ -136,7 +142,7 @@ pub fn judge(setup: &Setup, tuning: &Tuning, interrupt: &Interrupt) -> Result<Ju
     let most = known.iter().filter_map(Known::score).fold(1.0, f64::max);
     let near = known.into_iter().filter(|k| k.score().is_some_and(|score| score > NEAR * most));
     let contenders: Vec<Contender> = near.filter_map(|known| known.contender).collect();
-    let found = simulated(setup, FINDING, &contenders, FINDING_RULES, interrupt)?;
+    let found = simulated(setup, FINDING, &contenders, FINDING_RUNS, FINDING_MOST, interrupt)?;
     let none = Known { contender: None, rounds: Vec::new() };
     let best = found
         .into_iter()
@@ -146,12 +152,10 @@ pub fn judge(setup: &Setup, tuning: &Tuning, interrupt: &Interrupt) -> Result<Ju
         .map_or(none, |(_, known)| known);
     let of_both: Vec<Contender> =
         [&best.contender, &recommendation.contender].into_iter().flatten().cloned().collect();
-    let rules =
-        Rules { min_rounds: JUDGES, max_rounds: JUDGES, drop_losers: false, ..FINDING_RULES };
     let default = Simulated::new(setup, &no_command, interrupt).bed().about().default.clone();
     let mut judged = Vec::new();
     if !of_both.is_empty() {
-        judged = simulated(setup, JUDGING, &of_both, rules, interrupt)?;
+        judged = simulated(setup, JUDGING, &of_both, JUDGES, JUDGES, interrupt)?;
     }
     let scores = |wanted: &Option<Contender>| -> Vec<f64> {
         let known = judged.iter().find(|known| known.contender == *wanted);
@@ -203,10 +207,9 @@ pub fn ways(setup: &Setup, tuning: &Tuning, interrupt: &Interrupt) -> Result<Way
     let turns = best(&|c| matches!(c, Contender::Turns { .. }));
     let lanes = best(&|c| matches!(c, Contender::Lanes { .. }));
     let all: Vec<Contender> = [&single, &turns, &lanes].into_iter().flatten().cloned().collect();
-    let rules = Rules { min_rounds: 12, max_rounds: 12, drop_losers: false, ..FINDING_RULES };
     let judged = match all.as_slice() {
         [] => Vec::new(),
-        all => simulated(setup, JUDGING, all, rules, interrupt)?,
+        all => simulated(setup, JUDGING, all, JUDGES_OF_WAYS, JUDGES_OF_WAYS, interrupt)?,
     };
     let score = |wanted: &Option<Contender>| {
         let known = judged.iter().find(|known| known.contender == *wanted && wanted.is_some())?;

@@ -20,7 +20,7 @@ pub const ERROR: f64 = 0.05;
 
 /// The numbers of rounds after which somebody may be dropped: each is half as many again as the
 /// one before, so that looking often does not use up the chance of an error.
-const LOOKS: [usize; 7] = [MIN_ROUNDS, 5, 8, 12, 18, 27, 40];
+const LOOKS: [usize; 5] = [MIN_ROUNDS, 5, 8, 12, 18];
 
 /// A candidate that is out of the race.
 #[derive(Clone, Debug, PartialEq)]

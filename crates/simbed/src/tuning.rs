@@ -8,15 +8,15 @@ use metasched_base::{Error, Kind, Result};
 use metasched_experiment::timeslice::{Allotment, MIN_TURN_BY_LANE};
 use metasched_experiment::{
     About, Bed as _, Contender, Effort, Lanes, Measured, Mechanism, Plan, PlanOptions, Rules, Runs,
-    SearchOptions, Searches, SeededBed, Strategy, Tuned, WHOLE, plan,
+    SearchOptions, Searches, SeededBed, Strategy, Tuned, WHOLE, plan, settle,
 };
 
 /// Base timeslices of the first look at a strategy.
 const GRID: usize = 6;
 /// Base timeslices around its best.
 const REFINEMENTS: usize = 2;
-/// How many times as many runs as others have those of which one may be the best.
-const SETTLING: u32 = 6;
+/// How many times as many runs as the others the few have that are best.
+const SETTLING: u32 = 8;
 
 /// How preferences are found, and what is searched.
 #[derive(Clone, Copy, Debug)]
@@ -96,22 +96,11 @@ impl Tuning<'_> {
             given => Allotment { grid: given, refinements: 0, rounds },
         };
         searches.run(bed, WHOLE, &[], allotment, None, self.options.objective)?;
-        self.settle(bed)?;
+        let most = self.runs.saturating_mul(SETTLING);
+        settle(bed, WHOLE, self.runs, most, self.options.objective)?;
         let measured = bed.measured()?;
         let plan = self.planned(&measured, bed)?;
         Ok(searches.result(&measured, plan, None))
-    }
-
-    /// Simulates on what may be the best of the whole, until all but one are surely not it, or each
-    /// has had its runs.
-    fn settle(&self, bed: &mut SeededBed<impl Runs>) -> Result<()> {
-        let whole = bed.measured()?.whole.unwrap_or_default();
-        let singles = whole.candidates.into_iter().map(|one| Contender::scheduler(one.name));
-        let several = whole.metaschedulers.into_iter().map(|(contender, _)| contender);
-        let contenders: Vec<Contender> = singles.chain(several).collect();
-        let most = self.runs.saturating_mul(SETTLING);
-        let rules = Rules { min_rounds: self.runs, max_rounds: most, ..self.rules() };
-        bed.measure(&[WHOLE.to_owned()], &contenders, &Effort { rules, budget: None })
     }
 
     /// What there is to search in these ways.
