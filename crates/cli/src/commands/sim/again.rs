@@ -27,6 +27,11 @@ pub fn one(given: &Given, arrangement: &Arrangement, only: Option<&str>, seed: u
     line(&words)
 }
 
+/// [`one`] of that command line.
+pub fn one_of(given: &Given) -> impl Fn(&Arrangement, Option<&str>, u64) -> String {
+    |arrangement, only, seed| one(given, arrangement, only, seed)
+}
+
 /// The options of 'metasched sim' that ask for an arrangement.
 fn arguments(arrangement: &Arrangement) -> Vec<String> {
     match &arrangement.form {

@@ -2,7 +2,7 @@
 //! and all of them together.
 
 use metasched_base::Result;
-use metasched_simbed::{Arrangement, Simulated, Tuning};
+use metasched_simbed::{Simulated, Tuning};
 
 use super::again;
 use super::bed::BedArgs;
@@ -54,15 +54,10 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         let by = "metasched sim plan";
         on_this_machine(&args.bed, by, context, |bed| tuning.plan(bed, true))?
     } else {
-        let again = again_of(context);
+        let again = again::one_of(&context.given);
         tuning.plan(&mut Simulated::new(&setup, &again, &context.interrupt).bed(), true)?
     };
     plan.again = Some(again::all(&context.given, setup.first_seed));
     context.print(&plan, text)?;
     Ok(0)
-}
-
-/// Says the command of a run again.
-pub fn again_of(context: &Context) -> impl Fn(&Arrangement, Option<&str>, u64) -> String {
-    |arrangement, only, seed| again::one(&context.given, arrangement, only, seed)
 }

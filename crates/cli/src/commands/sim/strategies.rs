@@ -7,7 +7,8 @@ use metasched_experiment::Strategy;
 use metasched_loader::DEFAULT_POLICY;
 use metasched_simbed::{Arrangement, Setup, Simulated, Tuning, Ways};
 
-use super::plan::{PreferenceArgs, again_of};
+use super::again;
+use super::plan::PreferenceArgs;
 use crate::commands::run::Mode;
 use crate::context::Context;
 
@@ -39,7 +40,7 @@ pub fn arrangements(
     setup: &Setup,
     context: &Context,
 ) -> Result<Vec<Arrangement>> {
-    let again = again_of(context);
+    let again = again::one_of(&context.given);
     let mut scenario = Simulated::new(setup, &again, &context.interrupt).bed();
     let tuning = Tuning {
         strategies: &args.strategy,

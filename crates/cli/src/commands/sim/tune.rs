@@ -7,7 +7,7 @@ use metasched_simbed::{Simulated, Tuning};
 
 use super::again;
 use super::bed::BedArgs;
-use super::plan::{PreferenceArgs, again_of};
+use super::plan::PreferenceArgs;
 use super::replay::on_this_machine;
 use crate::commands::strategies::SearchedArgs;
 use crate::commands::tune::text;
@@ -51,7 +51,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let mut tuned = if args.replay {
         on_this_machine(&args.bed, "metasched sim tune", context, |bed| tuning.tune(bed))?
     } else {
-        let again = again_of(context);
+        let again = again::one_of(&context.given);
         tuning.tune(&mut Simulated::new(&setup, &again, &context.interrupt).bed())?
     };
     tuned.again = Some(again::all(&context.given, setup.first_seed));
