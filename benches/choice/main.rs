@@ -127,8 +127,11 @@ fn run(args: &Args) -> Result<Figures> {
     let mut judged = Vec::new();
     for seed in seeds {
         let setup = setup(&workloads::random(seed, None), &format!("random-{seed}"), out)?;
-        judged.push(judge(&setup, &tuning(), &interrupt)?);
+        let one = judge(&setup, &tuning(), &interrupt)?;
+        let Judged { workload, of_the_best: Interval { estimate, low, high, .. }, .. } = &one;
+        progress.message(format!("{workload}: {estimate:.3} [{low:.3}-{high:.3}] of the best"));
         progress.step();
+        judged.push(one);
     }
     let mut curve = Vec::new();
     for apps in args.apps.iter().copied().filter(|_| args.workloads_of_each > 0) {

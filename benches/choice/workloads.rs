@@ -55,7 +55,7 @@ pub fn random(seed: u64, apps: Option<usize>) -> String {
     let llcs = if cpus > 2 && rng.random_bool(0.3) { 2 } else { 1 };
     let smt = cpus > 2 && rng.random_bool(0.3);
     let mut text = format!(
-        "name = \"random {seed}\"\nduration = \"1500ms\"\nwarm_up = \"300ms\"\n\n\
+        "name = \"random {seed}\"\nduration = \"1000ms\"\nwarm_up = \"200ms\"\n\n\
          [machine]\ncpus = {cpus}\nllcs = {llcs}\nsmt = {smt}\n{COSTS}\n",
     );
     for app in 0..apps {
@@ -76,8 +76,8 @@ fn application(kind: Kind, app: usize, cpus: u32, served: f64, rng: &mut ChaCha8
             "[[task]]\nname = \"{name}\"\ncount = {count}\ncgroup = \"a{app}\"\nsteps = {steps}\n"
         )
     };
-    // From 0.3 ms to 10 ms, each octave as often.
-    let run_us = (10f64.powf(rng.random_range(2.5..4.0))) as u64;
+    // From 0.5 ms to 10 ms, each octave as often.
+    let run_us = (10f64.powf(rng.random_range(2.7..4.0))) as u64;
     let load = served * rng.random_range(0.2..0.9);
     let rate = (load * 1e6 / run_us as f64).max(5.0).round();
     let span = match rng.random_range(0..3) {
