@@ -214,6 +214,6 @@ fn one_that_is_killed_in_its_turn_ends_the_run() {
     assert!(process().signal(Signal::SIGKILL));
     let (code, said) = run.finish();
     assert_eq!(code, Some(i32::from(Kind::SchedulerExit.exit_code())), "{said}");
-    assert!(said.contains(PUBLISHED) && said.contains("'eevdf' is in force again"), "{said}");
+    assert!(said.contains(PUBLISHED) && said.contains("'eevdf' is in force now"), "{said}");
     assert_in_force(EEVDF);
 }
