@@ -1,7 +1,7 @@
 //! Policies' halves in user space in the simulator: the driver's twin. It is no task: after its
 //! delay it has decided, and the first CPU has lost what that takes.
 
-use super::{global, lanes};
+use super::{global, lanes, tell_lanes};
 use crate::kernel::Kernel;
 use crate::load::Program;
 use crate::ring::Reader;
@@ -24,13 +24,13 @@ const DECISION_NS: u64 = 200;
 
 /// The process decides for each policy that has a half, from the program's first lane of one on.
 pub(super) fn with_user_half(program: Program) -> Program {
-    let Program { started, .. } = program.clone();
-    let started = Arc::new(move |kernel: &mut Kernel| {
-        started(kernel);
-        kernel.ring.reader_starts = true;
-        start_with_a_lane(kernel);
-    });
-    Program { started, ..program }
+    Program { started: Arc::new(started), ..program }
+}
+
+fn started(kernel: &mut Kernel) {
+    tell_lanes(kernel);
+    kernel.ring.reader_starts = true;
+    start_with_a_lane(kernel);
 }
 
 /// The process starts if it is to and there is a lane that it decides for.
