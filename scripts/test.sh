@@ -8,9 +8,8 @@
 #   scripts/test.sh guest    what needs a kernel with sched_ext: every test that is marked
 #                            `#[ignore]`, in the testbed
 #
-# Several may be given. What `unit` and `lint` compile once more waits for the guests then, and runs
-# beside them. A guest that dies counts as a failure of the test program that ran; the remaining ones
-# go on in a new guest. Logs are kept in .cache/test.
+# Several may be given. A guest that dies counts as a failure of the test program that ran;
+# the remaining ones go on in a new guest. Logs are kept in .cache/test.
 #
 #   scripts/test.sh --decide rust|python LOG STATUS
 #   scripts/test.sh --decide guest FOLDER
@@ -30,9 +29,6 @@ guests=$LOGS/guest
 readonly FIRST_GUEST=crates/loader ALSO_OF=crates/control ALSO=(hang::)
 passed=0 failed=0
 failures=()
-# What compiles, and nothing waits for: it runs at the least priority beside the guests, which leave
-# CPUs idle now and then, or where there are none in the end.
-beside=()
 
 say() { echo "test: $*"; }
 
@@ -91,7 +87,7 @@ unit() {
 	rust_tests 2>&1 | tee "$LOGS/unit.log" |
 		grep -v -E '^$|^running 0 tests|\.\.\. (ok|ignored)|^     Running|^test result: ok\. 0 passed|^   Doc-tests'
 	rust_result unit "$LOGS/unit.log" "${PIPESTATUS[0]}"
-	beside+=(unoptimised)
+	unoptimised
 	local folder name
 	for folder in workloads/*/tests; do
 		[ -d "$folder" ] || continue
@@ -105,20 +101,16 @@ unit() {
 # build is, but for what else it depends on, which would have to be compiled anew. So it would be with -p in place of
 # --workspace, since features are those of the packages that are asked for.
 unoptimised() {
+	say "Rust, the simulator unoptimised"
 	local package setting configs=()
 	for package in metasched-sim metasched-scenario; do
 		for setting in opt-level=0 debug-assertions=true overflow-checks=true; do
 			configs+=(--config "profile.release.package.$package.$setting")
 		done
 	done
-	nice -n 19 cargo test --release --workspace --locked "${configs[@]}" --test sim digests:: \
-		>"$LOGS/unoptimised.log" 2>&1
-	echo $? >"$LOGS/unoptimised.status"
-}
-
-unoptimised_result() {
-	grep -E '^(error|test |thread|    \()' "$LOGS/unoptimised.log"
-	rust_result unoptimised "$LOGS/unoptimised.log" "$(cat "$LOGS/unoptimised.status")"
+	cargo test --release --workspace --locked "${configs[@]}" --test sim digests:: 2>&1 |
+		tee "$LOGS/unoptimised.log" | grep -E '^(error|test |thread|    \()'
+	rust_result unoptimised "$LOGS/unoptimised.log" "${PIPESTATUS[0]}"
 }
 
 python_tests() { # NAME FOLDER
@@ -130,39 +122,17 @@ python_tests() { # NAME FOLDER
 }
 
 lint() {
-	local check
-	for check in $(scripts/lint.sh --list); do
-		nice -n 19 scripts/lint.sh "$check" >"$LOGS/lint-$check.log" 2>&1
-		echo $? >"$LOGS/lint-$check.status"
-	done
-}
-
-lint_result() {
+	say "what tools find wrong"
 	local check log
 	for check in $(scripts/lint.sh --list); do
 		log=$LOGS/lint-$check.log
-		if [ "$(cat "$LOGS/lint-$check.status")" = 0 ]; then
+		if scripts/lint.sh "$check" >"$log" 2>&1; then
 			passed=$((passed + 1))
 		else
 			tail -n 60 "$log"
 			fail "lint" "$check is not clean; see $log"
 		fi
 	done
-}
-
-# Says what is made of each, once it has ended.
-beside_results() {
-	local what
-	for what in "${beside[@]}"; do
-		say "$what"
-		"${what}_result"
-	done
-	beside=()
-}
-
-all_of() { # FUNCTION...
-	local what
-	for what in "$@"; do "$what"; done
 }
 
 # Prints "PROGRAM<tab>FOLDER<tab>WHICH" for every test program that has tests for the guest; which of
@@ -221,17 +191,13 @@ guest() {
 	pids=($!)
 	in_a_guest 2 "${second[@]}" &
 	pids+=($!)
-	# Their programs are built: cargo serves one caller at a time.
-	all_of "${beside[@]}" </dev/null &
-	pids+=($!)
-	trap 'kill -INT -- "${pids[@]/#/-}" 2>/dev/null; wait; exit 130' INT TERM
+	trap 'kill -INT -- "-${pids[0]}" "-${pids[1]}" 2>/dev/null; wait; exit 130' INT TERM
 	wait "${pids[@]}"
 	trap - INT TERM
 	set +m
 	say "what took longest there, in seconds:"
 	sort -rn "$out"/*.times 2>/dev/null | head -n 8
 	guest_results
-	beside_results
 }
 
 # Runs test programs in a guest. One that dies takes one program with it; the others go
@@ -281,7 +247,7 @@ verdict() {
 }
 
 case "$#:${1:-}:${2:-}" in
-	0:*) sed -n '3,22s/^# \{0,1\}//p' "$0"; exit 2 ;;
+	0:*) sed -n '3,21s/^# \{0,1\}//p' "$0"; exit 2 ;;
 	4:--decide:rust | 4:--decide:python)
 		"$2_result" "$2" "$3" "$4"
 		verdict
@@ -294,14 +260,11 @@ case "$#:${1:-}:${2:-}" in
 		exit
 		;;
 esac
-mkdir -p "$LOGS" && rm -f "$LOGS"/*.status || exit 1
+mkdir -p "$LOGS" || exit 1
 for what in "$@"; do
 	case $what in
-		unit | guest) "$what" ;;
-		lint) beside+=(lint) ;;
+		unit | lint | guest) "$what" ;;
 		*) echo "test: there is no '$what'; there are unit, lint and guest" >&2; exit 2 ;;
 	esac
 done
-all_of "${beside[@]}"
-beside_results
 verdict
