@@ -91,8 +91,7 @@ fn simulated(
     most: u32,
     interrupt: &Interrupt,
 ) -> Result<Vec<Known>> {
-    let rules =
-        Rules { min_rounds: runs, max_rounds: runs, drop_losers: false, ..Rules::default() };
+    let rules = Rules::exactly(runs);
     let mut bed = SeededBed::new(Simulated::new(setup, &no_command, interrupt), first);
     bed.measure(&[WHOLE.to_owned()], contenders, &Effort { rules, budget: None })?;
     settle(&mut bed, WHOLE, runs, most, None)?;
@@ -102,15 +101,11 @@ fn simulated(
 /// What a bed knows of the whole.
 fn known(bed: &mut ScenarioBed) -> Result<Vec<Known>> {
     let whole = bed.measured()?.whole.unwrap_or_default();
-    let singles = whole
-        .candidates
-        .into_iter()
-        .map(|one| Known { contender: Some(Contender::scheduler(one.name)), rounds: one.rounds });
-    let several = whole
-        .metaschedulers
-        .into_iter()
-        .map(|(contender, rounds)| Known { contender: Some(contender), rounds });
-    Ok(singles.chain(several).collect())
+    let known = |(contender, rounds): (Contender, CandidateRounds)| Known {
+        contender: Some(contender),
+        rounds: rounds.rounds,
+    };
+    Ok(whole.contenders().map(known).collect())
 }
 
 /// Every contender that a tuning has measured of the whole.

@@ -45,7 +45,7 @@ pub use ratio::{Ratio, change, ratios};
 pub use recommend::Recommendation;
 pub use rounds::{Need, Rules, need};
 pub use search::{BestSlices, Lanes, Mechanism, Over, Row, SearchOptions, Searches, Tuned, over};
-pub use seeded::{About, GroupRun, Runs, SeededBed, SeededRun, WHOLE, Work, per_second};
+pub use seeded::{About, Counts, GroupRun, Runs, SeededBed, SeededRun, WHOLE, Work, per_second};
 pub use settle::settle;
 pub use turns::{expected_ratio, lane_weights, rounded, switching_share, timeslices};
 pub use weights::{AppFigures, BenefitForm, Strategy, weights};

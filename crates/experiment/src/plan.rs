@@ -65,6 +65,17 @@ pub struct Whole {
     pub metaschedulers: Vec<(Contender, Vec<Round>)>,
 }
 
+impl Whole {
+    /// All that it was measured under, with the rounds: single schedulers first.
+    pub fn contenders(&self) -> impl Iterator<Item = (Contender, CandidateRounds)> {
+        let singles = self.candidates.iter().map(|c| (Contender::scheduler(&c.name), c.clone()));
+        let several = self.metaschedulers.iter().map(|(contender, rounds)| {
+            (contender.clone(), CandidateRounds::new(contender.to_string(), rounds.clone()))
+        });
+        singles.chain(several)
+    }
+}
+
 /// How to plan.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanOptions {

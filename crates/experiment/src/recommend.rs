@@ -51,12 +51,7 @@ pub(crate) fn recommend(
 
 fn by_whole(whole: &Whole, default: &str, options: PlanOptions) -> Recommendation {
     let objective = options.objective.unwrap_or(whole.objective);
-    let singles = whole.candidates.iter().map(|c| (Contender::scheduler(&c.name), c.clone()));
-    let several = whole.metaschedulers.iter().map(|(contender, rounds)| {
-        (contender.clone(), CandidateRounds::new(contender.to_string(), rounds.clone()))
-    });
-    let (contenders, rounds): (Vec<Contender>, Vec<CandidateRounds>) =
-        singles.chain(several).unzip();
+    let (contenders, rounds): (Vec<Contender>, Vec<CandidateRounds>) = whole.contenders().unzip();
     let (choice, place) = choose_simplest(
         default,
         &rounds,

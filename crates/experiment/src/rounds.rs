@@ -25,6 +25,13 @@ impl Default for Rules {
     }
 }
 
+impl Rules {
+    /// So many rounds of each, whatever they show: they are compared with each other.
+    pub fn exactly(rounds: u32) -> Self {
+        Self { min_rounds: rounds, max_rounds: rounds, drop_losers: false, ..Self::default() }
+    }
+}
+
 /// What a contender still needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {

@@ -226,12 +226,7 @@ impl Searches {
         let began = std::time::Instant::now();
         let subjects = [whole.to_owned()];
         let rounds = u32::try_from(allotment.rounds).unwrap_or(u32::MAX);
-        let rules = Rules {
-            min_rounds: rounds,
-            max_rounds: rounds,
-            drop_losers: false,
-            ..Rules::default()
-        };
+        let rules = Rules::exactly(rounds);
         let measure = |bed: &mut dyn Bed, points: Vec<Contender>, budget: Option<Duration>| {
             let contenders: Vec<Contender> = points.into_iter().chain(beside.to_vec()).collect();
             bed.measure(&subjects, &contenders, &Effort { rules, budget })

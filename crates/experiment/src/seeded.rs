@@ -2,7 +2,7 @@
 //! cgroups are the parts.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use metasched_base::Result;
 
@@ -73,6 +73,18 @@ pub struct SeededRun {
 /// What the tasks of a cgroup did in a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GroupRun {
+    /// How much they did.
+    pub counts: Counts,
+    /// The 99th percentile of responses where there are any, else of waits for a CPU, us; no number
+    /// where neither was measured.
+    pub p99_us: f64,
+    /// The time of all responses, or, without requests, from wake-ups to the sleeps after them, ns.
+    pub latency_ns: u64,
+}
+
+/// How much the tasks of a cgroup did in a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
     /// Units of work that were done; a request that is answered is one.
     pub done: u64,
     /// Requests that were answered.
@@ -81,11 +93,6 @@ pub struct GroupRun {
     pub bursts: u64,
     /// Time on CPUs, ns.
     pub cpu_ns: u64,
-    /// The 99th percentile of responses where there are any, else of waits for a CPU, us; no number
-    /// where neither was measured.
-    pub p99_us: f64,
-    /// The time of all responses, or, without requests, from wake-ups to the sleeps after them, ns.
-    pub latency_ns: u64,
 }
 
 /// What throughput is counted in.
@@ -105,8 +112,8 @@ pub enum Work {
 impl Work {
     /// What is counted in all runs of a cgroup: of one kind in all of them, or they could not be
     /// compared.
-    pub fn of<'a>(runs: impl Iterator<Item = &'a GroupRun> + Clone) -> Self {
-        let all = |has: fn(&GroupRun) -> bool| runs.clone().all(has);
+    pub fn of(runs: impl Iterator<Item = Counts> + Clone) -> Self {
+        let all = |has: fn(&Counts) -> bool| runs.clone().all(|counts| has(&counts));
         if all(|run| run.done > 0) {
             if all(|run| run.answered == run.done) { Work::Requests } else { Work::Units }
         } else if all(|run| run.bursts > 0) {
@@ -117,7 +124,7 @@ impl Work {
     }
 
     /// The amount of it in a run.
-    pub fn amount(self, run: &GroupRun) -> f64 {
+    pub fn amount(self, run: Counts) -> f64 {
         match self {
             Work::Requests | Work::Units => run.done as f64,
             Work::Bursts => run.bursts as f64,
@@ -173,9 +180,14 @@ impl<R: Runs> SeededBed<R> {
     }
 
     /// Runs what a subject still needs under contenders.
-    fn subject(&mut self, at: usize, contenders: &[Contender], effort: &Effort) -> Result<()> {
+    fn subject(
+        &mut self,
+        at: usize,
+        contenders: &[Contender],
+        effort: &Effort,
+        began: Instant,
+    ) -> Result<()> {
         let places = self.subjects[at].places(contenders);
-        let began = std::time::Instant::now();
         loop {
             let subject = &mut self.subjects[at];
             let wanted = subject.wanted(&self.about, &places, effort);
@@ -220,6 +232,7 @@ impl<R: Runs> Bed for SeededBed<R> {
         contenders: &[Contender],
         effort: &Effort,
     ) -> Result<()> {
+        let began = Instant::now();
         // At most: those that are precise, or surely not the best, have fewer runs.
         let each = (contenders.len() + 1) * effort.rules.max_rounds as usize;
         self.runs.expects(subjects.len() * each);
@@ -230,7 +243,7 @@ impl<R: Runs> Bed for SeededBed<R> {
                 self.subjects.push(Subject { name: name.clone(), default, contenders });
                 self.subjects.len() - 1
             });
-            self.subject(at, contenders, effort)?;
+            self.subject(at, contenders, effort, began)?;
         }
         Ok(())
     }
@@ -294,8 +307,8 @@ impl Subject {
         let none = GroupRun::default();
         let of = |path: &String| {
             let all = self.default.iter().chain(self.contenders.iter().flat_map(|(_, runs)| runs));
-            let runs: Vec<&GroupRun> =
-                all.map(|run| run.groups.get(path).unwrap_or(&none)).collect();
+            let counts = |run: &SeededRun| run.groups.get(path).unwrap_or(&none).counts;
+            let runs: Vec<Counts> = all.map(counts).collect();
             let work = Work::of(runs.iter().copied());
             let by_default = || Objective::by_default(work == Work::Requests);
             let objective = about.objectives.get(path).copied().unwrap_or_else(by_default);
@@ -342,8 +355,8 @@ impl Subject {
     /// wake-up to the sleep after it. Absent where tasks never sleep.
     fn latency_us(&self) -> Option<f64> {
         let groups = || self.default.iter().flat_map(|run| run.groups.values());
-        let count = |group: &GroupRun| match group.answered {
-            0 => group.bursts,
+        let count = |group: &GroupRun| match group.counts.answered {
+            0 => group.counts.bursts,
             answered => answered,
         };
         let (ns, all): (u64, u64) =
@@ -365,7 +378,7 @@ fn sample(run: &SeededRun, groups: &[Counted]) -> Sample {
     let none = GroupRun::default();
     let of = |Counted { path, work, objective }: &Counted| {
         let group = run.groups.get(path).unwrap_or(&none);
-        let throughput = per_second(work.amount(group), run.window_ns);
+        let throughput = per_second(work.amount(group.counts), run.window_ns);
         (*objective, Sample::new(throughput, group.p99_us))
     };
     match groups {

@@ -3,7 +3,6 @@
 use metasched_base::Result;
 
 use crate::bed::{Bed, Effort};
-use crate::choose::CandidateRounds;
 use crate::contender::Contender;
 use crate::objective::Objective;
 use crate::plan::Whole;
@@ -38,12 +37,7 @@ pub fn settle(
         let known = bed.measured()?.whole.unwrap_or_default();
         let ranked = ranked(&known, objective.unwrap_or(known.objective));
         left = left.min(ranked.len()).div_ceil(2).max(FEW).min(ranked.len());
-        let rules = Rules {
-            min_rounds: rounds,
-            max_rounds: rounds,
-            drop_losers: false,
-            ..Rules::default()
-        };
+        let rules = Rules::exactly(rounds);
         bed.measure(&[whole.to_owned()], &ranked[..left], &Effort { rules, budget: None })?;
     }
     Ok(())
@@ -51,12 +45,8 @@ pub fn settle(
 
 /// What of a whole was measured and does not serve less, the best first.
 fn ranked(whole: &Whole, objective: Objective) -> Vec<Contender> {
-    let singles = whole.candidates.iter().map(|one| (Contender::scheduler(&one.name), one.clone()));
-    let several = whole.metaschedulers.iter().map(|(contender, rounds)| {
-        (contender.clone(), CandidateRounds::new(contender.to_string(), rounds.clone()))
-    });
-    let mut known: Vec<(f64, Contender)> = singles
-        .chain(several)
+    let mut known: Vec<(f64, Contender)> = whole
+        .contenders()
         .filter(|(_, rounds)| !rounds.serves_less(objective))
         .filter_map(|(contender, rounds)| Some((rounds.estimate(objective)?, contender)))
         .collect();
@@ -67,6 +57,7 @@ fn ranked(whole: &Whole, objective: Objective) -> Vec<Contender> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::choose::CandidateRounds;
     use crate::objective::{Round, Sample};
     use crate::plan::Measured;
     use rand::{RngExt, SeedableRng};

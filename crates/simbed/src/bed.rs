@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use metasched_abi::{DEFAULT_POLICY, EEVDF};
 use metasched_base::{Interrupt, Result};
-use metasched_experiment::{About, Contender, GroupRun, Runs, SeededBed, SeededRun, WHOLE};
+use metasched_experiment::{About, Contender, Counts, GroupRun, Runs, SeededBed, SeededRun, WHOLE};
 
 use crate::arrangement::Arrangement;
 use crate::runs::{Group, Run, Runner, Steps};
@@ -88,16 +88,20 @@ fn seeded(run: &Run) -> SeededRun {
 }
 
 impl Group {
-    /// The figures by which a choice is made.
-    pub(crate) fn run(&self) -> GroupRun {
+    /// How much its tasks did.
+    pub(crate) fn counts(&self) -> Counts {
         let Group { figures, responses, done, .. } = self;
+        let (bursts, cpu_ns) = (figures.bursts, figures.cpu_ns);
+        Counts { done: *done, answered: responses.count(), bursts, cpu_ns }
+    }
+
+    /// The figures by which a choice is made.
+    fn run(&self) -> GroupRun {
+        let Group { figures, responses, .. } = self;
         let answers = responses.count() > 0;
         let p99 = if answers { responses } else { &figures.waits }.percentile_ns(0.99);
         GroupRun {
-            done: *done,
-            answered: responses.count(),
-            bursts: figures.bursts,
-            cpu_ns: figures.cpu_ns,
+            counts: self.counts(),
             p99_us: p99.map_or(f64::NAN, |ns| ns as f64 / 1e3),
             latency_ns: match answers {
                 true => responses.sum_ns(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use metasched_base::{Error, Kind, Result};
-use metasched_experiment::{GroupRun, Work, per_second};
+use metasched_experiment::{Counts, Work, per_second};
 use metasched_stats::{DurationHistogram, Interval, mean, paired_estimate, paired_ratio};
 use serde::Serialize;
 
@@ -56,7 +56,7 @@ impl Metric {
     fn of(self, group: &Group, work: Work, run: &Run) -> Option<f64> {
         let p99 = |of: &DurationHistogram| of.percentile_ns(0.99).map(|ns| ns as f64);
         match self {
-            Metric::Throughput => Some(per_second(work.amount(&group.run()), run.window_ns)),
+            Metric::Throughput => Some(per_second(work.amount(group.counts()), run.window_ns)),
             Metric::WaitP99 => p99(&group.figures.waits),
             Metric::ResponseP99 => p99(&group.responses),
         }
@@ -167,13 +167,13 @@ impl<'a> Comparison<'a> {
     /// What the work of a cgroup is counted in: the same for all contenders, or it could
     /// not be compared.
     fn work(&self, path: Option<&str>) -> Work {
-        let runs: Vec<GroupRun> = self
+        let runs: Vec<Counts> = self
             .rounds
             .iter()
             .flatten()
-            .map(|run| self.group(run, path).map(Group::run).unwrap_or_default())
+            .map(|run| self.group(run, path).map(Group::counts).unwrap_or_default())
             .collect();
-        Work::of(runs.iter())
+        Work::of(runs.iter().copied())
     }
 
     fn ratios(&self, contender: usize, path: Option<&str>, shown: bool) -> BTreeMap<Metric, Ratio> {
@@ -260,7 +260,7 @@ impl<'a> Comparison<'a> {
             shown,
             tasks: pairs.iter().map(|(_, group)| group.figures.tasks).max().unwrap_or(0),
             work,
-            throughput_per_s: rate(&|group| work.amount(&group.run())),
+            throughput_per_s: rate(&|group| work.amount(group.counts())),
             cpus: rate(&|group| group.figures.cpu_ns as f64 / 1e9),
             share: rounded(own as f64 / used.max(1) as f64),
             wait: Some(spread(|group| &group.figures.waits)),
