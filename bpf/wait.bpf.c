@@ -58,23 +58,29 @@ __attribute__((noinline)) int record(u32 index, u64 wait_ns)
 }
 
 /*
- * For each cgroup of the list that the task is in or below. Nothing is carried from one
- * comparison to the next, or the verifier would follow every combination of matches.
+ * Counts it for that cgroup, if it is of the list. Global as well, or the verifier would read the list once for
+ * each level. Nothing is carried from one comparison to the next, or it would follow every combination of matches.
  */
+__attribute__((noinline)) int record_in(u64 id, u64 wait_ns)
+{
+	u32 i;
+
+	for (i = 0; i < WAIT_CGROUPS_MAX && i < nr_cgroups; i++)
+		if (cgroup_ids[i] == id)
+			record(i + 1, wait_ns);
+	return 0;
+}
+
+/* For each cgroup of the list that the task is in or below. */
 static __always_inline void record_in_cgroups(struct task_struct *p, u64 wait_ns)
 {
 	struct cgroup *cgrp = p->cgroups->dfl_cgrp, *ancestor;
 	int level;
-	u64 id;
-	u32 i;
 
 	for (level = 0; level < WAIT_DEPTH_MAX && level <= cgrp->level; level++) {
 		if (bpf_core_read(&ancestor, sizeof(ancestor), &cgrp->ancestors[level]))
 			break;
-		id = BPF_CORE_READ(ancestor, kn, id);
-		for (i = 0; i < WAIT_CGROUPS_MAX && i < nr_cgroups; i++)
-			if (cgroup_ids[i] == id)
-				record(i + 1, wait_ns);
+		record_in(BPF_CORE_READ(ancestor, kn, id), wait_ns);
 	}
 }
 

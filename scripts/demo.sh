@@ -12,13 +12,14 @@
 # guest for all measurements. Every measurement is in the store as soon as it is finished:
 # Ctrl-C leaves nothing running, and the next call goes on from there.
 #
-# Environment: DEMO_PROFILE_BUDGET   time for profiling     (default 11m; 90s once a demo
+# Environment: DEMO_PROFILE_BUDGET   time for profiling     (default 12m; 90s once a demo
 #                                                            has ended: the store has the rest)
-#              DEMO_TUNE_BUDGET      time for tuning        (default 11m; 545s once one has ended,
-#                                                            the least for all turns and one
-#                                                            set of lanes, three times)
-#              DEMO_LOAD             time for one load      (default 5s)
-#              DEMO_PEERS=1          build the published schedulers first (minutes, once)
+#              DEMO_TUNE_BUDGET      time for tuning        (default 430s, about the least for
+#                                                            turns by lane and one set of lanes,
+#                                                            three times)
+#              DEMO_LOAD             time for one load      (default 4s)
+#              DEMO_PEERS=1          build the published schedulers first (minutes, once), and
+#                                    have turns by swap too, for which they tune for 12m
 #              METASCHED_STATE       where the store is     (default .cache/demo)
 #              GUEST_KERNEL          a kernel version for the guest (default: the newest sound one)
 set -u -o pipefail
@@ -27,13 +28,18 @@ cd "$(dirname "$0")/.." || exit 1
 export METASCHED_STATE=${METASCHED_STATE:-$PWD/.cache/demo}
 readonly FINISHED=$METASCHED_STATE/finished
 if [ -e "$FINISHED" ]; then
-	budgets=(90s 545s)
+	budgets=(90s 430s)
 else
-	budgets=(11m 11m)
+	budgets=(12m 430s)
+fi
+export DEMO_MECHANISM=lane
+if [ "${DEMO_PEERS:-}" = 1 ]; then
+	budgets[1]=12m
+	DEMO_MECHANISM=swap,lane
 fi
 export DEMO_PROFILE_BUDGET=${DEMO_PROFILE_BUDGET:-${budgets[0]}}
 export DEMO_TUNE_BUDGET=${DEMO_TUNE_BUDGET:-${budgets[1]}}
-export DEMO_LOAD=${DEMO_LOAD:-5s}
+export DEMO_LOAD=${DEMO_LOAD:-4s}
 readonly METASCHED=$PWD/target/release/metasched
 readonly STORE=$METASCHED_STATE/results.db
 readonly REPORT=$PWD/report/index.html
@@ -110,7 +116,7 @@ else
 	run "$METASCHED" vm --cpus 2 --memory 4G --thread multi --timeout "$GUEST_TIMEOUT" \
 		${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} --console "$METASCHED_STATE/console.log" \
 		--rw "$METASCHED_STATE" --env METASCHED_STATE="$METASCHED_STATE" \
-		--env DEMO_LOAD="$DEMO_LOAD" --env DEMO_PROFILE_BUDGET="$DEMO_PROFILE_BUDGET" --env DEMO_TUNE_BUDGET="$DEMO_TUNE_BUDGET" \
+		--env DEMO_LOAD="$DEMO_LOAD" --env DEMO_MECHANISM="$DEMO_MECHANISM" --env DEMO_PROFILE_BUDGET="$DEMO_PROFILE_BUDGET" --env DEMO_TUNE_BUDGET="$DEMO_TUNE_BUDGET" \
 		-- "$PWD/scripts/demo-measure.sh"
 fi
 status=$?

@@ -108,7 +108,7 @@ unoptimised() {
 			configs+=(--config "profile.release.package.$package.$setting")
 		done
 	done
-	cargo test --release --workspace --locked "${configs[@]}" --test sim digests:: 2>&1 |
+	cargo test --release --workspace --locked "${configs[@]}" --test digests 2>&1 |
 		tee "$LOGS/unoptimised.log" | grep -E '^(error|test |thread|    \()'
 	rust_result unoptimised "$LOGS/unoptimised.log" "${PIPESTATUS[0]}"
 }

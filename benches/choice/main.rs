@@ -14,13 +14,11 @@ mod workloads;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
 use judge::{Judged, judge};
 use metasched_base::{Interrupt, Kind, Progress, Result, ResultExt};
 use metasched_benches::finish;
-use metasched_experiment::{BenefitForm, PlanOptions, Strategy};
 use metasched_scenario::file::ScenarioFile;
 use metasched_simbed::{Setup, Tuning};
 use metasched_stats::{Interval, geometric_mean, paired_ratio};
@@ -92,17 +90,6 @@ struct Curve {
     of: usize,
 }
 
-/// As `metasched sim tune` does without options.
-fn tuning() -> Tuning<'static> {
-    let options = PlanOptions {
-        objective: None,
-        benefit: BenefitForm::default(),
-        base_slice: Duration::from_millis(1800),
-        count_switching: false,
-    };
-    Tuning { options, plan_runs: 6, strategies: &Strategy::ALL, base_slices: &[], runs: 6 }
-}
-
 fn setup(text: &str, name: &str, out: Option<&Path>) -> Result<Setup> {
     let path = out.unwrap_or(Path::new("")).join(format!("{name}.toml"));
     if out.is_some() {
@@ -127,7 +114,7 @@ fn run(args: &Args) -> Result<Figures> {
     let mut judged = Vec::new();
     for seed in seeds {
         let setup = setup(&workloads::random(seed, None), &format!("random-{seed}"), out)?;
-        let one = judge(&setup, &tuning(), &interrupt)?;
+        let one = judge(&setup, &Tuning::default(), &interrupt)?;
         let Judged { workload, of_the_best: Interval { estimate, low, high, .. }, .. } = &one;
         progress.message(format!("{workload}: {estimate:.3} [{low:.3}-{high:.3}] of the best"));
         progress.step();
@@ -139,7 +126,7 @@ fn run(args: &Args) -> Result<Figures> {
         for seed in CURVE_SEEDS..CURVE_SEEDS + args.workloads_of_each {
             let name = format!("random-{apps}-{seed}");
             let setup = setup(&workloads::random(seed, Some(apps)), &name, out)?;
-            let ways = judge::ways(&setup, &tuning(), &interrupt)?;
+            let ways = judge::ways(&setup, &Tuning::default(), &interrupt)?;
             for (pairs, way) in pairs.iter_mut().zip([ways.turns, ways.lanes]) {
                 pairs.extend(way.map(|way| (way, ways.single)));
             }

@@ -48,8 +48,9 @@ fn main() {
     objects.push(seam);
     native.link("libfaults-native.so", &objects.iter().collect::<Vec<_>>());
 
-    println!("cargo:rustc-env=SIM_COMPILER={}", native.compiler);
-    println!("cargo:rustc-env=SIM_FLAGS={}", faulty.flags(true).join(" "));
+    println!("cargo::metadata=out={}", out.display());
+    println!("cargo::metadata=compiler={}", native.compiler);
+    println!("cargo::metadata=flags={}", faulty.flags(true).join(" "));
     println!("cargo:rerun-if-env-changed=CLANG");
 }
 

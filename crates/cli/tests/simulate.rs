@@ -497,3 +497,41 @@ fn a_machine_that_was_calibrated_is_one_that_scenarios_run_on() {
     let simulated = place.text(&["small.toml", "--machine", "here.toml", "--policy", "fifo"]);
     assert!(simulated.contains("--machine here.toml"), "{simulated}");
 }
+
+#[test]
+fn the_policies_that_are_compared_may_be_named() {
+    let place = Place::new();
+    let plan =
+        place.json(&["plan", "small.toml", "--schedulers", "vtime,fifo", "--plan-runs", "3"]);
+    for row in plan["table"].as_array().unwrap() {
+        let name = row["candidate"].as_str().unwrap();
+        assert!(["vtime", "fifo"].contains(&name), "{row:#}");
+    }
+    let (status, said) = place.refused(&["plan", "small.toml", "--schedulers", "vtme"]);
+    assert!(status == 3 && said.contains("'vtme'") && said.contains("vtime"), "{status} {said}");
+    let (status, said) = place.refused(&["tune", "small.toml", "--schedulers", "eevdf"]);
+    assert!(status == 3 && said.contains("no other is named"), "{status} {said}");
+}
+
+/// Real threads in the place of the model, under real schedulers.
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn a_scenario_is_tuned_with_real_threads_and_the_default_scheduler_is_back() {
+    let place = Place::new();
+    let quick = ["--duration", "200ms", "--plan-runs", "3", "--runs", "2"];
+    let ways = ["--schedulers", "vtime,fifo", "--strategy", "round-robin", "--base-slice", "20ms"];
+    let command = [&["tune", "small.toml", "--replay"], &quick[..], &ways[..]].concat();
+    let tuned = place.json(&command);
+    assert!(tuned["machine"].as_str().unwrap().starts_with("this machine"), "{tuned:#}");
+    let rows = tuned["table"].as_array().unwrap();
+    let kinds: Vec<&str> =
+        rows.iter().map(|row| row["contender"]["type"].as_str().unwrap()).collect();
+    assert!(kinds.contains(&"turns"), "{tuned:#}");
+    for row in rows {
+        assert!(row["rounds"].as_u64().unwrap() >= 2, "{row:#}");
+        assert!(row["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{row:#}");
+    }
+    assert!(tuned["recommendation"]["sentence"].is_string(), "{tuned:#}");
+    let state = std::fs::read_to_string("/sys/kernel/sched_ext/state").unwrap();
+    assert_eq!(state.trim(), "disabled");
+}

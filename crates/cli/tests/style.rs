@@ -232,6 +232,33 @@ fn no_rust_file_is_left_out_of_its_crate() {
     }
 }
 
+/// Rustdoc reads a crate a second time for its examples, so crates without any say so.
+#[test]
+fn examples_in_documentation_are_run() {
+    let mut run = 0;
+    for path in with_extension(&["rs"]).iter().filter(|path| path.contains("/src/")) {
+        let blocks = read(path);
+        let mut fences = blocks.lines().filter_map(|line| {
+            let comment = line.trim_start();
+            let said = comment.strip_prefix("///").or(comment.strip_prefix("//!"))?;
+            said.trim_start().strip_prefix("```")
+        });
+        let mut is_run = false;
+        while let Some(opening) = fences.next() {
+            // What closes it says nothing.
+            fences.next();
+            is_run |= ["", "rust", "no_run", "should_panic"].contains(&opening.trim());
+        }
+        if is_run {
+            run += 1;
+            let manifest = format!("{}/Cargo.toml", &path[..path.find("/src/").unwrap()]);
+            let off = read(&manifest).contains("doctest = false");
+            assert!(!off, "{path} has an example, and {manifest} says `doctest = false`");
+        }
+    }
+    assert!(run > 0, "no example was found");
+}
+
 #[test]
 fn no_script_is_left_unused() {
     let scripts: Vec<String> =

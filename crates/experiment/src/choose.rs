@@ -55,16 +55,16 @@ impl CandidateRounds {
         paired_estimate(&self.pairs(objective))
     }
 
-    /// Whether fewer requests are served than under the default scheduler: beyond the noise,
-    /// or by more than [`WORTHWHILE_GAIN`] as the best guess. What is judged by its latency
-    /// must not be slower for it.
+    /// Whether fewer requests are served than under the default scheduler, by more than
+    /// [`WORTHWHILE_GAIN`] as the best guess. What is judged by its latency must not be slower
+    /// for it; a loss that nobody would trouble about is none, however certain many rounds
+    /// make it.
     pub(crate) fn serves_less(&self, objective: Objective) -> bool {
         let served = |s: &Sample| s.served_per_s;
         let pairs: Vec<(f64, f64)> =
             self.rounds.iter().map(|r| (served(&r.candidate), served(&r.default))).collect();
         objective.is_of_latency()
-            && paired_ratio_at(&pairs, CONFIDENCE, SEED)
-                .is_some_and(|ratio| ratio.high < 1.0 || ratio.estimate < 1.0 - WORTHWHILE_GAIN)
+            && paired_estimate(&pairs).is_some_and(|ratio| ratio < 1.0 - WORTHWHILE_GAIN)
     }
 }
 
@@ -191,13 +191,16 @@ impl Choice {
 pub fn assess(candidates: &[CandidateRounds], objective: Objective) -> Vec<Assessment> {
     let ratios: Vec<Option<PairedRatio>> =
         candidates.iter().map(|c| PairedRatio::new(&c.pairs(objective), SEED)).collect();
-    let p_values: Vec<f64> = ratios.iter().flatten().map(PairedRatio::p_value).collect();
-    let mut adjusted = holm(&p_values).into_iter();
+    // Of whom there are too few rounds, they may be too few since the first looked bad: they count
+    // among those of which the best was picked.
+    let p_value = |ratio: &Option<PairedRatio>| ratio.as_ref().map_or(1.0, PairedRatio::p_value);
+    let adjusted = holm(&ratios.iter().map(p_value).collect::<Vec<_>>());
     candidates
         .iter()
         .zip(ratios)
-        .map(|(candidate, ratio)| {
-            let p_adjusted = ratio.as_ref().and_then(|_| adjusted.next());
+        .zip(adjusted)
+        .map(|((candidate, ratio), adjusted)| {
+            let p_adjusted = ratio.as_ref().map(|_| adjusted);
             let interval = ratio.and_then(|r| r.interval(CONFIDENCE));
             let verdict = match (interval, p_adjusted) {
                 (Some(i), _) if i.n < MIN_ROUNDS => Verdict::TooFewRounds,
@@ -263,7 +266,7 @@ pub(crate) fn choose_simplest(
     let choice = match best {
         Some(at) => {
             let (candidate, assessment) = (&candidates[at], &assessments[at]);
-            let confidence = 1.0 - (1.0 - CONFIDENCE) / compared as f64;
+            let confidence = 1.0 - (1.0 - CONFIDENCE) / candidates.len() as f64;
             let pairs = candidate.pairs(options.objective);
             Choice {
                 preferred: candidate.name.clone(),
@@ -426,6 +429,24 @@ mod tests {
         assert_eq!(preferred("p99"), "calm");
         assert_eq!(preferred("mix:1"), "busy");
         assert_eq!(preferred("mix:0"), "calm");
+    }
+
+    #[test]
+    fn of_shorter_latencies_a_loss_of_requests_that_is_worth_a_change_is_not_the_price() {
+        let served = |share: f64| {
+            let round = |number| Round {
+                number,
+                candidate: Sample { served_per_s: 1000.0 * share, ..Sample::new(900.0, 4e3) },
+                default: Sample { served_per_s: 1000.0, ..Sample::new(900.0, 9e3) },
+            };
+            let c = [CandidateRounds::new("calm", (0..8).map(round).collect())];
+            let objective = Objective::Service;
+            choose("eevdf", &c, ChooseOptions { objective, ..OPTIONS }).outcome
+        };
+        assert_eq!(served(1.0), Outcome::Better);
+        // Each round says so, to the last digit.
+        assert_eq!(served(0.985), Outcome::Better);
+        assert_eq!(served(0.975), Outcome::ServesLess);
     }
 
     #[test]

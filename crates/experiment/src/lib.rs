@@ -37,8 +37,8 @@ pub use cycle::{Cycle, PartTurn, cycle, side_by_side};
 pub use error::StrategyError;
 pub use objective::{Objective, Round, Sample};
 pub use plan::{
-    AppPlan, Confidence, Estimate, ExpectedRatio, Measured, Part, Plan, PlanOptions, TableRow,
-    Whole, WholePlan, plan,
+    AppPlan, Confidence, Estimate, ExpectedRatio, Measured, PUBLISHED_BASE_SLICE, Part, Plan,
+    PlanOptions, TableRow, Whole, WholePlan, plan,
 };
 pub use race::{Dropped, losers};
 pub use ratio::{Ratio, change, ratios};
@@ -46,7 +46,7 @@ pub use recommend::Recommendation;
 pub use rounds::{Need, Rules, need};
 pub use search::{BestSlices, Lanes, Mechanism, Over, Row, SearchOptions, Searches, Tuned, over};
 pub use seeded::{About, Counts, GroupRun, Runs, SeededBed, SeededRun, WHOLE, Work, per_second};
-pub use settle::settle;
+pub use settle::{affordable, settle, suffices};
 pub use turns::{expected_ratio, lane_weights, rounded, switching_share, timeslices};
 pub use weights::{AppFigures, BenefitForm, Strategy, weights};
 

@@ -18,7 +18,8 @@ pub enum Objective {
     /// Lowest 99th percentile of latency.
     P99,
     /// Lowest 99th percentile of latency, among schedulers under which no fewer requests are
-    /// served: what answers requests is judged by that.
+    /// served, or fewer by at most [`WORTHWHILE_GAIN`](crate::WORTHWHILE_GAIN): what answers
+    /// requests is judged by that.
     Service,
     /// Throughput and latency: the throughput's ratio to the power of the weight, times the
     /// inverse of the latency's to the power of the rest.

@@ -91,6 +91,20 @@ pub struct PlanOptions {
     pub count_switching: bool,
 }
 
+/// The base timeslice that was best in the paper on metaschedulers.
+pub const PUBLISHED_BASE_SLICE: Duration = Duration::from_millis(1800);
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self {
+            objective: None,
+            benefit: BenefitForm::default(),
+            base_slice: PUBLISHED_BASE_SLICE,
+            count_switching: false,
+        }
+    }
+}
+
 /// How sure a preference is, and of what.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]

@@ -15,12 +15,9 @@ use metasched_experiment::{
 use metasched_profile::{BASELINE, Query, Store, analyse};
 use serde_json::Value;
 
-const OPTIONS: PlanOptions = PlanOptions {
-    objective: Some(Objective::Throughput),
-    benefit: BenefitForm::Relative,
-    base_slice: Duration::from_millis(1800),
-    count_switching: false,
-};
+fn options() -> PlanOptions {
+    PlanOptions { objective: Some(Objective::Throughput), ..PlanOptions::default() }
+}
 
 fn planned_by(rounds: u32, options: PlanOptions) -> Plan {
     let folder = made_up::folder();
@@ -29,7 +26,7 @@ fn planned_by(rounds: u32, options: PlanOptions) -> Plan {
 }
 
 fn planned(rounds: u32) -> Plan {
-    planned_by(rounds, OPTIONS)
+    planned_by(rounds, options())
 }
 
 /// Every number in the document, with its path.
@@ -110,7 +107,8 @@ fn a_scheduler_that_takes_longer_to_start_than_its_turn_is_left_out_where_that_c
     let store = full_store(&folder.path().join("store.db"), 12);
     let analysis = analyse(&store, None, declared).unwrap();
     let back = |count_switching| {
-        let plan = plan(&analysis.measured(), PlanOptions { count_switching, ..OPTIONS }).unwrap();
+        let plan =
+            plan(&analysis.measured(), PlanOptions { count_switching, ..options() }).unwrap();
         plan.apps[1].preferred.clone()
     };
     // The made-up scx_rusty takes three seconds to switch to.
@@ -126,7 +124,7 @@ fn a_part_that_was_not_measured_is_named_with_the_remedy() {
     let back = store.series_id(&key("back")).unwrap();
     store.supersede(back).unwrap();
     assert!(store.measurements(&Query::of_series(back)).unwrap().is_empty());
-    let e = plan(&analyse(&store, None, declared).unwrap().measured(), OPTIONS).unwrap_err();
+    let e = plan(&analyse(&store, None, declared).unwrap().measured(), options()).unwrap_err();
     assert_eq!(e.kind, Kind::BadInput);
     assert!(e.to_string().contains("'back'") && e.to_string().contains("profile"), "{e}");
 }
@@ -227,14 +225,14 @@ fn with_single_schedulers_alone_the_recommendation_says_what_was_not_measured() 
     let mut store = Store::open(folder.path().join("store.db")).unwrap();
     profile_only(&mut store, 8);
     let measured = analyse(&store, None, declared).unwrap().measured();
-    let recommended = plan(&measured, OPTIONS).unwrap().recommendation.unwrap();
+    let recommended = plan(&measured, options()).unwrap().recommendation.unwrap();
     assert_eq!(recommended.contender, Some(Contender::scheduler("scx_bpfland")));
     assert_eq!(recommended.not_measured, ["turns", "lanes side by side"]);
 }
 
 #[test]
 fn each_part_is_judged_by_what_it_is_for_unless_something_else_is_asked_for() {
-    let by_default = planned_by(8, PlanOptions { objective: None, ..OPTIONS });
+    let by_default = planned_by(8, PlanOptions { objective: None, ..options() });
     let judged: Vec<Objective> = by_default.apps.iter().map(|app| app.objective).collect();
     assert_eq!(judged, [Objective::Service; 2], "both answer requests");
     // Made up: vtime cuts the back end's p99 by 20 %, scx_rusty gives it most throughput.

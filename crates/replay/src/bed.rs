@@ -2,7 +2,7 @@
 
 use metasched_base::{Error, Interrupt, Kind, Progress, Result};
 use metasched_control::{Candidate, EEVDF};
-use metasched_experiment::{About, Contender, Counts, GroupRun, Runs, SeededRun, WHOLE};
+use metasched_experiment::{About, Contender, GroupRun, Runs, SeededRun, WHOLE};
 use metasched_host::machine::HostFacts;
 use metasched_profile::measure::Executor;
 use metasched_profile::subject;
@@ -111,12 +111,7 @@ fn of_group(group: &ReplayedGroup) -> GroupRun {
         false => group.waits.as_ref().and_then(|waits| waits.percentile_ns(0.99)),
     };
     GroupRun {
-        counts: Counts {
-            done: group.done,
-            answered: group.responses.count(),
-            bursts: group.voluntary,
-            cpu_ns: group.cpu_ns,
-        },
+        counts: group.counts(),
         p99_us: p99_ns.map_or(f64::NAN, |ns| ns as f64 / 1e3),
         latency_ns: match answers {
             true => group.responses.sum_ns(),

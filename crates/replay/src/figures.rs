@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use metasched_experiment::Counts;
 use metasched_stats::{DurationHistogram, WaitHistogram};
 use serde::Serialize;
 
@@ -46,6 +47,16 @@ impl ReplayedGroup {
     /// Context switches of both kinds.
     pub fn switches(&self) -> u64 {
         self.voluntary + self.involuntary
+    }
+
+    /// How much they did.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            done: self.done,
+            answered: self.responses.count(),
+            bursts: self.voluntary,
+            cpu_ns: self.cpu_ns,
+        }
     }
 
     /// Of no task.

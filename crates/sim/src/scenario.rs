@@ -442,7 +442,8 @@ impl fmt::Display for Failure {
         }
         let thread = std::thread::current();
         let test = thread.name().filter(|name| *name != "main").unwrap_or("");
-        write!(f, "replay: {SEED_VARIABLE}={seed} cargo test --release -p metasched-sim -- {test}")
+        let packages = "-p metasched-sim -p metasched-sim-tests";
+        write!(f, "replay: {SEED_VARIABLE}={seed} cargo test --release {packages} -- {test}")
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use metasched_abi::{DEFAULT_POLICY, EEVDF, POLICY_NAMES};
+use metasched_abi::{DEFAULT_POLICY, EEVDF, POLICIES, POLICY_NAMES, known_variant};
 use metasched_base::{Error, Kind, Result};
 use metasched_experiment::timeslice::{Allotment, MIN_TURN_BY_LANE};
 use metasched_experiment::{
@@ -23,6 +23,8 @@ const SETTLING: u32 = 8;
 pub struct Tuning<'a> {
     /// How to plan.
     pub options: PlanOptions,
+    /// The policies that are compared with the default scheduler; all, if there are none.
+    pub policies: &'a [String],
     /// How many runs of each cgroup under each policy, at most; those that are surely not the
     /// best have fewer.
     pub plan_runs: u32,
@@ -32,6 +34,20 @@ pub struct Tuning<'a> {
     pub base_slices: &'a [Duration],
     /// How many runs of each point of the search.
     pub runs: u32,
+}
+
+impl Default for Tuning<'_> {
+    /// Everything is searched, with as many runs as it mostly takes.
+    fn default() -> Self {
+        Self {
+            options: PlanOptions::default(),
+            policies: &[],
+            plan_runs: 6,
+            strategies: &Strategy::ALL,
+            base_slices: &[],
+            runs: 6,
+        }
+    }
 }
 
 /// In which ways the preferred policies share the machine.
@@ -58,9 +74,7 @@ impl Tuning<'_> {
     /// `BadInput` when there is nothing to prefer; and when a run fails.
     pub fn plan(&self, bed: &mut SeededBed<impl Runs>, whole: bool) -> Result<Plan> {
         let About { application, default, parts, has_several, .. } = bed.about().clone();
-        let policies = POLICY_NAMES.iter().filter(|policy| **policy != default);
-        let contenders: Vec<Contender> =
-            policies.map(|policy| Contender::scheduler(*policy)).collect();
+        let contenders = self.contenders(&default)?;
         let mut subjects = parts;
         if subjects.is_empty() {
             let attempt = format!("find out what parts of '{application}' prefer");
@@ -101,6 +115,23 @@ impl Tuning<'_> {
         let measured = bed.measured()?;
         let plan = self.planned(&measured, bed)?;
         Ok(searches.result(&measured, plan, None))
+    }
+
+    /// What is compared with the default scheduler.
+    fn contenders(&self, default: &str) -> Result<Vec<Contender>> {
+        let mut names: Vec<&str> = self.policies.iter().map(String::as_str).collect();
+        if names.is_empty() {
+            names = POLICY_NAMES.to_vec();
+        }
+        names.retain(|name| *name != default);
+        if names.is_empty() {
+            let attempt = format!("compare schedulers with '{default}'");
+            return Err(Error::new(Kind::BadInput, attempt, "no other is named")
+                .remedy("name another, or leave --schedulers out"));
+        }
+        let known =
+            |name: &&str| known_variant(POLICIES, name).map(|_| Contender::scheduler(*name));
+        names.iter().map(known).collect()
     }
 
     /// What there is to search in these ways.

@@ -31,9 +31,6 @@ pub struct Args {
     base_slice: Option<Duration>,
 }
 
-/// The base timeslice that was best in the paper on metaschedulers.
-pub const PUBLISHED_BASE_SLICE: Duration = Duration::from_millis(1800);
-
 /// Where the measurements are; shared with `tune`, `run` and `report`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Source {
@@ -49,9 +46,9 @@ pub struct Source {
 /// What a preferred scheduler is to be; shared with `tune` and `report`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ChoiceArgs {
-    /// What the preferred scheduler is best at: throughput, p99, service (p99, while no fewer
-    /// requests are served) or mix:W with W, from 0 to 1, the weight of throughput. If it is
-    /// not given, each part is judged by what it is for: what its manifest or scenario says,
+    /// What the preferred scheduler is best at: throughput, p99, service (p99, while at most 2 %
+    /// fewer requests are served) or mix:W with W, from 0 to 1, the weight of throughput. If it
+    /// is not given, each part is judged by what it is for: what its manifest or scenario says,
     /// else one that answers requests as a service, any other by its throughput
     #[arg(long)]
     pub objective: Option<Objective>,
@@ -86,12 +83,11 @@ impl Source {
 
 impl ChoiceArgs {
     /// As the planner wants them.
-    pub fn options(&self, base_slice: Duration, count_switching: bool) -> PlanOptions {
+    pub fn options(&self) -> PlanOptions {
         PlanOptions {
             objective: self.objective,
             benefit: self.benefit_form,
-            base_slice,
-            count_switching,
+            ..PlanOptions::default()
         }
     }
 }
@@ -104,8 +100,10 @@ fn declared(workload: &str) -> Option<Declared> {
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let store = args.source.open()?;
-    let base_slice = args.base_slice.unwrap_or(PUBLISHED_BASE_SLICE);
-    let options = args.choice.options(base_slice, args.base_slice.is_some());
+    let mut options = args.choice.options();
+    if let Some(base_slice) = args.base_slice {
+        options = PlanOptions { base_slice, count_switching: true, ..options };
+    }
     let plan = planned(&args.source.analyse(&store)?, options)?;
     context.print(&plan, text)?;
     Ok(0)

@@ -65,7 +65,9 @@ pub struct Args {
     precision: f64,
     /// Goes on with schedulers that are surely not the best; otherwise they are dropped early,
     /// and the time goes to the others. The chance of dropping one that is more than 2 %
-    /// better than the best that is left is below 5 %, for all of them together
+    /// better than the best that is left is below 5 %, for all of them together. And where the
+    /// budget is too small for --min-rounds of all, each has one round, and then the better
+    /// half goes on, until a few are left that have as many
     #[arg(long)]
     keep_all: bool,
     /// The time for all forms together, each of which gets its share; no round begins

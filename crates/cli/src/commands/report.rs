@@ -6,7 +6,7 @@ use metasched_base::{Kind, Result, ResultExt};
 use metasched_profile::planned;
 use metasched_report::{Bench, page};
 
-use super::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, Source};
+use super::plan::{ChoiceArgs, Source};
 use crate::context::Context;
 
 /// Writes what was measured as one self-contained page.
@@ -40,7 +40,7 @@ struct Written {
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let store = args.source.open()?;
     let analysis = args.source.analyse(&store)?;
-    let plan = planned(&analysis, args.choice.options(PUBLISHED_BASE_SLICE, false))?;
+    let plan = planned(&analysis, args.choice.options())?;
     let benches: Vec<Bench> = args.benches.iter().map(|b| Bench::read(b)).collect::<Result<_>>()?;
     let html = page(&analysis, &plan, &benches);
     let attempt = || format!("write the report '{}'", args.out.display());

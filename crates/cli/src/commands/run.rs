@@ -3,26 +3,20 @@
 mod hold;
 pub mod lanes;
 mod live;
+mod turns;
 
-use std::path::Path;
 use std::time::Duration;
 
-use metasched_base::{Error, Kind, Result, format_duration, parse_duration};
-use metasched_control::{
-    Candidate, CandidateEnv, EEVDF, Mechanism, Turn, TurnsSummary, candidates, name_in_force,
-    put_back_after, take_turns,
-};
-use metasched_experiment::{BenefitForm, Contender, Plan, PlanOptions, Strategy, timeslices};
-use metasched_host::process::OwnUse;
-use metasched_host::sched_ext::SchedExt;
+use metasched_base::{Error, Kind, Result, parse_duration};
+use metasched_control::{Candidate, CandidateEnv, EEVDF, Mechanism, candidates};
+use metasched_experiment::{Contender, PUBLISHED_BASE_SLICE, Plan, PlanOptions, Strategy};
 use metasched_profile::wanted::{AppCgroup, PlannedShares, TurnSpec, Wanted};
 use metasched_profile::{planned, read_plan};
-use serde::Serialize;
 
-use super::plan::{PUBLISHED_BASE_SLICE, Source};
-use crate::context::{Context, json_line};
+use super::plan::Source;
+use crate::context::Context;
 pub use hold::HoldArgs;
-use live::Live;
+use turns::Cycle;
 
 /// Does what the plan recommends, in the foreground, until Ctrl-C or the end of --for.
 ///
@@ -109,13 +103,7 @@ impl PlanArgs {
         if let Some(path) = &self.plan {
             return read_plan(path);
         }
-        let choice = PlanOptions {
-            objective: None,
-            benefit: BenefitForm::default(),
-            base_slice: PUBLISHED_BASE_SLICE,
-            count_switching: false,
-        };
-        planned(&self.source.analyse(&self.source.open()?)?, choice)
+        planned(&self.source.analyse(&self.source.open()?)?, PlanOptions::default())
     }
 
     /// Whether one was named, rather than left to the store.
@@ -133,34 +121,11 @@ pub enum Mode {
     Lanes,
 }
 
-/// The shortest base timeslice by lane. Turns of a millisecond are about what slices come
-/// to themselves; below that applications would mostly see changes.
-const LEAST_BASE_SLICE: Duration = Duration::from_millis(1);
-
-/// The last line of the JSON output.
-#[derive(Debug, Serialize)]
-struct Summary<'a> {
-    strategy: Strategy,
-    mechanism: Mechanism,
-    base_slice_ms: f64,
-    turns: &'a [Turn],
-    summary: &'a TurnsSummary,
-    switching_share: f64,
-    own_use: &'a OwnUse,
-    /// What is in force again, by its name in the kernel.
-    in_force: &'a str,
-}
-
 /// What is to be in force.
 enum Wish {
     /// The default scheduler; why.
     Nothing(String),
-    Turns {
-        plan: PlannedShares,
-        strategy: Strategy,
-        mechanism: Option<Mechanism>,
-        base_slice: Duration,
-    },
+    Turns(Cycle),
     Lanes(Box<Wanted>),
 }
 
@@ -185,7 +150,7 @@ impl Args {
                     Wish::Lanes(Wanted::from_plan(&plan, &self.cgroups, default, table)?.into())
                 }
                 Mode::Turns => {
-                    Wish::Turns { plan, strategy, mechanism: self.mechanism, base_slice }
+                    Wish::Turns(Cycle { plan, strategy, mechanism: self.mechanism, base_slice })
                 }
             });
         }
@@ -212,12 +177,12 @@ impl Args {
                 let default = default.unwrap_or(planned);
                 Wish::Lanes(Wanted::from_plan(&rows, &cgroups, Some(default), table)?.into())
             }
-            other => Wish::Turns {
+            other => Wish::Turns(Cycle {
                 plan: rows,
                 strategy: other.strategy().unwrap_or(Strategy::RoundRobin),
                 mechanism: other.mechanism().map(str::parse).transpose()?,
                 base_slice: other.base_slice_ms().map_or(base_slice, Duration::from_millis),
-            },
+            }),
         })
     }
 
@@ -258,97 +223,14 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     }
     let table = candidates(&CandidateEnv::system())?;
     let options = args.hold.options("metasched run")?;
-    let (plan, strategy, mechanism, base_slice) = match args.wish(&table)? {
+    match args.wish(&table)? {
         Wish::Nothing(why) => {
             context.print(&serde_json::json!({ "in_force": EEVDF, "why": why }), |_| {
                 format!("the default scheduler stays in force: {why}")
             })?;
-            return Ok(0);
+            Ok(0)
         }
-        Wish::Lanes(wanted) => return lanes::hold(*wanted, &table, options, &args.hold, context),
-        Wish::Turns { plan, strategy, mechanism, base_slice } => {
-            (plan, strategy, mechanism, base_slice)
-        }
-    };
-    let until = args.hold.duration;
-    let turns = plan.turns(&table, |weights| timeslices(base_slice, weights))?;
-    let mechanism = mechanism.unwrap_or_else(|| Mechanism::of_turns(&turns));
-    if mechanism == Mechanism::Lane && base_slice < LEAST_BASE_SLICE {
-        return Err(Error::new(
-            Kind::Usage,
-            format!("take turns by lane with a base timeslice of {base_slice:?}"),
-            "the shortest is 1 ms",
-        )
-        .remedy("write one such as --base-slice 1ms"));
+        Wish::Lanes(wanted) => lanes::hold(*wanted, &table, options, &args.hold, context),
+        Wish::Turns(cycle) => turns::take(&cycle, &table, options, &args.hold, context),
     }
-
-    let mut own = OwnUse::default();
-    let taken = put_back_after(options, |switcher| {
-        let mut live = Live::new(context, until);
-        live.begin(&turns, mechanism);
-        let taken = take_turns(switcher, &turns, mechanism, until, &context.interrupt, &mut |e| {
-            own.begin();
-            live.turn(e);
-        });
-        own.end();
-        live.end();
-        taken
-    });
-    let status = SchedExt::at(Path::new("/")).status();
-    let (summary, back) = match (taken, status.map(|status| name_in_force(&status))) {
-        (Ok(summary), Ok(back)) => (summary, back),
-        (Ok(_), Err(error)) => return Err(error),
-        (Err(error), Ok(back)) => {
-            let cause = format!("{}; '{back}' is in force now", error.cause);
-            return Err(Error { cause, ..error });
-        }
-        (Err(error), Err(second)) => return Err(error.and(&second)),
-    };
-    if context.json {
-        json_line(&Summary {
-            strategy,
-            mechanism,
-            base_slice_ms: base_slice.as_secs_f64() * 1e3,
-            turns: &turns,
-            summary: &summary,
-            switching_share: summary.switching_share(),
-            own_use: &own,
-            in_force: &back,
-        })?;
-    } else {
-        println!("{}", text(&summary, &back, &own));
-    }
-    Ok(args.hold.exit_code(summary.interrupted))
-}
-
-fn text(summary: &TurnsSummary, back: &str, own: &OwnUse) -> String {
-    let span = |ns: u64| format_duration(Duration::from_millis(ns / 1_000_000));
-    let mut out = format!(
-        "{} turns in {}: the start took {}, {} switches after it {:.3} % of the time\n",
-        summary.turns,
-        span(summary.elapsed_ns),
-        span(summary.start_ns),
-        summary.switches,
-        summary.switching_share() * 100.0
-    );
-    if let Some(late) = summary.lateness {
-        let ms = |ns: u64| ns as f64 / 1e6;
-        let (mean, most) = (ms(late.mean_ns), ms(late.max_ns));
-        out.push_str(&format!(
-            "  turns began {mean:.3} ms late in the mean, {most:.3} ms at most\n"
-        ));
-    }
-    for (scheduler, ns) in &summary.in_force_ns {
-        let share = *ns as f64 / summary.elapsed_ns.max(1) as f64 * 100.0;
-        out.push_str(&format!("  {scheduler}: {} ({share:.1} %)\n", span(*ns)));
-    }
-    let memory = own
-        .max_rss_kib
-        .map_or("memory: not measured".to_owned(), |kib| format!("{:.0} MiB", kib as f64 / 1024.0));
-    out.push_str(&format!(
-        "metasched itself took {:.2} % of a CPU and {memory}\n",
-        own.cpu_share * 100.0
-    ));
-    out.push_str(&format!("'{back}' is in force again"));
-    out
 }

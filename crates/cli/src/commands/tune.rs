@@ -21,7 +21,7 @@ use metasched_profile::measure::{Options, SwitcherExecutor};
 use metasched_profile::runner::{Cgroups, Site};
 use metasched_profile::{Analysis, WorkloadBed, cgroups_of, planned, subject};
 
-use super::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, Source};
+use super::plan::{ChoiceArgs, Source};
 use super::run::Mode;
 use super::strategies::SearchedArgs;
 use crate::context::Context;
@@ -31,7 +31,7 @@ pub use show::text;
 /// What a run takes besides warm-up and load: settling, switching, reading figures.
 const OVERHEAD: Duration = Duration::from_secs(1);
 /// The same where the CPUs are emulated.
-const OVERHEAD_EMULATED: Duration = Duration::from_secs(4);
+const OVERHEAD_EMULATED: Duration = Duration::from_secs(10);
 
 /// Searches the best way to run the preferred schedulers together, by what the whole is for.
 ///
@@ -94,7 +94,7 @@ fn parse_turn(text: &str) -> Result<(String, String)> {
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let mut store = args.source.open()?;
     let analysis = args.source.analyse(&store)?;
-    let plan = planned(&analysis, args.choice.options(PUBLISHED_BASE_SLICE, false))?;
+    let plan = planned(&analysis, args.choice.options())?;
     let Some(whole) = analysis.composition.whole.clone() else {
         return Err(Error::new(
             Kind::BadInput,
@@ -144,7 +144,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         measured
     })?;
     let analysis = args.source.analyse(&store)?;
-    let plan = planned(&analysis, args.choice.options(PUBLISHED_BASE_SLICE, false))?;
+    let plan = planned(&analysis, args.choice.options())?;
     let tuned = searches.result(&analysis.measured(), plan, single.as_ref());
     if tuned.table.is_empty() {
         return Err(Error::new(

@@ -81,8 +81,9 @@ fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// A guest that has said in a file of the shared folder that it runs.
-fn started_guest(shared: &Path, script: &str) -> Child {
+fn started_guest(shared: &Path, options: &[&str], script: &str) -> Child {
     let child = vm()
+        .args(options)
         .arg("--rw")
         .arg(shared)
         .args(["--env", &format!("SHARED={}", shared.display()), "--", "sh", "-c"])
@@ -257,13 +258,14 @@ fn a_panic_ends_the_command_with_the_consoles_last_lines() {
 
 #[test]
 fn a_guest_that_hangs_ends_when_its_time_is_over() {
-    let _turn = Turn::wait();
+    let turn = Turn::wait();
     let begin = Instant::now();
-    let output = vm()
-        .args(["--timeout", "45s", "--"])
-        .args(["sh", "-c", "echo '<0>a sign of life' > /dev/kmsg; sleep 1000"])
-        .output()
-        .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let script = "echo '<0>a sign of life' > /dev/kmsg; echo yes > $SHARED/started; sleep 1000";
+    let guest = started_guest(dir.path(), &["--timeout", "45s"], script);
+    // It does nothing from now on.
+    drop(turn);
+    let output = guest.wait_with_output().unwrap();
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(OURS), "{stderr}");
     assert!(stderr.contains("it took longer than 45s"), "{stderr}");
@@ -275,7 +277,7 @@ fn a_guest_that_hangs_ends_when_its_time_is_over() {
 fn killing_metasched_leaves_no_qemu() {
     let _turn = Turn::wait();
     let dir = tempfile::tempdir().unwrap();
-    let mut guest = started_guest(dir.path(), "echo yes > $SHARED/started; sleep 1000");
+    let mut guest = started_guest(dir.path(), &[], "echo yes > $SHARED/started; sleep 1000");
     let qemu = qemu_below(guest.id());
     assert_eq!(qemu.len(), 1);
     // SIGKILL: it cannot do anything about it any more.
@@ -291,7 +293,7 @@ fn an_interrupt_reaches_the_command_which_ends_as_it_likes() {
     let script = "trap 'echo yes > $SHARED/stopped; exit 5' INT
         echo yes > $SHARED/started
         while :; do sleep 0.2; done";
-    let guest = started_guest(dir.path(), script);
+    let guest = started_guest(dir.path(), &[], script);
     let qemu = qemu_below(guest.id());
     assert_eq!(qemu.len(), 1);
     let pid = nix::unistd::Pid::from_raw(guest.id() as i32);

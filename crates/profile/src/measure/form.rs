@@ -1,10 +1,11 @@
 //! One form: its application is started once, and kept running while subjects change.
 
+use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Interrupt, Kind, Result};
 use metasched_control::SwitchRecord;
-use metasched_experiment::{CandidateRounds, Need, losers, need};
+use metasched_experiment::{CandidateRounds, Need, affordable, losers, need, suffices};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -167,7 +168,7 @@ impl<'a> Bench<'a, '_> {
     }
 
     /// Round after round, until nobody needs another or the time is over. When it
-    /// does not suffice for everybody, those measured least come first.
+    /// does not suffice for everybody, the better half goes on after each has had a round.
     fn rounds(&mut self, running: &mut Running<'a>) -> Result<(), Fault> {
         loop {
             let state = self.state(running.form, running.series).map_err(Fault::Stop)?;
@@ -175,18 +176,26 @@ impl<'a> Bench<'a, '_> {
             wanting
                 .retain(|place| matches!(self.need(running.form, &state, *place), Need::Rounds(_)));
             wanting.shuffle(&mut running.random);
-            wanting.sort_by_key(|place| state.rounds[*place].rounds.len());
 
             let fits = self.runs_that_fit(running.end);
-            let control = state.controls < self.request.options.control_runs && fits >= 2;
-            // The default scheduler's run; the traced runs at the end want their time too.
-            let beside = 1 + usize::from(control) + self.traces_missing(&state).len();
+            let rules = &self.request.options.rules;
+            let mut control = state.controls < self.request.options.control_runs && fits >= 2;
+            // Traced runs at the end want their time too.
+            let mut beside = usize::from(control) + self.traces_missing(&state).len();
+            let runs = fits.saturating_sub(beside);
+            if rules.drop_losers && !suffices(&wanting, &state.rounds, rules.min_rounds, runs) {
+                // What there is of it is for those that may be the best.
+                (control, beside) = (false, 0);
+                let objective = running.form.objective();
+                wanting = affordable(&wanting, &state.rounds, objective, rules.min_rounds, fits);
+            }
             // Whatever the budget, nobody is left without any figure.
             let owed = match running.rounds {
                 0 => wanting.iter().filter(|place| state.rounds[**place].rounds.is_empty()).count(),
                 _ => 0,
             };
-            wanting.truncate(fits.saturating_sub(beside).max(owed));
+            wanting.sort_by_key(|place| state.rounds[*place].rounds.len());
+            wanting.truncate(fits.saturating_sub(beside + 1).max(owed));
             if wanting.is_empty() && !control {
                 return Ok(());
             }
@@ -221,6 +230,11 @@ impl<'a> Bench<'a, '_> {
         let state = self.state(running.form, running.series).map_err(Fault::Stop)?;
         let mut missing = self.traces_missing(&state);
         missing.shuffle(&mut running.random);
+        // If there is no time for all: the default scheduler's, and of those that are known best.
+        missing.sort_by_key(|place| match place {
+            0 => Reverse(usize::MAX),
+            place => Reverse(state.rounds[*place].rounds.len()),
+        });
         let items: Vec<Item> =
             missing.into_iter().map(|subject| Item { subject, kind: RunKind::Traced }).collect();
         if items.is_empty() { Ok(()) } else { self.round(running, &items, 0) }

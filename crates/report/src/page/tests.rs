@@ -1,20 +1,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use std::time::Duration;
-
-use metasched_experiment::{BenefitForm, Objective, PlanOptions, plan};
+use metasched_experiment::{Objective, PlanOptions, plan};
 use metasched_profile::{Declared, Store, analyse};
 
 use super::*;
 use crate::made_up::{declared, full_store, key, profile_only};
 
-const OPTIONS: PlanOptions = PlanOptions {
-    objective: Some(Objective::Throughput),
-    benefit: BenefitForm::Relative,
-    base_slice: Duration::from_millis(1800),
-    count_switching: false,
-};
+fn options() -> PlanOptions {
+    PlanOptions { objective: Some(Objective::Throughput), ..PlanOptions::default() }
+}
 
 fn of(store: &Store) -> String {
     let bench =
@@ -22,7 +17,7 @@ fn of(store: &Store) -> String {
     let analysis = analyse(store, None, declared).unwrap();
     page(
         &analysis,
-        &plan(&analysis.measured(), OPTIONS).unwrap(),
+        &plan(&analysis.measured(), options()).unwrap(),
         &[Bench::parse("x", bench).unwrap()],
     )
 }
@@ -200,7 +195,7 @@ fn what_was_not_measured_is_said_to_be_so() {
     writer.run("front", 1, &default, metasched_profile::RunKind::Measured, 1.0, 1.0);
     assert!(store.series_id(&key("front")).is_ok());
     let analysis = analyse(&store, None, |_| Declared::default()).unwrap();
-    let page = super::page(&analysis, &plan(&analysis.measured(), OPTIONS).unwrap(), &[]);
+    let page = super::page(&analysis, &plan(&analysis.measured(), options()).unwrap(), &[]);
     well_formed(&page);
     for what in ["No scheduler but the default", "Run-queue latency", "Switching", "Metaschedulers"]
     {

@@ -3,7 +3,7 @@
 use metasched_sim::kernel::Kernel;
 use metasched_sim::{Scenario, TaskSpec, exactly, ms, us};
 
-static FAULTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfaults-native.so"));
+static FAULTS: &[u8] = include_bytes!(concat!(env!("SIM_OUT"), "/libfaults-native.so"));
 
 fn counted(kernel: &mut Kernel, name: &str, expected: u64) {
     // SAFETY: those that are asked for are u64 in faults/cgroup_moves.bpf.c. No callback runs now.

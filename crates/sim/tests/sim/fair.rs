@@ -9,7 +9,7 @@ use metasched_sim::{
     Machine, Outcome, Program, Scenario, TaskSpec, between, exactly, ms, seeds, us,
 };
 
-static FAULTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfaults-native.so"));
+static FAULTS: &[u8] = include_bytes!(concat!(env!("SIM_OUT"), "/libfaults-native.so"));
 
 /// What a task asks for at once, on one CPU.
 const SLICE: u64 = us(700);

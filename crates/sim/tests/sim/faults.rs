@@ -5,7 +5,7 @@ use metasched_sim::{Failure, Outcome, Scenario, TaskSpec, between, ms};
 use std::path::Path;
 use std::process::Command;
 
-static FAULTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfaults-native.so"));
+static FAULTS: &[u8] = include_bytes!(concat!(env!("SIM_OUT"), "/libfaults-native.so"));
 
 /// Two CPUs, hogs of two weights, sleepers, and one task that must stay on CPU 1.
 fn scenario(ops: &str) -> Scenario {
@@ -215,7 +215,7 @@ fn a_policy_that_gives_up_says_why() {
 /// What the compiler says of a fault that does not build.
 fn does_not_build(file: &str) -> String {
     let out = std::env::temp_dir().join(format!("metasched-{file}-{}", std::process::id()));
-    let sim = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sim = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let output = Command::new(env!("SIM_COMPILER"))
         .args(env!("SIM_FLAGS").split(' '))
         .args(["-shared", "-Wl,-z,defs", "-o"])
@@ -248,7 +248,7 @@ fn a_failure_ends_with_the_command_that_replays_it() {
     let last = said.lines().last().expect("it says something");
     assert_eq!(
         last,
-        "replay: METASCHED_SIM_SEED=7 cargo test --release -p metasched-sim -- \
+        "replay: METASCHED_SIM_SEED=7 cargo test --release -p metasched-sim -p metasched-sim-tests -- \
          faults::a_failure_ends_with_the_command_that_replays_it"
     );
 }

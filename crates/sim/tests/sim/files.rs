@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 fn examples() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples");
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("examples/")
         .map(|entry| entry.expect("a readable folder").path())
@@ -485,7 +485,7 @@ fn what_of_rt_app_is_not_modelled_is_refused_by_its_name() {
 #[test]
 fn requests_to_a_busy_server_beside_hogs_wait_for_no_tick() {
     const MOST_NS: u64 = ms(3);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/redis.toml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/redis.toml");
     let file = ScenarioFile::load(&path).unwrap_or_else(|e| panic!("{e}"));
     let machine = file.machine.machine().unwrap_or_else(|e| panic!("{e}"));
     let run = scenario(file.name.clone(), "vtime").machine(machine).run_for(file.duration_ns);

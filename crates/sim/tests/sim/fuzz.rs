@@ -100,7 +100,7 @@ fn a_reassignment_may_come_right_after_any_event() {
 }
 
 fn kept() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seeds");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();

@@ -7,7 +7,7 @@ use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{POLICIES, assign, replace_root, scenario_of, set_app};
 use metasched_sim::{Machine, Scenario, TaskSpec, exactly, ms, policy, us};
 
-static FAULTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfaults-native.so"));
+static FAULTS: &[u8] = include_bytes!(concat!(env!("SIM_OUT"), "/libfaults-native.so"));
 
 /// A condition of the scenario's own.
 fn expect(kernel: &mut Kernel, holds: bool, what: &str) {

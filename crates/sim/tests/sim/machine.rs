@@ -155,7 +155,7 @@ fn ticks_come_as_often_as_the_machine_says() {
 
 #[test]
 fn a_flag_that_is_not_modelled_is_refused_by_name() {
-    static FAULTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfaults-native.so"));
+    static FAULTS: &[u8] = include_bytes!(concat!(env!("SIM_OUT"), "/libfaults-native.so"));
     for (ops, name) in [
         ("idle_per_node", "SCX_OPS_BUILTIN_IDLE_PER_NODE"),
         ("switch_partial", "SCX_OPS_SWITCH_PARTIAL"),

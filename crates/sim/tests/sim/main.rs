@@ -4,7 +4,6 @@
 mod accounts;
 mod behaviour;
 mod cgroups;
-mod digests;
 mod every_policy;
 mod fair;
 mod fair_beside;
@@ -34,9 +33,9 @@ mod user_half;
 mod waits;
 
 mod policies {
-    include!(concat!(env!("OUT_DIR"), "/policy_tests.rs"));
+    include!(concat!(env!("SIM_OUT"), "/policy_tests.rs"));
 }
 
 mod page {
-    include!(concat!(env!("OUT_DIR"), "/page_tests.rs"));
+    include!(concat!(env!("SIM_OUT"), "/page_tests.rs"));
 }

@@ -6,7 +6,7 @@ use metasched_sim::kernel::Kernel;
 use metasched_sim::task::Step;
 use metasched_sim::{Machine, Scenario, TaskSpec, between, exactly, ms, us};
 
-static FAULTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfaults-native.so"));
+static FAULTS: &[u8] = include_bytes!(concat!(env!("SIM_OUT"), "/libfaults-native.so"));
 
 /// Two CPUs; tasks that come, sleep, yield, fork and go, and are changed meanwhile.
 fn eventful(ops: &str) -> Scenario {

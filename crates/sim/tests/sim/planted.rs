@@ -41,7 +41,7 @@ impl Plant {
 pub(crate) fn planted(plant: &Plant) -> &'static [u8] {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("plant").replace("::", "-");
-    let sim = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sim = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let root = sim.join("../..");
     let folder = std::env::temp_dir().join(format!("metasched-{name}-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
@@ -51,7 +51,7 @@ pub(crate) fn planted(plant: &Plant) -> &'static [u8] {
         true => folder.join("metasched.bpf.c"),
         false => root.join(main),
     };
-    let out = Path::new(env!("OUT_DIR"));
+    let out = Path::new(env!("SIM_OUT"));
     let object = folder.join("planted.so");
     let output = Command::new(env!("SIM_COMPILER"))
         .arg(format!("-I{}", folder.display()))

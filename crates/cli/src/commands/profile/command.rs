@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use comfy_table::{CellAlignment, Table, presets};
 use metasched_base::{Kind, Result, ResultExt, brief_time};
 use metasched_control::{CandidateEnv, candidates};
-use metasched_experiment::{
-    BenefitForm, Plan, PlanOptions, Ratio, Recommendation, TableRow, Verdict,
-};
+use metasched_experiment::{Plan, PlanOptions, Ratio, Recommendation, TableRow, Verdict};
 use metasched_profile::manifest::{Given, Workload, check_program};
 use metasched_profile::measure::{FailureSummary, FormSummary, Options, Outcome, Summary};
 use metasched_profile::runner::{Cgroups, Site};
@@ -18,7 +16,7 @@ use serde::Serialize;
 
 use super::show::Show;
 use super::{Args, export, measure, options, schedulers};
-use crate::commands::plan::{PUBLISHED_BASE_SLICE, recommended};
+use crate::commands::plan::recommended;
 use crate::context::Context;
 
 /// What only a command has.
@@ -188,13 +186,7 @@ fn measured(
 fn plan(args: &Args, workload: &Workload, store: &Store) -> Result<Plan> {
     let name = &workload.manifest.name;
     let analysis = analyse(store, Some(name), |_| Declared::of(&workload.manifest))?;
-    let options = PlanOptions {
-        objective: None,
-        benefit: BenefitForm::default(),
-        base_slice: PUBLISHED_BASE_SLICE,
-        count_switching: false,
-    };
-    let mut plan = planned(&analysis, options)?;
+    let mut plan = planned(&analysis, PlanOptions::default())?;
     if let Some(recommendation) = plan.recommendation.as_mut().filter(|r| !r.command.is_empty()) {
         recommendation.command += &format!(" --workload {name}");
         if let Some(store) = &args.store {

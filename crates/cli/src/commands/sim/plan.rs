@@ -7,7 +7,7 @@ use metasched_simbed::{Simulated, Tuning};
 use super::again;
 use super::bed::BedArgs;
 use super::replay::on_this_machine;
-use crate::commands::plan::{ChoiceArgs, PUBLISHED_BASE_SLICE, text};
+use crate::commands::plan::{ChoiceArgs, text};
 use crate::context::Context;
 
 /// Says which policy each cgroup of a scenario prefers, and what to do with all of them.
@@ -32,17 +32,25 @@ pub struct Args {
 pub struct PreferenceArgs {
     #[command(flatten)]
     pub choice: ChoiceArgs,
+    /// The policies to compare with the default scheduler, with commas between them, instead of
+    /// all
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub schedulers: Vec<String>,
     /// How many runs of each cgroup under each policy, at most; those that are surely not the
     /// best have fewer
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(3..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = Tuning::default().plan_runs, value_parser = clap::value_parser!(u32).range(3..=10_000))]
     pub plan_runs: u32,
 }
 
 impl PreferenceArgs {
     /// How to plan; nothing is searched.
-    pub fn tuning(&self) -> Tuning<'static> {
-        let options = self.choice.options(PUBLISHED_BASE_SLICE, false);
-        Tuning { options, plan_runs: self.plan_runs, strategies: &[], base_slices: &[], runs: 0 }
+    pub fn tuning(&self) -> Tuning<'_> {
+        Tuning {
+            options: self.choice.options(),
+            policies: &self.schedulers,
+            plan_runs: self.plan_runs,
+            ..Tuning::default()
+        }
     }
 }
 

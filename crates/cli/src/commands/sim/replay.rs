@@ -186,18 +186,14 @@ fn entry(scheduler: String, replayed: &Replayed, machine: &HostFacts) -> Entry {
 
 fn group_entry(name: &str, group: &ReplayedGroup, window_ns: u64, used_ns: u64) -> GroupEntry {
     let rate = |amount: f64| rounded(per_second(amount, window_ns));
-    let (work, amount) = match group {
-        group if group.done > 0 && group.responses.count() == 0 => (Work::Units, group.done as f64),
-        group if group.done > 0 => (Work::Requests, group.done as f64),
-        group if group.voluntary > 0 => (Work::Bursts, group.voluntary as f64),
-        group => (Work::CpuSeconds, group.cpu_ns as f64 / 1e9),
-    };
+    let counts = group.counts();
+    let work = Work::of(std::iter::once(counts));
     GroupEntry {
         cgroup: name.to_owned(),
         shown: true,
         tasks: group.tasks,
         work,
-        throughput_per_s: rate(amount),
+        throughput_per_s: rate(work.amount(counts)),
         cpus: rate(group.cpu_ns as f64 / 1e9),
         share: rounded(group.cpu_ns as f64 / used_ns.max(1) as f64),
         wait: group.waits.as_ref().map(waits),

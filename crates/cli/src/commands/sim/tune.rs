@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long = "base-slice", value_name = "TIME,...", value_delimiter = ',', value_parser = parse_duration)]
     base_slices: Vec<Duration>,
     /// How many runs of each point
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = Tuning::default().runs, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     runs: u32,
 }
 

@@ -5,8 +5,9 @@
 //! A change of the model, or of a policy's source, may change them, and is meant to. Then
 //! renew them: this test prints the table as it is now; put it in place of [`PINNED`] in the
 //! commit that makes the change, and say there what changed.
+//!
+//! A program of its own, since `scripts/test.sh` compiles it a second time without optimisation.
 
-use crate::lanes::hogs;
 use metasched_sim::abi::NO_QUOTA;
 use metasched_sim::figures::RunFigures;
 use metasched_sim::fuzz;
@@ -20,7 +21,7 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::rc::Rc;
 
-static FAULTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfaults-native.so"));
+static FAULTS: &[u8] = include_bytes!(concat!(env!("SIM_OUT"), "/libfaults-native.so"));
 
 /// See above for how they are renewed.
 const PINNED: &[(&str, &str)] = &[
@@ -105,6 +106,10 @@ fn together(run: Scenario) -> Scenario {
                 .sleep(exactly(ms(1)))
                 .for_ever(),
         )
+}
+
+fn hogs(run: Scenario, n: usize, cgroup: &'static str) -> Scenario {
+    run.tasks(n, |i| TaskSpec::hog(format!("{cgroup} {i}")).in_cgroup(cgroup))
 }
 
 /// Lanes that are made, weighed, replaced and dropped, turns, and limits.

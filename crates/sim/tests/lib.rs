@@ -1,0 +1,1 @@
+//! Nothing but the simulator's tests, which stand beside this file.
