@@ -513,25 +513,22 @@ fn the_policies_that_are_compared_may_be_named() {
     assert!(status == 3 && said.contains("no other is named"), "{status} {said}");
 }
 
-/// Real threads in the place of the model, under real schedulers.
+/// Real threads in the place of the model, under real schedulers. Of one cgroup: each run of the
+/// default scheduler costs a load of the program.
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
-fn a_scenario_is_tuned_with_real_threads_and_the_default_scheduler_is_back() {
+fn a_scenario_is_planned_with_real_threads_and_the_default_scheduler_is_back() {
     let place = Place::new();
-    let quick = ["--duration", "200ms", "--plan-runs", "3", "--runs", "2"];
-    let ways = ["--schedulers", "vtime,fifo", "--strategy", "round-robin", "--base-slice", "20ms"];
-    let command = [&["tune", "small.toml", "--replay"], &quick[..], &ways[..]].concat();
-    let tuned = place.json(&command);
-    assert!(tuned["machine"].as_str().unwrap().starts_with("this machine"), "{tuned:#}");
-    let rows = tuned["table"].as_array().unwrap();
-    let kinds: Vec<&str> =
-        rows.iter().map(|row| row["contender"]["type"].as_str().unwrap()).collect();
-    assert!(kinds.contains(&"turns"), "{tuned:#}");
-    for row in rows {
-        assert!(row["rounds"].as_u64().unwrap() >= 2, "{row:#}");
-        assert!(row["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{row:#}");
-    }
-    assert!(tuned["recommendation"]["sentence"].is_string(), "{tuned:#}");
+    let (one, _) = SCENARIO.split_once("[[task]]\nname = \"batch\"").unwrap();
+    std::fs::write(place.path("one.toml"), one).unwrap();
+    let quick = ["--schedulers", "vtime", "--duration", "200ms", "--plan-runs", "3"];
+    let plan = place.json(&[&["plan", "one.toml", "--replay"], &quick[..]].concat());
+    assert!(plan["machine"].as_str().unwrap().starts_with("this machine"), "{plan:#}");
+    let rows = plan["table"].as_array().unwrap();
+    assert!(rows.len() == 1 && rows[0]["candidate"] == "vtime", "{plan:#}");
+    assert_eq!(rows[0]["rounds"], 3, "{plan:#}");
+    assert!(rows[0]["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{plan:#}");
+    assert!(plan["recommendation"]["sentence"].is_string(), "{plan:#}");
     let state = std::fs::read_to_string("/sys/kernel/sched_ext/state").unwrap();
     assert_eq!(state.trim(), "disabled");
 }

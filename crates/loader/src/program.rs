@@ -419,7 +419,8 @@ fn verified(skel: &MetaschedSkel<'static>) -> Result<Vec<(String, u32)>> {
             .attempt(Kind::Failed, || "ask the kernel for its programs".into())?;
         Ok((program.name().to_string_lossy().into_owned(), instructions))
     };
-    skel.object().progs().map(of).collect()
+    // Callbacks that no policy of these asks for are left out.
+    skel.object().progs().filter(libbpf_rs::Program::autoload).map(of).collect()
 }
 
 fn exit_record(skel: &MetaschedSkel<'static>) -> Option<ExitRecord> {

@@ -266,7 +266,7 @@ fn parts_are_measured_side_by_side_each_on_its_lane() {
     let profiled = lab.profile(&workload, &[&once[..], &quick[..]].concat()).finish();
     assert_eq!(profiled.code, Some(0), "{profiled}");
     let strategies = ["--mode", "lanes", "--lanes-by", "round-robin"];
-    let turns = ["--turn", "answers=vtime", "--turn", "computes=fifo", "--budget", "65s"];
+    let turns = ["--turn", "answers=vtime", "--turn", "computes=fifo", "--budget", "70s"];
     let ended = lab.tune(&workload, &[&strategies[..], &turns[..]].concat()).finish();
     assert_eq!(ended.code, Some(0), "{ended}");
     assert!(nothing_left());

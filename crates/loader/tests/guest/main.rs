@@ -55,13 +55,14 @@ impl Drop for Holder {
     }
 }
 
-/// Without the others what stands in for them is left out.
+/// Without the others what they need of level 1 is left out: of these one asks least of it, the others
+/// for state of cgroups, a half in user space, and a CPU that decides for others.
 #[test]
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
-fn the_kernel_takes_each_policy_alone() {
-    for policy in policies() {
-        let policies = vec![policy.name.to_owned()];
-        let options = LoadOptions { policies, ..LoadOptions::policy(policy.name) };
+fn the_kernel_takes_a_policy_alone() {
+    for policy in ["fifo", "fair", "rustland", "central"] {
+        let policies = vec![policy.to_owned()];
+        let options = LoadOptions { policies, ..LoadOptions::policy(policy) };
         let programs = Program::verify(&options, &machine(2, 2, 1, 1)).unwrap();
         assert!(programs.iter().all(|(_, instructions)| *instructions > 0), "{programs:?}");
     }
