@@ -270,7 +270,9 @@ fn a_bench_that_fails_does_not_pass() {
 fn demo_stage(status: i32) -> Stage {
     let stage = Stage::new(&["demo.sh"]);
     stage.program("bin/cargo", "");
-    let measure = format!("echo budgets $DEMO_PROFILE_BUDGET $DEMO_TUNE_BUDGET; exit {status}");
+    let measure = format!(
+        "echo budgets $DEMO_PROFILE_BUDGET $DEMO_TUNE_BUDGET $DEMO_MECHANISM; exit {status}"
+    );
     stage.program("scripts/demo-measure.sh", &measure);
     let metasched = format!("if [ \"$1\" = vm ]; then {measure}; fi");
     stage.program("target/release/metasched", &metasched);
@@ -281,11 +283,11 @@ fn demo_stage(status: i32) -> Stage {
 fn a_demo_takes_less_time_once_one_has_ended() {
     let stage = demo_stage(0);
     let ended = stage.run("demo.sh", &[]);
-    ended.assert(0, "budgets 11m 11m");
+    ended.assert(0, "budgets 12m 430s lane");
     let guest = usize::from(!kernel_has_sched_ext());
     assert_eq!(ended.called("metasched vm").len(), guest);
     assert_eq!(ended.called("metasched report").len(), 1);
-    stage.run("demo.sh", &[]).assert(0, "budgets 90s 545s");
+    stage.run("demo.sh", &[]).assert(0, "budgets 90s 430s lane");
 }
 
 #[test]
@@ -294,7 +296,7 @@ fn a_demo_that_did_not_end_goes_on_with_all_its_time() {
     let ended = stage.run("demo.sh", &[]);
     ended.assert(1, "goes on from there");
     assert_eq!(ended.called("metasched report").len(), 0);
-    stage.run("demo.sh", &[]).assert(1, "budgets 11m 11m");
+    stage.run("demo.sh", &[]).assert(1, "budgets 12m 430s lane");
     demo_stage(130).run("demo.sh", &[]).assert(130, "stopped");
     demo_stage(5).run("demo.sh", &[]).assert(5, "ended with an error");
 }

@@ -1,6 +1,7 @@
 //! A scenario planned and tuned, as `metasched plan` and `metasched tune` do with a workload; on
 //! whatever runs it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use metasched_abi::{DEFAULT_POLICY, EEVDF, POLICIES, POLICY_NAMES, known_variant};
@@ -123,7 +124,8 @@ impl Tuning<'_> {
         if names.is_empty() {
             names = POLICY_NAMES.to_vec();
         }
-        names.retain(|name| *name != default);
+        let mut seen = BTreeSet::from([default]);
+        names.retain(|name| seen.insert(name));
         if names.is_empty() {
             let attempt = format!("compare schedulers with '{default}'");
             return Err(Error::new(Kind::BadInput, attempt, "no other is named")
