@@ -71,7 +71,7 @@ pub fn suffices(
 /// With so little time chance decides as well: of n candidates the best is left behind with a
 /// chance of `3 log2(n) exp(-T / (8 H log2(n)))` at most, for T runs, where H is about how many
 /// runs it takes to tell it from the others (Karnin, Koren and Somekh, theorem 4.1). Nothing is
-/// claimed of who is left behind, and [`choose`](crate::choose) counts them among those compared.
+/// claimed of who is left behind, and [`choose`](crate::choose()) counts them among those compared.
 pub fn affordable(
     wanting: &[usize],
     candidates: &[CandidateRounds],
