@@ -89,9 +89,10 @@ pub fn affordable(
         candidate if candidate.serves_less(objective) => 0.0,
         candidate => candidate.estimate(objective).unwrap_or(0.0),
     };
-    let mut ranked = wanting.to_vec();
+    let mut scored: Vec<(usize, f64)> = wanting.iter().map(|at| (*at, score(at))).collect();
     // Who was left behind stays so, however well the first rounds went.
-    ranked.sort_by(|a, b| rounds(b).cmp(&rounds(a)).then(score(b).total_cmp(&score(a))));
+    scored.sort_by(|a, b| rounds(&b.0).cmp(&rounds(&a.0)).then(b.1.total_cmp(&a.1)));
+    let mut ranked: Vec<usize> = scored.into_iter().map(|(at, _)| at).collect();
     loop {
         let left = half(ranked.len());
         if left == ranked.len() {
