@@ -521,6 +521,9 @@ fn a_scenario_is_planned_with_real_threads_and_the_default_scheduler_is_back() {
     let place = Place::new();
     let (one, _) = SCENARIO.split_once("[[task]]\nname = \"batch\"").unwrap();
     std::fs::write(place.path("one.toml"), one).unwrap();
+    // What a killed replay leaves. No process can have this id.
+    let left = std::path::Path::new("/sys/fs/cgroup/metasched/replay-4194305");
+    std::fs::create_dir_all(left.join("below")).unwrap();
     let quick = ["--schedulers", "vtime", "--duration", "200ms", "--plan-runs", "3"];
     let plan = place.json(&[&["plan", "one.toml", "--replay"], &quick[..]].concat());
     assert!(plan["machine"].as_str().unwrap().starts_with("this machine"), "{plan:#}");
@@ -531,4 +534,5 @@ fn a_scenario_is_planned_with_real_threads_and_the_default_scheduler_is_back() {
     assert!(plan["recommendation"]["sentence"].is_string(), "{plan:#}");
     let state = std::fs::read_to_string("/sys/kernel/sched_ext/state").unwrap();
     assert_eq!(state.trim(), "disabled");
+    assert!(!left.exists(), "the next replay removes it");
 }

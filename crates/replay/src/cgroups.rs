@@ -1,6 +1,7 @@
 //! The cgroups of a replay, below one of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::Path;
 
 use metasched_base::Result;
@@ -12,6 +13,9 @@ use crate::replayable::Replayable;
 
 /// The tasks of no cgroup have one too, so that what looks at the clock is in another.
 const ROOT: &str = "_root";
+
+/// What the names of replays' own cgroups begin with; the process's id follows.
+const OWN: &str = "replay-";
 
 /// All of them.
 pub struct Cgroups {
@@ -25,7 +29,8 @@ pub struct Cgroups {
 impl Cgroups {
     pub fn make(replayable: &Replayable) -> Result<Cgroups> {
         let home = of_process(Path::new("/"), "self");
-        let name = format!("metasched/replay-{}", getpid());
+        let name = format!("metasched/{OWN}{}", getpid());
+        remove_those_of_the_dead(&Path::new("/").join(MOUNT).join("metasched"));
         let base = Cgroup::create(&name)?;
         let mut built = Cgroups { base, home, by_path: BTreeMap::new() };
         match built.fill(replayable, &name) {
@@ -78,5 +83,23 @@ impl Cgroups {
         let home = Path::new("/").join(MOUNT).join(self.home.as_deref().unwrap_or_default());
         Cgroup::open(&home)?.add(getpid().as_raw())?;
         self.base.remove()
+    }
+}
+
+/// Removes the cgroups of replays that were killed: their threads are gone, and nobody is left to
+/// remove them. What cannot be removed harms nobody, and is tried again by the next replay.
+fn remove_those_of_the_dead(folder: &Path) {
+    for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let pid = name.and_then(|name| name.strip_prefix(OWN)?.parse::<u32>().ok());
+        let dead = |pid: u32| !Path::new("/proc").join(pid.to_string()).exists();
+        // A process of another container is not seen in /proc.
+        let unused = || {
+            fs::read_to_string(path.join("cgroup.events"))
+                .is_ok_and(|events| events.lines().any(|line| line == "populated 0"))
+        };
+        if pid.is_some_and(dead) && unused() {
+            let _ = Cgroup::open(&path).and_then(|cgroup| cgroup.remove());
+        }
     }
 }
