@@ -12,8 +12,8 @@
 # guest for all measurements. Every measurement is in the store as soon as it is finished:
 # Ctrl-C leaves nothing running, and the next call goes on from there.
 #
-# Environment: DEMO_PROFILE_BUDGET   time for profiling     (default 12m; 90s once a demo
-#                                                            has ended: the store has the rest)
+# Environment: DEMO_PROFILE_BUDGET   time for profiling     (default 12m; 200s once a demo
+#                                                            has ended, for more rounds)
 #              DEMO_TUNE_BUDGET      time for tuning        (default 430s, about the least for
 #                                                            turns by lane and one set of lanes,
 #                                                            three times)
@@ -28,7 +28,7 @@ cd "$(dirname "$0")/.." || exit 1
 export METASCHED_STATE=${METASCHED_STATE:-$PWD/.cache/demo}
 readonly FINISHED=$METASCHED_STATE/finished
 if [ -e "$FINISHED" ]; then
-	budgets=(90s 430s)
+	budgets=(200s 430s)
 else
 	budgets=(12m 430s)
 fi

@@ -287,7 +287,7 @@ fn a_demo_takes_less_time_once_one_has_ended() {
     let guest = usize::from(!kernel_has_sched_ext());
     assert_eq!(ended.called("metasched vm").len(), guest);
     assert_eq!(ended.called("metasched report").len(), 1);
-    stage.run("demo.sh", &[]).assert(0, "budgets 90s 430s lane");
+    stage.run("demo.sh", &[]).assert(0, "budgets 200s 430s lane");
 }
 
 #[test]
