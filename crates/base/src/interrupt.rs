@@ -76,7 +76,8 @@ impl Interrupt {
     /// An error of kind [`Kind::Interrupted`] if a stop was asked for.
     pub fn check(&self, attempt: &str) -> Result<()> {
         if self.is_raised() {
-            return Err(Error::new(Kind::Interrupted, format!("finish {attempt}"), "interrupted"));
+            return Err(Error::new(Kind::Interrupted, format!("finish {attempt}"), "interrupted")
+                .remedy("what was finished is kept; the same command goes on from there"));
         }
         Ok(())
     }
