@@ -17,6 +17,7 @@ pub mod qemu;
 mod session;
 pub mod spec;
 pub mod terminal;
+mod tsc;
 mod vm;
 
 pub use options::{Accel, Llc, Thread, Topology, VmOptions, parse_memory};

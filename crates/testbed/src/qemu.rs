@@ -36,6 +36,8 @@ pub struct GuestMachine {
     pub shares: Vec<(String, PathBuf)>,
     /// Whether the kernel should tell all on its console.
     pub verbose: bool,
+    /// How fast the host's time stamp counter counts.
+    pub tsc_khz: u64,
 }
 
 /// The file descriptors, inherited by QEMU, that it connects the guest to.
@@ -100,6 +102,10 @@ pub fn kernel_command_line(machine: &GuestMachine) -> String {
         // There is no speculation in an emulated CPU. On a busy host its timer comes too late for
         // the kernel's check of it, and the kernel panics.
         line.push_str(" mitigations=off no_timer_check");
+    }
+    if !machine.kvm && machine.thread != Thread::Counted {
+        // Its counter is the host's, and it would measure it against timers that come late.
+        line.push_str(&format!(" tsc_early_khz={}", machine.tsc_khz));
     }
     for parameter in &machine.append {
         line.push(' ');
@@ -251,6 +257,7 @@ mod tests {
             alone: None,
             shares: Vec::new(),
             verbose: false,
+            tsc_khz: 2_596_122,
         }
     }
 
@@ -317,6 +324,15 @@ mod tests {
         let fsdevs = values(&m, "-fsdev");
         assert!(fsdevs[0].contains("path=/,") && fsdevs[0].ends_with("readonly=on"));
         assert!(fsdevs[1].contains("path=/a,,b,") && fsdevs[1].ends_with("readonly=off"));
+    }
+
+    #[test]
+    fn an_emulated_kernel_is_told_how_fast_the_hosts_counter_counts() {
+        let tells = |machine| kernel_command_line(&machine).contains(" tsc_early_khz=2596122");
+        assert!(tells(machine()));
+        // One that counts instructions has a counter of its own, and KVM tells it by itself.
+        assert!(!tells(GuestMachine { thread: Thread::Counted, ..machine() }));
+        assert!(!tells(GuestMachine { kvm: true, ..machine() }));
     }
 
     #[test]

@@ -107,6 +107,7 @@ impl Vm {
             alone: options.no_modules.is_some().then(|| agent.clone()),
             shares,
             verbose: options.show_console,
+            tsc_khz: crate::tsc::khz(),
         };
         let mut vm = Self { options, kernel, machine, agent };
         vm.machine.kvm = vm.decide_accel()?;

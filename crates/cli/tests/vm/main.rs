@@ -179,6 +179,28 @@ fn the_guest_has_the_topology_that_was_asked_for_and_sched_ext() {
     assert_eq!(output.status.code(), Some(128 + 9));
 }
 
+#[test]
+fn the_clock_of_a_guest_that_booted_on_a_busy_host_is_the_hosts() {
+    let _turn = Turn::wait();
+    let seconds = || std::time::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+    let busy = std::thread::available_parallelism().map_or(1, usize::from);
+    // They end by themselves if this does not.
+    let hog = |_| Command::new("sh").args(["-c", "ulimit -t 20; while :; do :; done"]).spawn();
+    let hogs: Vec<Child> = (0..2 * busy).map(hog).collect::<Result<_, _>>().unwrap();
+    let output = vm()
+        .args(["--memory", "1G", "--", "sh", "-c", "dmesg | grep tsc: >&2; date +%s.%N"])
+        .output()
+        .unwrap();
+    let host = seconds();
+    for mut hog in hogs {
+        let _ = hog.kill();
+        hog.wait().unwrap();
+    }
+    let guest: f64 = text(&output.stdout).trim().parse().unwrap();
+    // It starts with the host's second, and it takes a moment to end.
+    assert!((guest - host).abs() < 5.0, "{guest} {host} {}", text(&output.stderr));
+}
+
 /// A terminal of `rows` lines, as `metasched vm` may have it: what a user types goes to the first.
 fn terminal(rows: u16) -> nix::pty::OpenptyResult {
     let size = nix::pty::Winsize { ws_row: rows, ws_col: 97, ws_xpixel: 0, ws_ypixel: 0 };
