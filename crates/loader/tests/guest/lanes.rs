@@ -508,12 +508,16 @@ fn lanes_hold_while_everything_changes_at_random() {
     let policies: Vec<&str> = policies().iter().map(|p| p.name).collect();
     let start = Instant::now();
     let (mut changes, mut made, mut unserved_ns) = (0u32, 0u32, 0u64);
+    let mut root = "vtime";
+    let mut longest_change = (Duration::ZERO, 0, root);
     while start.elapsed() < duration {
+        let began = Instant::now();
         let app = 1 + random.below(4) as u32;
         let policy = policies[random.below(policies.len())];
         let group = &groups[random.below(groups.len())];
         let place = random.below(hogs.len());
-        match random.below(13) {
+        let change = random.below(13);
+        match change {
             0..=2 => {
                 program.set_app(app, &lane(policy, None), 20 + random.below(400) as u32).unwrap();
                 program.assign(group.id(), app).unwrap();
@@ -522,7 +526,10 @@ fn lanes_hold_while_everything_changes_at_random() {
             3 => drop(program.drop_app(app)),
             4 => drop(program.unassign(group.id())),
             5 => drop(program.set_lane(app, &lane(policy, Some(20 + random.below(400) as u32)))),
-            6 => drop(program.replace_root(policy).unwrap()),
+            6 => {
+                program.replace_root(policy).unwrap();
+                root = policy;
+            }
             7 => inhabited[random.below(inhabited.len())].take(&hogs[place]),
             8 => hogs[place] = Hog::start(&[random.below(2)], random.below(10) as i32),
             9 => {
@@ -546,20 +553,24 @@ fn lanes_hold_while_everything_changes_at_random() {
             _ => std::thread::sleep(Duration::from_millis(random.below(60) as u64)),
         }
         changes += 1;
+        longest_change = longest_change.max((began.elapsed(), change, root));
         assert_alive(&program);
         let lanes = program.lanes().unwrap();
         let longest = lanes.iter().map(|lane| lane.longest_unserved_ns).max();
         unserved_ns = unserved_ns.max(longest.unwrap_or(0));
     }
     println!(
-        "{changes} changes and {made} cgroups in {:?}; at most {} ms unserved",
+        "{changes} changes and {made} cgroups in {:?}, the longest took {longest_change:?}; \
+         at most {} ms unserved",
         start.elapsed(),
         unserved_ns / 1_000_000
     );
     loads.iter().for_each(Load::assert_running);
     // Without the crowd a hog waits for five others at most: whoever waits for long is parked or
     // lost, and does not wait for its turn at a low weight.
+    let ends = Instant::now();
     drop(loads);
+    println!("the loads ended after {:?}", ends.elapsed());
     // Everything has come to rest: everybody runs, and nothing is left over. One limit is left,
     // which nobody reaches.
     for (group, max) in limited.iter().zip(["max 20000", "max 20000", "50000 20000"]) {

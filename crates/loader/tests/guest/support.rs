@@ -118,7 +118,10 @@ impl Drop for Group {
 
 pub fn assert_alive(program: &Program) {
     if let Some(record) = program.exited() {
-        panic!("the kernel ended the program: {record:?}");
+        // Apart, since it is long: who reads the failure wants the reason.
+        eprintln!("{}", record.dump);
+        let (kind, reason, message) = (record.kind_name, record.reason, record.message);
+        panic!("the kernel ended the program ({kind}): {reason}; {message}");
     }
     assert_eq!(sysfs("nr_rejected"), "0", "tasks were refused");
 }
