@@ -3,6 +3,7 @@
 //! Everything here is a function of its arguments alone: the resampling takes
 //! its seed from the caller, so that a report can be written again to the byte.
 
+mod blocks;
 mod durations;
 mod histogram;
 mod interval;
@@ -11,6 +12,7 @@ mod ratio;
 mod sample;
 mod waits;
 
+pub use blocks::BlockNoise;
 pub use durations::DurationHistogram;
 pub use histogram::{LatencyHistogram, Percentiles, weighted_percentile};
 pub use interval::{CONFIDENCE, Interval};

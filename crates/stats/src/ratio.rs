@@ -93,7 +93,8 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-fn log_ratios(pairs: &[(f64, f64)]) -> Option<Vec<f64>> {
+/// The logarithms of the ratios; absent where one of the values is not a positive number.
+pub(crate) fn log_ratios(pairs: &[(f64, f64)]) -> Option<Vec<f64>> {
     let positive = |v: f64| v.is_finite() && v > 0.0;
     pairs
         .iter()
@@ -212,11 +213,11 @@ fn beta_half_three_halves(rng: &mut ChaCha8Rng) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A normal deviate (Box and Muller).
-    fn normal(rng: &mut ChaCha8Rng) -> f64 {
+    pub(crate) fn normal(rng: &mut ChaCha8Rng) -> f64 {
         let u: f64 = 1.0 - rng.random::<f64>();
         let v: f64 = rng.random();
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
