@@ -76,8 +76,7 @@ impl Interrupt {
     /// An error of kind [`Kind::Interrupted`] if a stop was asked for.
     pub fn check(&self, attempt: &str) -> Result<()> {
         if self.is_raised() {
-            return Err(Error::new(Kind::Interrupted, format!("finish {attempt}"), "interrupted")
-                .remedy("what was finished is kept; the same command goes on from there"));
+            return Err(Error::new(Kind::Interrupted, format!("finish {attempt}"), "interrupted"));
         }
         Ok(())
     }

@@ -232,6 +232,13 @@ impl Cgroup {
         std::io::Write::write_all(&mut file, value.as_bytes())
     }
 
+    /// Whether a process or a thread is in it or below it. Not known where its file cannot be
+    /// read, which counts as so.
+    pub fn is_populated(&self) -> bool {
+        let events = fs::read_to_string(self.path.join("cgroup.events"));
+        !events.is_ok_and(|events| events.lines().any(|line| line == "populated 0"))
+    }
+
     /// Kills every process in it and below it, and waits until none is left.
     pub fn kill(&self) -> Result<()> {
         if self.pids()?.is_empty() {

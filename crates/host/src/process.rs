@@ -2,6 +2,7 @@
 
 mod affinity;
 mod identity;
+mod leftovers;
 mod own_use;
 mod priority;
 mod running;
@@ -12,6 +13,7 @@ mod wait;
 
 pub use affinity::allowed_cpus;
 pub use identity::{ProcessId, peak_memory_kib};
+pub use leftovers::of_the_gone;
 pub use own_use::OwnUse;
 pub use priority::{Prompt, run_first};
 pub use running::cgroups_of_commands;

@@ -12,6 +12,8 @@ use metasched_base::{Error, Kind, Result, ResultExt};
 use nix::libc;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
+use crate::process::of_the_gone;
+
 /// Where it is mounted, if it is, the newer place first.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// What our instances are called, with the number of the process behind.
@@ -76,7 +78,7 @@ impl Tracefs {
     /// When it cannot be made.
     pub fn instance(&self, buffer_kib: u64) -> Result<Instance> {
         let folder = self.root.join("instances");
-        for left in leftovers(&folder) {
+        for left in of_the_gone(&folder, PREFIX) {
             // Somebody else may be faster; what stays is in nobody's way.
             let _ = fs::remove_dir(left);
         }
@@ -125,17 +127,6 @@ fn read(path: &Path) -> Result<String> {
         .and_then(|mut file| file.read_to_string(&mut text))
         .attempt(Kind::Failed, || format!("read '{}'", path.display()))?;
     Ok(text)
-}
-
-/// Instances of ours whose processes are no more.
-fn leftovers(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let dead = |entry: &fs::DirEntry| {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
-        pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
-    };
-    entries.filter(dead).map(|entry| entry.path()).collect()
 }
 
 /// Buffers of our own. Dropping it removes them.
@@ -272,17 +263,6 @@ mod tests {
         let stats = "entries: 12\noverrun: 3\ncommit overrun: 1\nbytes: 480\n\
                      oldest event ts:  2770.1\nnow ts: 2790.2\ndropped events: 5\nread events: 9\n";
         assert_eq!(lost_in(stats), 9);
-    }
-
-    #[test]
-    fn only_what_dead_processes_of_ours_left_is_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let ours = format!("{PREFIX}{}", std::process::id());
-        // The kernel gives no process so high a number.
-        for name in [ours.as_str(), "metasched-4294967294", "metasched-x", "foreign"] {
-            fs::create_dir(folder.path().join(name)).unwrap();
-        }
-        assert_eq!(leftovers(folder.path()), [folder.path().join("metasched-4294967294")]);
     }
 
     #[test]

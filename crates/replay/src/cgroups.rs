@@ -1,11 +1,11 @@
 //! The cgroups of a replay, below one of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
 use metasched_base::Result;
 use metasched_host::cgroup::{Cgroup, MOUNT, of_process};
+use metasched_host::process::of_the_gone;
 use nix::unistd::getpid;
 
 use crate::events::{carry_out, cgroup_of};
@@ -89,17 +89,10 @@ impl Cgroups {
 /// Removes the cgroups of replays that were killed: their threads are gone, and nobody is left to
 /// remove them. What cannot be removed harms nobody, and is tried again by the next replay.
 fn remove_those_of_the_dead(folder: &Path) {
-    for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
-        let name = path.file_name().and_then(|name| name.to_str());
-        let pid = name.and_then(|name| name.strip_prefix(OWN)?.parse::<u32>().ok());
-        let dead = |pid: u32| !Path::new("/proc").join(pid.to_string()).exists();
-        // A process of another container is not seen in /proc.
-        let unused = || {
-            fs::read_to_string(path.join("cgroup.events"))
-                .is_ok_and(|events| events.lines().any(|line| line == "populated 0"))
-        };
-        if pid.is_some_and(dead) && unused() {
-            let _ = Cgroup::open(&path).and_then(|cgroup| cgroup.remove());
+    for cgroup in of_the_gone(folder, OWN).iter().filter_map(|path| Cgroup::open(path).ok()) {
+        // That of a process of another container is in use.
+        if !cgroup.is_populated() {
+            let _ = cgroup.remove();
         }
     }
 }

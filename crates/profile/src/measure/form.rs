@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Bench, Event, is_fatal};
 use crate::manifest::{Form, Reader};
-use crate::runner::{Application, Observe, RunResult};
+use crate::runner::{Application, Observe, RunResult, interrupted};
 use crate::store::{NewMeasurement, Query};
 use crate::{Failure, RunKind, Subject};
 
@@ -397,7 +397,9 @@ impl<'a> Bench<'a, '_> {
                 Some(warm_and_run(application, warmup, options.duration, kind, &[user, cancel]));
         };
         let taken = self.executor.during(subject, &mut work);
-        user.check("the measurement").map_err(Fault::Stop)?;
+        if user.is_raised() {
+            return Err(Fault::Stop(interrupted("finish the measurement")));
+        }
         switches.extend(taken.map_err(blame)?);
         match outcome {
             Some(Ok((result, started_at))) => Ok((result, started_at, switches)),

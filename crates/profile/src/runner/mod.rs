@@ -15,3 +15,4 @@ pub use groups::{Cgroups, Group, Groups, Usage, cgroup_name};
 pub use load::{Observe, RunResult};
 pub use prepare::{Prepared, prepare, stage};
 pub use site::Site;
+pub(crate) use step::interrupted;

@@ -11,7 +11,7 @@ use metasched_host::process::Spawn;
 use nix::fcntl::{Flock, FlockArg};
 
 use super::Site;
-use super::step::{command, run};
+use super::step::{command, interrupted, run};
 use crate::manifest::{Step, Workload};
 
 /// Its presence says that the folder's preparation was finished.
@@ -193,7 +193,9 @@ fn lock(path: &Path, how: FlockArg, site: &Site) -> Result<Flock<fs::File>> {
             Err((back, nix::errno::Errno::EWOULDBLOCK)) => file = back,
             Err((_, e)) => return Err(e).attempt(Kind::Failed, attempt),
         }
-        site.interrupt.check("the preparation")?;
+        if site.interrupt.is_raised() {
+            return Err(interrupted("finish the preparation"));
+        }
         site.interrupt.sleep(Duration::from_millis(200));
     }
 }

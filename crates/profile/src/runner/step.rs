@@ -75,8 +75,9 @@ pub(super) fn run(
     }
 }
 
-/// The error that says that a stop was asked for.
-pub(super) fn interrupted(what: &str) -> Error {
+/// The error that says that a stop was asked for, of what goes on where it stopped: measurements
+/// are stored one by one, and a preparation by its steps.
+pub(crate) fn interrupted(what: &str) -> Error {
     Error::new(Kind::Interrupted, what, "interrupted")
         .remedy("what was finished is kept; the same command goes on from there")
 }
