@@ -260,6 +260,22 @@ fn examples_in_documentation_are_run() {
 }
 
 #[test]
+fn what_is_not_compiled_as_a_test_has_none() {
+    let mut without = 0;
+    for manifest in files().iter().filter(|path| path.ends_with("Cargo.toml")) {
+        let text = read(manifest);
+        for target in text.split("\n[").filter(|target| target.contains("\ntest = false")) {
+            let path = target.lines().find_map(|line| line.strip_prefix("path = "));
+            let source = path.map_or("src/lib.rs", |path| path.trim_matches('"'));
+            let source = manifest.replace("Cargo.toml", source);
+            assert!(!read(&source).contains("#[test]"), "{source} has a test that is never run");
+            without += 1;
+        }
+    }
+    assert!(without > 0, "no target is left out");
+}
+
+#[test]
 fn no_script_is_left_unused() {
     let scripts: Vec<String> =
         files().into_iter().filter(|path| path.starts_with("scripts/")).collect();

@@ -192,11 +192,13 @@ impl Choice {
                  take longer turns"
             ),
             _ => {
-                let longer = if self.confidence < 0.5 { "; profile longer to tell" } else { "" };
+                let gain = format!("by more than {:.0} %", WORTHWHILE_GAIN * 100.0);
+                let how_sure = match self.confidence < 0.5 {
+                    true => format!("; one may be better {gain}: profile longer to tell"),
+                    false => format!(" ({sure} sure that none is better {gain})"),
+                };
                 format!(
-                    "{name}: no scheduler is better than the default beyond the noise \
-                     ({sure} sure that none is better by more than {:.0} %{longer})",
-                    WORTHWHILE_GAIN * 100.0,
+                    "{name}: no scheduler is better than the default beyond the noise{how_sure}"
                 )
             }
         }
@@ -524,6 +526,23 @@ mod tests {
         };
         let (few, many) = (at(3), at(30));
         assert!(few < many && many > 0.99, "{few} {many}");
+    }
+
+    #[test]
+    fn where_the_rounds_contradict_each_other_it_says_that_one_may_be_better() {
+        let sentence_for = |ratios: [f64; 3]| {
+            let round = |(number, ratio): (usize, f64)| Round {
+                number: number as u64,
+                candidate: Sample::new(ratio, f64::NAN),
+                default: Sample::new(1.0, f64::NAN),
+            };
+            let rounds = ratios.into_iter().enumerate().map(round).collect();
+            choose("eevdf", &[CandidateRounds::new("fifo", rounds)], OPTIONS).sentence()
+        };
+        let may_be = sentence_for([0.9, 1.3, 1.05]);
+        assert!(may_be.ends_with("; one may be better by more than 2 %: profile longer to tell"));
+        let none = sentence_for([0.985, 1.005, 0.995]);
+        assert!(none.ends_with(" sure that none is better by more than 2 %)"), "{none}");
     }
 
     #[test]
