@@ -8,7 +8,8 @@ pub enum Mechanism {
     /// The old scheduler's process is stopped, the new one's started; in between
     /// every task is under the default scheduler.
     Swap,
-    /// The root lane of our loaded program is replaced; no task leaves sched_ext.
+    /// The root lane of our loaded program is replaced; no task leaves sched_ext. Where the program
+    /// is not loaded yet, the change to it is a swap.
     Lane,
 }
 
@@ -44,6 +45,12 @@ impl SwitchRecord {
             write_ns: None,
             total_ns: 0,
         }
+    }
+
+    /// Whether a lane was replaced. Earlier versions stored a load of our program as that too, so the
+    /// write tells it.
+    pub fn replaced_a_lane(&self) -> bool {
+        self.write_ns.is_some()
     }
 
     /// Whether anything was changed at all.

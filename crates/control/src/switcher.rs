@@ -231,6 +231,8 @@ impl Switcher {
             record.write_ns = Some(program.replace_root(&candidate.name)?.write_ns);
             self.current = candidate.clone();
         } else {
+            // Also where a lane was asked for: it is one from the next change on.
+            record.mechanism = Mechanism::Swap;
             if !matches!(self.running, Running::Default) {
                 record.stop_ns = Some(nanoseconds(self.stop_running()?));
             }

@@ -16,6 +16,7 @@
 //! rounds that they share ([`BlockNoise`]). Since one may be noisier than others, it must be
 //! beyond the noise of its own rounds as well, uncorrected: that is the interval that is shown.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use metasched_stats::{
@@ -209,12 +210,12 @@ impl Choice {
 pub fn assess(candidates: &[CandidateRounds], objective: Objective) -> Vec<Assessment> {
     let ratios: Vec<Option<PairedRatio>> =
         candidates.iter().map(|c| PairedRatio::new(&c.pairs(objective), SEED)).collect();
-    let noise = NoiseOfAll::new(candidates, objective);
     let alone = |ratio: &Option<PairedRatio>| ratio.as_ref().map_or(1.0, PairedRatio::p_value);
     // Of whom there are too few rounds, they may be too few since the first looked bad: they count
     // among those of which the best was picked.
     let p_value = |(candidate, ratio): (&CandidateRounds, &Option<PairedRatio>)| {
-        let beside = noise.of(candidate).and_then(|n| n.p_value(&candidate.pairs(objective)));
+        let noise = noise_beside(candidate, candidates, objective);
+        let beside = noise.and_then(|noise| noise.p_value(&candidate.pairs(objective)));
         beside.unwrap_or_else(|| alone(ratio))
     };
     let adjusted = holm(&candidates.iter().zip(&ratios).map(p_value).collect::<Vec<_>>());
@@ -309,30 +310,44 @@ pub(crate) fn choose_simplest(
     (Choice { candidates: assessments, ..choice }, best)
 }
 
-/// The noise of one run by all that were measured in some rounds.
-struct NoiseOfAll(Option<BlockNoise>);
-
-impl NoiseOfAll {
-    fn new(candidates: &[CandidateRounds], objective: Objective) -> Self {
-        let measured: Vec<&CandidateRounds> = candidates
-            .iter()
-            .filter(|c| c.rounds.len() >= MIN_ROUNDS && c.estimate(objective).is_some())
-            .collect();
+/// The noise of one run, by which a candidate of a few rounds is judged: that of all that were
+/// measured beside it. Absent where its rounds are enough, or nobody shares them.
+fn noise_beside(
+    candidate: &CandidateRounds,
+    all: &[CandidateRounds],
+    objective: Objective,
+) -> Option<BlockNoise> {
+    if !(MIN_ROUNDS..FEW_ROUNDS).contains(&candidate.rounds.len()) {
+        return None;
+    }
+    let in_round = |c: &CandidateRounds, number: u64| {
+        let round = c.rounds.iter().find(|round| round.number == number)?;
+        Some(objective.score(round.candidate))
+    };
+    let shared = |c: &CandidateRounds| {
+        candidate.rounds.iter().filter(|round| in_round(c, round.number).is_some()).count()
+    };
+    let mut beside: Vec<(usize, &CandidateRounds)> = all
+        .iter()
+        .filter(|c| c.name != candidate.name || c.version != candidate.version)
+        .filter(|c| c.estimate(objective).is_some())
+        .map(|c| (shared(c), c))
+        .filter(|(shared, _)| *shared >= MIN_ROUNDS)
+        .collect();
+    beside.sort_by_key(|(shared, _)| Reverse(*shared));
+    let blocks = |others: usize| -> Vec<Vec<f64>> {
         let figures = |round: &Round| -> Option<Vec<f64>> {
-            let of_all = measured.iter().map(|c| {
-                let same = c.rounds.iter().find(|r| r.number == round.number)?;
-                Some(objective.score(same.candidate))
-            });
-            std::iter::once(Some(objective.score(round.default))).chain(of_all).collect()
+            let own = [objective.score(round.default), objective.score(round.candidate)];
+            let others = beside[..others].iter().map(|(_, c)| in_round(c, round.number));
+            own.into_iter().map(Some).chain(others).collect()
         };
-        let first = measured.first().map_or(&[][..], |c| &c.rounds);
-        Self(BlockNoise::new(&first.iter().filter_map(figures).collect::<Vec<_>>()))
-    }
-
-    /// What a candidate is held against, if its own rounds are few.
-    fn of(&self, candidate: &CandidateRounds) -> Option<BlockNoise> {
-        self.0.filter(|_| (MIN_ROUNDS..FEW_ROUNDS).contains(&candidate.rounds.len()))
-    }
+        candidate.rounds.iter().filter_map(figures).collect()
+    };
+    // The more there are, the fewer are the rounds that all of them share: as many as tell most.
+    let most = (1..=beside.len()).map(blocks).max_by_key(|blocks| {
+        blocks.len().saturating_sub(1) * blocks.first().map_or(0, Vec::len).saturating_sub(1)
+    })?;
+    BlockNoise::new(&most)
 }
 
 /// The ratio of the candidate at a place with an interval that holds although the best of them
@@ -345,7 +360,7 @@ fn corrected_interval(
 ) -> Option<Interval> {
     let confidence = 1.0 - (1.0 - CONFIDENCE) / candidates.len() as f64;
     let pairs = candidates[at].pairs(objective);
-    let Some(noise) = NoiseOfAll::new(candidates, objective).of(&candidates[at]) else {
+    let Some(noise) = noise_beside(&candidates[at], candidates, objective) else {
         return paired_ratio_at(&pairs, confidence, SEED);
     };
     let (all, own) = (noise.interval(&pairs, confidence)?, assessment.interval?);
@@ -496,6 +511,23 @@ mod tests {
             alone += usize::from(p.is_some_and(|interval| interval.low > 1.0));
         }
         assert!(found >= 85 && alone <= 60, "{found}, by its own rounds alone {alone}");
+    }
+
+    #[test]
+    fn what_was_measured_in_other_rounds_changes_nothing_but_the_number_of_candidates() {
+        let mut rng = ChaCha8Rng::seed_from_u64(13);
+        let mut found = 0;
+        for _ in 0..100 {
+            let mut c = eleven_of_which_three_go_on(1.12, 1, &mut rng);
+            // Turns and lanes, in a later session.
+            for place in 0..5 {
+                let mut later = candidate(&format!("lanes {place}"), 1.0, 1.0, 3, &mut rng);
+                later.rounds.iter_mut().for_each(|round| round.number += 100);
+                c.insert(place, later);
+            }
+            found += usize::from(choose("eevdf", &c, OPTIONS).preferred == "0");
+        }
+        assert!(found >= 85, "{found}");
     }
 
     #[test]

@@ -244,9 +244,13 @@ fn between_policies_a_lane_is_replaced_unless_a_swap_is_asked_for() {
     let machine = FakeMachine::new();
     let (fifo, vtime) = (FakeMachine::policy("fifo"), FakeMachine::policy("vtime"));
     let mut switcher = switcher(&machine);
-    switcher.switch_to(&fifo).unwrap();
+    // Before that the program is loaded.
+    let record = switcher.switch_by(&fifo, Mechanism::Lane).unwrap();
+    assert_eq!((record.mechanism, record.write_ns), (Mechanism::Swap, None));
+    assert!(record.start_ns.is_some() && !record.replaced_a_lane());
     let record = switcher.switch_to(&vtime).unwrap();
     assert_eq!((record.mechanism, record.write_ns), (Mechanism::Lane, Some(7)));
+    assert!(record.replaced_a_lane());
     assert!(record.stop_ns.is_none() && record.start_ns.is_none());
     let record = switcher.switch_by(&fifo, Mechanism::Swap).unwrap();
     assert!(record.stop_ns.is_some() && record.start_ns.is_some() && record.write_ns.is_none());

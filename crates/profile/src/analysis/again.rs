@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, ResultExt};
-use metasched_control::{Mechanism, SwitchRecord};
+use metasched_control::SwitchRecord;
 use metasched_stats::median;
 
 use super::Analysis;
@@ -60,7 +60,7 @@ fn swap_takes(records: &[SwitchRecord], schedulers: &[&str]) -> Duration {
     /// A whole process swap in the paper.
     const PUBLISHED: Duration = Duration::from_millis(133);
     let took = |only: Option<&str>| {
-        let swaps = records.iter().filter(|r| r.mechanism == Mechanism::Swap);
+        let swaps = records.iter().filter(|r| r.is_change() && !r.replaced_a_lane());
         let of_scheduler = swaps.filter(|r| only.is_none_or(|name| r.to == name));
         let ns: Vec<f64> = of_scheduler.map(|r| r.total_ns as f64).collect();
         median(&ns).map(|ns| Duration::from_nanos(ns as u64))
@@ -77,6 +77,7 @@ fn comparable(a: &Environment, b: &Environment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use metasched_control::Mechanism;
 
     #[test]
     fn a_swap_takes_as_long_as_the_slowest_scheduler_of_the_cycle() {

@@ -75,8 +75,7 @@ fn candidates(form: &FormFigures) -> Vec<CandidateRounds> {
 fn switching_times(records: &[SwitchRecord]) -> BTreeMap<String, Duration> {
     let mut times: BTreeMap<(&str, bool), Vec<f64>> = BTreeMap::new();
     for r in records {
-        let lane = r.write_ns.is_some();
-        times.entry((&r.to, lane)).or_default().push(r.total_ns as f64);
+        times.entry((&r.to, r.replaced_a_lane())).or_default().push(r.total_ns as f64);
     }
     let mut least: BTreeMap<String, Duration> = BTreeMap::new();
     for ((to, _), ns) in times {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use metasched_control::{Mechanism, SwitchRecord};
+use metasched_control::SwitchRecord;
 use metasched_stats::percentile;
 
 use super::bench::Bench;
@@ -55,7 +55,7 @@ fn from_records(records: &[SwitchRecord]) -> Vec<Span> {
         }
     };
     for r in records {
-        if r.mechanism == Mechanism::Lane || r.write_ns.is_some() {
+        if r.replaced_a_lane() {
             add(LANE, 0, "replace a lane".into(), Some(r.total_ns));
             add(LANE, 1, "  the write itself".into(), r.write_ns);
             continue;
@@ -108,6 +108,7 @@ fn bench_table(bench: &Bench) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use metasched_control::Mechanism;
 
     fn record(from: &str, to: &str, stop_ns: Option<u64>, start_ns: Option<u64>) -> SwitchRecord {
         SwitchRecord {
@@ -119,6 +120,14 @@ mod tests {
             write_ns: None,
             total_ns: stop_ns.unwrap_or(0) + start_ns.unwrap_or(0),
         }
+    }
+
+    #[test]
+    fn a_load_of_our_program_is_no_replaced_lane_whatever_an_earlier_version_called_it() {
+        let loaded = record("eevdf", "fifo", None, Some(100));
+        let spans = from_records(&[SwitchRecord { mechanism: Mechanism::Lane, ..loaded }]);
+        let labels: Vec<&str> = spans.iter().map(|span| span.label.as_str()).collect();
+        assert_eq!(labels, ["start fifo"]);
     }
 
     #[test]
