@@ -12,7 +12,7 @@
 //! A real machine has time for three to five rounds of those that may be the best. By its own
 //! rounds alone a candidate is then hardly ever better beyond such a correction: of four rounds,
 //! and for eleven candidates, the difference must be 7.4 times its standard error. So below
-//! [`FEW_ROUNDS`] it is held against the noise of all that were measured so often, in the
+//! [`FEW_ROUNDS`] it is held against the noise of all that were measured beside it, in the
 //! rounds that they share ([`BlockNoise`]). Since one may be noisier than others, it must be
 //! beyond the noise of its own rounds as well, uncorrected: that is the interval that is shown.
 
@@ -210,13 +210,12 @@ impl Choice {
 pub fn assess(candidates: &[CandidateRounds], objective: Objective) -> Vec<Assessment> {
     let ratios: Vec<Option<PairedRatio>> =
         candidates.iter().map(|c| PairedRatio::new(&c.pairs(objective), SEED)).collect();
-    let alone = |ratio: &Option<PairedRatio>| ratio.as_ref().map_or(1.0, PairedRatio::p_value);
     // Of whom there are too few rounds, they may be too few since the first looked bad: they count
     // among those of which the best was picked.
     let p_value = |(candidate, ratio): (&CandidateRounds, &Option<PairedRatio>)| {
         let noise = noise_beside(candidate, candidates, objective);
         let beside = noise.and_then(|noise| noise.p_value(&candidate.pairs(objective)));
-        beside.unwrap_or_else(|| alone(ratio))
+        beside.or_else(|| ratio.as_ref().map(PairedRatio::p_value)).unwrap_or(1.0)
     };
     let adjusted = holm(&candidates.iter().zip(&ratios).map(p_value).collect::<Vec<_>>());
     candidates
@@ -311,7 +310,8 @@ pub(crate) fn choose_simplest(
 }
 
 /// The noise of one run, by which a candidate of a few rounds is judged: that of all that were
-/// measured beside it. Absent where its rounds are enough, or nobody shares them.
+/// measured beside it; it is one of `all` itself. Absent where its rounds are enough, or nobody
+/// shares them.
 fn noise_beside(
     candidate: &CandidateRounds,
     all: &[CandidateRounds],
@@ -329,7 +329,7 @@ fn noise_beside(
     };
     let mut beside: Vec<(usize, &CandidateRounds)> = all
         .iter()
-        .filter(|c| c.name != candidate.name || c.version != candidate.version)
+        .filter(|c| !std::ptr::eq(*c, candidate))
         .filter(|c| c.estimate(objective).is_some())
         .map(|c| (shared(c), c))
         .filter(|(shared, _)| *shared >= MIN_ROUNDS)

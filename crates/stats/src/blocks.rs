@@ -16,7 +16,8 @@
 use puruspe::{betai, invbetai};
 
 use crate::interval::Interval;
-use crate::{paired_estimate, ratio::log_ratios};
+use crate::ratio::{log, log_ratios};
+use crate::{mean, paired_estimate};
 
 /// The noise of one run, by some rounds of a baseline and of several candidates.
 #[derive(Clone, Copy, Debug)]
@@ -39,22 +40,18 @@ impl BlockNoise {
         if rounds.len() < 2 || runs < 3 || rounds.iter().any(|round| round.len() != runs) {
             return None;
         }
-        let usable = |figure: &f64| figure.is_finite() && *figure > 0.0;
-        if !rounds.iter().flatten().all(usable) {
-            return None;
-        }
         let logs: Vec<Vec<f64>> =
-            rounds.iter().map(|round| round.iter().map(|figure| figure.ln()).collect()).collect();
-        let mean = |values: &mut dyn Iterator<Item = f64>, n: usize| values.sum::<f64>() / n as f64;
-        let of_round: Vec<f64> =
-            logs.iter().map(|round| mean(&mut round.iter().copied(), runs)).collect();
-        let of_run: Vec<f64> =
-            (0..runs).map(|at| mean(&mut logs.iter().map(|round| round[at]), logs.len())).collect();
-        let of_all = mean(&mut of_run.iter().copied(), runs);
-        let left = |(round, logs): (f64, &Vec<f64>)| -> f64 {
-            logs.iter().zip(&of_run).map(|(log, run)| (log - round - run + of_all).powi(2)).sum()
-        };
-        let squares: f64 = of_round.into_iter().zip(&logs).map(left).sum();
+            rounds.iter().map(|round| round.iter().map(log).collect()).collect::<Option<_>>()?;
+        let of_run: Vec<f64> = (0..runs)
+            .map(|at| mean(&logs.iter().map(|round| round[at]).collect::<Vec<_>>()))
+            .collect::<Option<_>>()?;
+        let of_all = mean(&of_run)?;
+        let mut squares = 0.0;
+        for round in &logs {
+            let of_round = mean(round)?;
+            let left = |(log, run): (&f64, &f64)| log - of_round - run + of_all;
+            squares += round.iter().zip(&of_run).map(left).map(|left| left * left).sum::<f64>();
+        }
         let degrees = ((rounds.len() - 1) * (runs - 1)) as f64;
         let variance = squares / degrees;
         // Equal figures can differ from their mean by a rounding error.
@@ -77,7 +74,7 @@ impl BlockNoise {
         if !(confidence > 0.0 && confidence < 1.0) {
             return None;
         }
-        let mean = crate::mean(&log_ratios(pairs)?)?;
+        let mean = mean(&log_ratios(pairs)?)?;
         let share = invbetai(1.0 - confidence, self.degrees / 2.0, 0.5);
         let t = (self.degrees * (1.0 - share) / share).sqrt();
         let half = t * self.error_of(pairs.len());

@@ -95,13 +95,12 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
 
 /// The logarithms of the ratios; absent where one of the values is not a positive number.
 pub(crate) fn log_ratios(pairs: &[(f64, f64)]) -> Option<Vec<f64>> {
-    let positive = |v: f64| v.is_finite() && v > 0.0;
-    pairs
-        .iter()
-        .map(|&(candidate, baseline)| {
-            (positive(candidate) && positive(baseline)).then(|| candidate.ln() - baseline.ln())
-        })
-        .collect()
+    pairs.iter().map(|(candidate, baseline)| Some(log(candidate)? - log(baseline)?)).collect()
+}
+
+/// The logarithm of a figure; absent where that is not a positive number.
+pub(crate) fn log(figure: &f64) -> Option<f64> {
+    (figure.is_finite() && *figure > 0.0).then(|| figure.ln())
 }
 
 /// The ratio over the pairs with its bootstrap distribution, drawn once for
