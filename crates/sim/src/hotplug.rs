@@ -61,7 +61,7 @@ impl Kernel {
             .in_group("")
             .kthread();
         let cpu = self.any_cpu();
-        let rcu = self.bear(Arc::new(spec), cpu, false);
+        let rcu = self.bear(Arc::new(spec), cpu, None);
         self.wake_up(rcu, cpu, scx::WAKE_TTWU);
         rcu
     }

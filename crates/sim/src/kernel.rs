@@ -54,7 +54,11 @@ pub type Act = Arc<dyn Fn(&mut Kernel)>;
 /// The kernel, in parts. Each has its invariants with it, in the file of its type.
 pub struct Kernel {
     pub(crate) clock: Clock,
+    /// Of what the machine does: when interrupts come, and how late.
     pub(crate) random: Random,
+    /// Each task without a parent and each queue of requests has its stream from here, so that under all
+    /// schedulers they ask the same.
+    pub(crate) origins: Random,
     pub(crate) machine: Machine,
     pub(crate) cpus: Cpus,
     pub(crate) idle: Idle,
@@ -93,6 +97,7 @@ impl Kernel {
         let mut kernel = Kernel {
             clock: Clock::new(),
             random: Random::new(seed),
+            origins: Random::new(seed).branch(),
             machine: machine.clone(),
             cpus: Cpus::new(all),
             idle: Idle::new(machine, all),
@@ -169,7 +174,7 @@ impl Kernel {
         self.tasks[task].cpu
     }
 
-    /// The engine's own source of chance.
+    /// The machine's own source of chance.
     pub fn random(&mut self) -> &mut Random {
         &mut self.random
     }

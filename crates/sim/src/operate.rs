@@ -3,6 +3,7 @@
 
 use crate::abi::scx;
 use crate::kernel::{Event, Kernel};
+use crate::requests::Request;
 use crate::step::{Name, Stage, Step};
 use crate::sync::Passed;
 use crate::task::TaskId;
@@ -137,9 +138,10 @@ impl Kernel {
                 }
             }
             Step::Begin => {
-                let doing = &mut self.tasks[id].doing;
-                let at = doing.arrived(self.clock.now);
-                doing.requests.push_back(crate::requests::Request { at, client: None });
+                let task = &mut self.tasks[id];
+                let random = Box::new(task.random().branch());
+                let at = task.doing.arrived(self.clock.now);
+                task.doing.requests.push_back(Request { at, client: None, random });
                 Call::Free
             }
             Step::End => self.end_requests(id)?,
@@ -189,7 +191,7 @@ impl Kernel {
         }
         let device = self.world.devices.get_mut(name);
         let device = device.ok_or_else(|| missing("waits for device", name))?;
-        let service_ns = device.spec.service.draw(&mut self.random).max(1);
+        let service_ns = device.spec.service.draw(self.tasks[id].random()).max(1);
         if device.submit(id, service_ns) {
             self.io_begins(name, id, service_ns);
         }
@@ -320,7 +322,7 @@ impl Kernel {
             doing.done += 1;
             let Some(name) = request.client else { continue };
             let queue = self.world.queues.get_mut(&name).expect("it came from there");
-            for at in queue.answer(now, &mut self.random) {
+            for at in queue.answer(now) {
                 self.schedule_at(at, Event::Request(Box::new(name.clone())));
             }
         }
@@ -332,7 +334,7 @@ impl Kernel {
         let names: Vec<Name> = self.world.queues.keys().cloned().collect();
         for name in names {
             let queue = self.world.queues.get_mut(&name).expect("its own key");
-            for at in queue.first(&mut self.random) {
+            for at in queue.first() {
                 self.schedule_at(at, Event::Request(Box::new(name.clone())));
             }
         }
@@ -341,7 +343,7 @@ impl Kernel {
     /// A request arrives, with an interrupt on any CPU.
     pub(crate) fn request_arrives(&mut self, name: &Name) {
         let queue = self.world.queues.get_mut(name).expect("scheduled by its own name");
-        let (woken, next) = queue.arrive(name, self.clock.now, &mut self.random);
+        let (woken, next) = queue.arrive(name, self.clock.now);
         for at in next {
             self.schedule_at(at, Event::Request(Box::new(name.clone())));
         }

@@ -278,7 +278,7 @@ impl Scenario {
         if let Some(program) = program {
             (program.started)(&mut kernel);
         }
-        kernel.world = World::of(&self.shared);
+        kernel.world = World::of(&self.shared, &mut kernel.origins);
         kernel.begin_arrivals();
         for (handled, act) in &self.between {
             kernel.act_after(*handled, act.clone());

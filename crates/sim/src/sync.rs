@@ -201,6 +201,7 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
     use crate::span::Span;
 
     const A: TaskId = TaskId(0);
@@ -230,7 +231,8 @@ mod tests {
     #[test]
     fn a_request_travels_with_its_message() {
         let mut pipe = Pipe::of(2);
-        let mut mine = VecDeque::from([Request { at: 77, client: None }]);
+        let random = Box::new(Random::new(1));
+        let mut mine = VecDeque::from([Request { at: 77, client: None, random }]);
         pipe.write(A, 2, &mut mine);
         assert!(mine.is_empty());
         let mut theirs = VecDeque::new();

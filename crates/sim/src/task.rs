@@ -174,6 +174,8 @@ pub struct Task {
     step: usize,
     round: u64,
     pub(crate) doing: Doing,
+    /// Of what it does while it works on no request, see [`Task::random`].
+    own_random: Random,
     exiting: bool,
     /// How long it takes it to deal with the signal that killed it.
     dying: u64,
@@ -200,6 +202,7 @@ impl Task {
         allowed: CpuMask,
         now: u64,
         css_set: *mut CssSet,
+        own_random: Random,
     ) -> Task {
         Task {
             name: spec.name.clone(),
@@ -222,6 +225,7 @@ impl Task {
             step: 0,
             round: 0,
             doing: Doing::default(),
+            own_random,
             exiting: false,
             dying: 0,
             dead: false,
@@ -254,8 +258,14 @@ impl Task {
         self.c().cpus_mask.has(cpu)
     }
 
+    /// What it does is drawn from here: from the request that it works on, so that a request asks the same
+    /// whoever works on it.
+    pub(crate) fn random(&mut self) -> &mut Random {
+        self.doing.requests.front_mut().map_or(&mut self.own_random, |request| &mut request.random)
+    }
+
     /// The next thing that the script wants.
-    pub(crate) fn next(&mut self, random: &mut Random) -> Next {
+    pub(crate) fn next(&mut self) -> Next {
         if self.exiting {
             return Next::Exit;
         }
@@ -275,14 +285,17 @@ impl Task {
         match step.map(|at| &self.spec.steps[at]) {
             None => self.begin_exit(),
             Some(Step::Run(span)) => {
-                let ns = span.draw(random).max(1);
+                let span = *span;
                 self.doing.runs();
-                Next::Run(ns)
+                Next::Run(span.draw(self.random()).max(1))
             }
-            Some(Step::Sleep(span)) => match std::mem::take(&mut self.doing.stage) {
-                Stage::FallsAsleep(due) => Next::SleepUntil(due),
-                _ => Next::Sleep(span.draw(random).max(1)),
-            },
+            Some(Step::Sleep(span)) => {
+                let span = *span;
+                match std::mem::take(&mut self.doing.stage) {
+                    Stage::FallsAsleep(due) => Next::SleepUntil(due),
+                    _ => Next::Sleep(span.draw(self.random()).max(1)),
+                }
+            }
             Some(Step::Yield) => Next::Yield,
             Some(Step::Fork(spec)) => Next::Fork(spec.clone()),
             Some(step) => Next::Operate(step.clone()),

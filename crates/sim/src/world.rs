@@ -1,5 +1,6 @@
 //! The objects that the tasks of a run share, and the tasks that wait for them.
 
+use crate::random::Random;
 use crate::requests::Queue;
 use crate::step::Name;
 use crate::sync::{Barrier, Device, Lock, Pipe, Signal};
@@ -20,9 +21,9 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// As it is when tasks begin.
-    pub fn of(spec: &SharedSpec) -> World {
-        fn each<S, T>(specs: &BTreeMap<Name, S>, of: impl Fn(&S) -> T) -> BTreeMap<Name, T> {
+    /// As it is when tasks begin. Each queue of requests has its streams from `random`.
+    pub fn of(spec: &SharedSpec, random: &mut Random) -> World {
+        fn each<S, T>(specs: &BTreeMap<Name, S>, mut of: impl FnMut(&S) -> T) -> BTreeMap<Name, T> {
             specs.iter().map(|(name, spec)| (name.clone(), of(spec))).collect()
         }
         World {
@@ -30,7 +31,7 @@ impl World {
             locks: spec.locks.iter().map(|name| (name.clone(), Lock::default())).collect(),
             barriers: each(&spec.barriers, |spec| Barrier::of(*spec)),
             devices: each(&spec.devices, |spec| Device::of(*spec)),
-            queues: each(&spec.arrivals, |arrivals| Queue::of(arrivals.clone())),
+            queues: each(&spec.arrivals, |arrivals| Queue::of(arrivals.clone(), random)),
             ..World::default()
         }
     }

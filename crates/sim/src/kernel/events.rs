@@ -224,7 +224,7 @@ impl Kernel {
         match event {
             Event::Arrive(spec) => {
                 let cpu = self.any_cpu();
-                let task = self.bear(spec, cpu, false);
+                let task = self.bear(spec, cpu, None);
                 self.wake_up(task, cpu, scx::WAKE_TTWU);
             }
             Event::Wake(task) => {

@@ -11,8 +11,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 impl Kernel {
-    /// Makes a task and tells the policy: init_task, enable, set_weight.
-    pub(crate) fn bear(&mut self, spec: Arc<TaskSpec>, cpu: usize, fork: bool) -> TaskId {
+    /// Makes a task and tells the policy: init_task, enable, set_weight. What it does is drawn from a stream
+    /// that its parent's begins, or that of all that have none.
+    pub(crate) fn bear(
+        &mut self,
+        spec: Arc<TaskSpec>,
+        cpu: usize,
+        parent: Option<TaskId>,
+    ) -> TaskId {
         let id = self.tasks.next_id();
         let anywhere = self.tasks.anywhere.clone();
         let allowed = spec.allowed.map_or(anywhere, |mask| Rc::new(mask.and(&self.tasks.anywhere)));
@@ -21,11 +27,15 @@ impl Kernel {
         }
         let (weight, now) = (spec.weight, self.clock.now);
         let css_set = self.css_set(&spec.cgroup);
-        self.tasks.push(Task::new(id, spec, *allowed, now, css_set));
+        let random = match parent {
+            Some(parent) => self.tasks[parent].random().branch(),
+            None => self.origins.branch(),
+        };
+        self.tasks.push(Task::new(id, spec, *allowed, now, css_set, random));
         self.tasks[id].cpu = cpu;
         let task = &self.tasks[id];
         self.audience.readers(|reader| reader.born(id, &task.name, &task.spec.cgroup));
-        self.init_task(id, fork);
+        self.init_task(id, parent.is_some());
         let (cgroup, _) = id_and_above(cgroup_of(css_set));
         let kthread = self.tasks[id].spec.kthread;
         self.observe(cpu, Some(id), What::Arrive { weight, allowed, kthread });
@@ -42,8 +52,7 @@ impl Kernel {
             // The kernel took some of the time meanwhile.
             return self.plan_run_end(cpu);
         }
-        let Kernel { tasks, random, .. } = self;
-        match tasks[id].next(random) {
+        match self.tasks[id].next() {
             Next::Run(ns) => {
                 self.tasks[id].remaining = ns;
                 self.plan_run_end(cpu);
@@ -64,7 +73,7 @@ impl Kernel {
             Next::SleepUntil(due) => self.sleep_until(cpu, id, due),
             Next::Yield => self.yield_now(cpu),
             Next::Fork(spec) => {
-                let child = self.bear(spec, cpu, true);
+                let child = self.bear(spec, cpu, Some(id));
                 self.tasks[child].doing.parent = Some(id);
                 self.tasks[id].doing.children += 1;
                 self.wake_up(child, cpu, scx::WAKE_FORK);

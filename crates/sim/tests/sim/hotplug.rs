@@ -29,12 +29,17 @@ fn nothing_runs_on_a_cpu_that_is_off_line() {
             .traced()
             .run_for(ms(400))
             .pass();
-        // What is there when it goes comes to run once more, and is pushed away.
-        let late = |line: &&str| {
-            let at: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
-            at > ms(101) && line.contains("cpu2 ") && line.ends_with("start")
+        // What is there when it goes comes to run once more, and is pushed away; and so does what the policy
+        // had kept for it until it was told.
+        let lines = || outcome.trace.lines().filter(|line| line.contains("cpu2 "));
+        let at = |line: &str| line.split_whitespace().next().unwrap().parse::<u64>().unwrap();
+        let goes = |line: &&str| line.ends_with(" offline") || line.ends_with(" left");
+        let going: Vec<u64> = lines().filter(goes).map(at).collect();
+        assert_eq!((going.len(), going[0]), (2, ms(100)), "under {name}");
+        let late = |at: &u64| {
+            *at > ms(100) && !going.iter().any(|went| (*went..went + ms(1)).contains(at))
         };
-        let ran = outcome.trace.lines().filter(late).count();
+        let ran = lines().filter(|line| line.ends_with(" start")).map(at).filter(late).count();
         assert_eq!(ran, 0, "under {name}");
         for (task, figures) in outcome.all() {
             assert!(figures.ran_ns > ms(5), "{task} ran for {} ns under {name}", figures.ran_ns);
@@ -117,12 +122,14 @@ fn wakes_on_dying_cpus(scenario: Scenario) -> Scenario {
         });
     for i in 0..20 {
         let cpu = 1 + i as usize % 3;
-        scenario = scenario.at(ms(120 * i + 10), move |kernel| off(kernel, cpu)).at(
-            ms(120 * i + 90),
-            move |kernel| {
+        // One that has still been leaving when it was to come back stays off.
+        scenario = scenario
+            .at(ms(120 * i + 10), move |kernel| {
+                kernel.cpu_off(cpu);
+            })
+            .at(ms(120 * i + 90), move |kernel| {
                 kernel.cpu_on(cpu);
-            },
-        );
+            });
     }
     scenario
 }

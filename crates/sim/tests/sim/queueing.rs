@@ -126,7 +126,7 @@ fn short_slices_share_the_processor() {
     let machine = || Machine::cpus(1).hz(1_000).unwrap();
     let run = |slice| {
         let run = with_slices(served(machine(), gap, exactly(service)), slice);
-        let outcome: Outcome = run.run_for(ms(4_000_000)).pass();
+        let outcome: Outcome = run.run_for(ms(10_000_000)).pass();
         mean(&outcome.responses_ns("server"))
     };
     close(run(ms(1_000)), in_turn_by_theory, "in turn");

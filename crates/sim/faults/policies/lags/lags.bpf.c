@@ -29,28 +29,32 @@ struct lags_cpu {
 
 /*
  * The credit of a task's cgroup, now: of the way to what it used since the last time the part
- * that this time is of the mean and itself. Two CPUs may both count a time: an average stands that.
+ * that this time is of the mean and itself. Of CPUs that come at once one brings it up to date.
  */
 static u64 lags_credit(struct lane *lane, struct task_struct *p)
 {
 	struct lane_group *group = lane_group(lane, p);
-	u64 now = scx_bpf_now(), since, used;
+	u64 now = scx_bpf_now(), then, since, ran;
 	struct lags_group *g;
+	s64 used;
 
 	if (!group)
 		return 0;
 	g = STATE_OF(group, struct lags_group);
-	since = now - g->at_ns;
+	then = READ_ONCE(g->at_ns);
+	since = now - then;
 	/* Clocks of two CPUs may differ a little. */
-	if ((s64)since < (s64)LAGS_UPDATE_NS)
+	if ((s64)since < (s64)LAGS_UPDATE_NS ||
+	    __sync_val_compare_and_swap(&g->at_ns, then, now) != then)
 		return g->credit;
-	used = group->ran_ns - g->ran_ns;
-	if (g->at_ns)
+	ran = READ_ONCE(group->ran_ns);
+	used = ran - g->ran_ns;
+	/* A CPU that was held up here for long may find a later sum than its own. */
+	if (then && used >= 0)
 		/* (credit * mean + used / since * since) / (mean + since) */
-		g->credit = (g->credit * (LAGS_MEAN_NS >> 10) + (used >> 10) * LAGS_CREDIT_ONE) /
+		g->credit = (g->credit * (LAGS_MEAN_NS >> 10) + ((u64)used >> 10) * LAGS_CREDIT_ONE) /
 			    ((LAGS_MEAN_NS + since) >> 10);
-	g->ran_ns = group->ran_ns;
-	g->at_ns = now;
+	g->ran_ns = ran;
 	return g->credit;
 }
 
