@@ -122,7 +122,7 @@ fn wakes_on_dying_cpus(scenario: Scenario) -> Scenario {
         });
     for i in 0..20 {
         let cpu = 1 + i as usize % 3;
-        // One that has still been leaving when it was to come back stays off.
+        // One that has been leaving since its last time is let alone: under bpfland's lanes that can take 350 ms.
         scenario = scenario
             .at(ms(120 * i + 10), move |kernel| {
                 kernel.cpu_off(cpu);
