@@ -116,6 +116,8 @@ pub(super) fn manifest(path: &Path, text: &str, folder: PathBuf) -> Result<Manif
             .remedy(format!("this metasched reads schema = {SCHEMA}")));
     }
     let name = place.name(raw.name.get_ref(), raw.name.span().start, "workload")?;
+    let uses =
+        raw.uses.iter().map(|name| used(&place, &folder, name)).collect::<Result<Vec<_>>>()?;
     let mut params = BTreeMap::new();
     for (key, value) in raw.param {
         let name = place.name(key.get_ref(), key.span().start, "parameter")?;
@@ -149,7 +151,20 @@ pub(super) fn manifest(path: &Path, text: &str, folder: PathBuf) -> Result<Manif
             .error(text.len(), "there is no form")
             .remedy("add a table such as [form.full] with a [form.full.load]"));
     }
-    Ok(Manifest { name, summary: raw.summary, folder, params, prepare, stage, forms })
+    Ok(Manifest { name, summary: raw.summary, folder, uses, params, prepare, stage, forms })
+}
+
+/// A folder beside the workload's, by its name.
+fn used(place: &ManifestText, folder: &Path, raw: &Spanned<String>) -> Result<PathBuf> {
+    let at = raw.span().start;
+    let name = place.name(raw.get_ref(), at, "folder")?;
+    let used = folder.with_file_name(&name);
+    if used.is_dir() {
+        return Ok(used);
+    }
+    Err(place
+        .error(at, format!("there is no folder '{}'", used.display()))
+        .remedy("'uses' names folders that lie beside the workload's own"))
 }
 
 fn param(place: &ManifestText, raw: raw::Param) -> Result<Param> {

@@ -81,6 +81,7 @@ impl Workload {
             name,
             summary: words.join(" "),
             folder: folder.to_owned(),
+            uses: Vec::new(),
             params: BTreeMap::new(),
             prepare: None,
             stage: None,

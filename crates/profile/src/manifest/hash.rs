@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use metasched_base::{Kind, Result, ResultExt};
 use sha2::{Digest, Sha256};
@@ -9,13 +9,22 @@ use sha2::{Digest, Sha256};
 /// Folders that hold what running the workload leaves behind.
 const LEFTOVERS: [&str; 2] = ["__pycache__", ".git"];
 
-/// SHA-256 over all files of a workload's folder and its parameters, in hexadecimal.
+/// SHA-256 over all files of a workload's folder, of the folders that it uses, and its
+/// parameters, in hexadecimal.
 ///
 /// Names and lengths are hashed along, so that no two different folders give the
 /// same stream of bytes.
-pub(super) fn workload(folder: &Path, params: &BTreeMap<String, String>) -> Result<String> {
+pub(super) fn workload(
+    folder: &Path,
+    uses: &[PathBuf],
+    params: &BTreeMap<String, String>,
+) -> Result<String> {
     let mut hasher = Sha256::new();
     add_folder(&mut hasher, folder, "")?;
+    for used in uses {
+        let name = used.file_name().unwrap_or_default().to_string_lossy();
+        add_folder(&mut hasher, used, &format!("../{name}/"))?;
+    }
     for (name, value) in params {
         add(&mut hasher, b"param", name, value.as_bytes());
     }

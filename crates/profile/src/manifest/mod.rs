@@ -37,6 +37,8 @@ pub struct Manifest {
     pub summary: String,
     /// Its folder, in which every command runs.
     pub folder: PathBuf,
+    /// Folders beside it whose files its commands read.
+    pub uses: Vec<PathBuf>,
     /// What can be set, by name.
     pub params: BTreeMap<String, Param>,
     /// What is done once per machine and parameter values.

@@ -18,6 +18,8 @@ pub(super) struct Manifest {
     pub name: Spanned<String>,
     pub summary: String,
     #[serde(default)]
+    pub uses: Vec<Spanned<String>>,
+    #[serde(default)]
     pub param: Table<Param>,
     pub prepare: Option<Step>,
     pub stage: Option<Step>,

@@ -59,7 +59,7 @@ impl Workload {
                 params.insert(name.clone(), value.clone());
             }
         }
-        let hash = hash::workload(&manifest.folder, &params)?;
+        let hash = hash::workload(&manifest.folder, &manifest.uses, &params)?;
         Ok(Workload { manifest, params, emulated, hash })
     }
 

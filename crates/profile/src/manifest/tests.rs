@@ -112,6 +112,8 @@ fn every_mistake_is_told_with_its_line_and_a_remedy() {
         ("name = \"qa\"", "name = \"q a\"", "cannot name a workload"),
         ("parts = [\"alpha\"]", "parts = [\"zeta\"]", "not another form"),
         ("parts = [\"alpha\"]", "parts = [\"beta\"]", "the forms are alpha, zeta"),
+        ("[param.encoder]", "uses = [\"nothing\"]\n[param.encoder]", "there is no folder"),
+        ("[param.encoder]", "uses = [\"../x\"]\n[param.encoder]", "cannot name a folder"),
         ("[prepare]", "[prepare", "correct that line"),
     ];
     assert!(read(GOOD).is_ok());
@@ -198,4 +200,21 @@ fn the_hash_follows_every_file_but_not_what_runs_leave_behind() {
     assert_ne!(second, first);
     fs::write(folder.path().join("lib/a.py"), "2").unwrap();
     assert_ne!(hash(), second);
+}
+
+#[test]
+fn the_hash_follows_the_folders_that_a_workload_uses() {
+    let root = tempfile::tempdir().unwrap();
+    let own = root.path().join("qa");
+    for folder in ["qa", "common", "other"] {
+        fs::create_dir(root.path().join(folder)).unwrap();
+        fs::write(root.path().join(folder).join("x.sh"), "1").unwrap();
+    }
+    fs::write(own.join(FILE_NAME), format!("uses = [\"common\"]\n{GOOD}")).unwrap();
+    let hash = || Workload::resolve(Manifest::read(&own).unwrap(), &[], true).unwrap().hash;
+    let first = hash();
+    fs::write(root.path().join("other/x.sh"), "2").unwrap();
+    assert_eq!(hash(), first);
+    fs::write(root.path().join("common/x.sh"), "2").unwrap();
+    assert_ne!(hash(), first);
 }
