@@ -15,7 +15,7 @@ use crate::finish;
 use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn};
-use metasched_loader::WaitTracer;
+use metasched_loader::{WaitTracer, Waiters};
 use metasched_stats::percentile;
 use nix::sys::signal::Signal;
 use serde::de::DeserializeOwned;
@@ -173,9 +173,9 @@ impl Groups {
         let mut beside = neighbour.map(|play| play.start(&self.neighbour)).transpose()?;
         std::thread::sleep(LEAD);
         let warm = warm_up()?;
-        let tracer = WaitTracer::attach(&[self.service.id()?])?;
+        let tracer = WaitTracer::attach(&[Waiters::Cgroup(self.service.id()?)])?;
         let seen = serve(warm)?;
-        let queue_p99_ns = tracer.read()?.first().and_then(|found| found.waits.percentile_ns(0.99));
+        let queue_p99_ns = tracer.read()?.first().and_then(|waits| waits.percentile_ns(0.99));
         drop(tracer);
         let done_per_s = match &mut beside {
             Some(child) => {

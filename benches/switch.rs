@@ -23,7 +23,9 @@ use metasched_control::{
 };
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Child, Output, Spawn, allowed_cpus};
-use metasched_loader::{DEFAULT_WEIGHT, LaneSpec, LoadOptions, Program, Replacement, WaitTracer};
+use metasched_loader::{
+    DEFAULT_WEIGHT, LaneSpec, LoadOptions, Program, Replacement, WaitTracer, Waiters,
+};
 use metasched_stats::{Interval, median, paired_ratio, percentile};
 use serde::Serialize;
 
@@ -360,7 +362,7 @@ fn replacements(
         change(&mut program, POLICIES[0])?;
         program.assign(cgroup.id()?, APP)?;
     }
-    let tracer = WaitTracer::attach(&[0])?;
+    let tracer = WaitTracer::attach(&[Waiters::System])?;
     let _load = Hackbench::start(cgroup)?;
     let (mut write_ns, mut first_ns) = (Vec::new(), Vec::new());
     let (mut no_first_run, mut longest, mut longest_without) = (0, 0, 0);
@@ -430,7 +432,7 @@ fn fail_if_exited(program: &Program) -> Result<()> {
 }
 
 fn longest_wait_ns(tracer: &WaitTracer) -> Result<u64> {
-    Ok(tracer.read()?.iter().map(|h| h.waits.max_ns).max().unwrap_or(0))
+    Ok(tracer.read()?.iter().map(|waits| waits.max_ns).max().unwrap_or(0))
 }
 
 fn cell(times: &Option<Times>) -> String {

@@ -248,6 +248,8 @@ struct task_struct {
 	const struct cpumask *cpus_ptr;
 	int pid;
 	int tgid;
+	struct task_struct *group_leader;
+	char comm[16];
 	struct sched_entity se;
 	struct sched_ext_entity scx;
 	struct sched_info sched_info;

@@ -4,8 +4,9 @@
  *
  * A wait begins when a task becomes runnable (it wakes, it is new, or it is
  * preempted) and ends when it runs. Its length goes into a histogram for the
- * whole system and into one for each cgroup of a list that the task is in or
- * below. A task that was already waiting when tracing began is not counted.
+ * whole system, into one for each cgroup of a list that the task is in or
+ * below, and into one for each process or name of another list. A task that was
+ * already waiting when tracing began is not counted.
  *
  * Everything is written per CPU; the one look-up per event is the task's storage.
  */
@@ -17,9 +18,11 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Which cgroups are asked for; set by user space before it loads. */
+/* Which cgroups and which tasks are asked for; set by user space before it loads. */
 const volatile u32 nr_cgroups;
 const volatile u64 cgroup_ids[WAIT_CGROUPS_MAX];
+const volatile u32 nr_tasks;
+const volatile struct wait_tasks tasks[WAIT_TASKS_MAX];
 
 /* Raised by user space to begin anew: what was runnable before is not counted. */
 u64 epoch;
@@ -36,10 +39,11 @@ struct {
 	__type(value, struct waiting);
 } waiting SEC(".maps");
 
-/* Index 0 is the whole system, 1 and on are the cgroups asked for. */
+/* Index 0 is the whole system, 1 and on are the cgroups asked for, then the tasks. */
+#define FIRST_TASKS (WAIT_CGROUPS_MAX + 1)
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, WAIT_CGROUPS_MAX + 1);
+	__uint(max_entries, FIRST_TASKS + WAIT_TASKS_MAX);
 	__type(key, u32);
 	__type(value, struct wait_histogram);
 } histograms SEC(".maps");
@@ -84,6 +88,38 @@ static __always_inline void record_in_cgroups(struct task_struct *p, u64 wait_ns
 	}
 }
 
+/* What a task is called, as the list has it: nothing behind the first NUL. */
+struct name {
+	u64 part[WAIT_NAME_BYTES / 8];
+};
+
+static __always_inline void read_name(struct name *name, struct task_struct *p)
+{
+	name->part[0] = name->part[1] = 0;
+	bpf_core_read_str(name, sizeof(*name), &p->comm);
+}
+
+static __always_inline bool is_called(const volatile struct wait_tasks *asked, struct name *name)
+{
+	return asked->name[0] == name->part[0] && asked->name[1] == name->part[1];
+}
+
+/* For each entry of the list of tasks that means this one. */
+static __always_inline void record_in_tasks(struct task_struct *p, u64 wait_ns)
+{
+	struct name own, leader;
+	u32 i, tgid = p->tgid;
+
+	read_name(&own, p);
+	read_name(&leader, BPF_CORE_READ(p, group_leader));
+	for (i = 0; i < WAIT_TASKS_MAX && i < nr_tasks; i++) {
+		const volatile struct wait_tasks *asked = &tasks[i];
+
+		if (asked->tgid ? asked->tgid == tgid : is_called(asked, &own) || is_called(asked, &leader))
+			record(FIRST_TASKS + i, wait_ns);
+	}
+}
+
 static __always_inline void begin_wait(struct task_struct *p, u64 now_ns)
 {
 	struct waiting *w = bpf_task_storage_get(&waiting, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -109,6 +145,8 @@ static __always_inline void end_wait(struct task_struct *p, u64 now_ns)
 	record(0, wait_ns);
 	if (nr_cgroups)
 		record_in_cgroups(p, wait_ns);
+	if (nr_tasks)
+		record_in_tasks(p, wait_ns);
 }
 
 SEC("tp_btf/sched_wakeup")

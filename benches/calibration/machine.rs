@@ -9,7 +9,7 @@ use metasched_benches::{order, put_in_force};
 use metasched_control::{
     CandidateEnv, Switcher, SwitcherOptions, candidates, find, put_back_after,
 };
-use metasched_loader::WaitTracer;
+use metasched_loader::{WaitTracer, Waiters};
 use metasched_replay::{Replay, Replayable, calibrate};
 use metasched_scenario::file::ScenarioFile;
 
@@ -35,7 +35,7 @@ pub fn replay_all(args: &Args) -> Result<MachineSide> {
         for (name, policy) in SCHEDULERS {
             put_in_force(switcher, find(&candidates, policy)?)?;
             // As it is while scenarios are replayed.
-            let tracer = WaitTracer::attach(&[])?;
+            let tracer = WaitTracer::attach(&[Waiters::System])?;
             let machine = calibrate(name, &interrupt)?;
             drop(tracer);
             eprint!("{}", machine.to_toml());

@@ -17,5 +17,6 @@
 #include <cpus.h>
 #include <types.h>
 #include <wait.h>
+#include <follow.h>
 
 #endif

@@ -5,6 +5,7 @@
 mod cache;
 mod cpus;
 mod error;
+mod figure;
 mod interrupt;
 mod nearest;
 mod pair;
@@ -15,6 +16,7 @@ mod units;
 pub use cache::cache_root;
 pub use cpus::{format_cpu_list, parse_cpu_list};
 pub use error::{Error, Kind, OURS_BESIDE_A_COMMAND, Result, ResultExt, passed_on};
+pub use figure::{Figure, Unit, document};
 pub use interrupt::Interrupt;
 pub use nearest::{meant, nearest};
 pub use pair::parse_pair;

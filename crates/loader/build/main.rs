@@ -15,6 +15,7 @@ fn main() {
     let out = PathBuf::from(env::var("OUT_DIR").unwrap());
     let policies = "DEP_METASCHED_ABI_POLICIES_INCLUDE";
     object::compile("bpf/wait.bpf.c", "wait", policies);
+    object::compile("bpf/follow.bpf.c", "follow", policies);
     let skeleton = object::compile("meta/metasched.bpf.c", "metasched", policies);
     let path = out.join("metasched.skel.rs");
     // For crates that compile a program to be loaded in its place.

@@ -61,12 +61,15 @@ fn check(source: &str, object: &Path) {
     let bytes = fs::read(object).expect("it was just built");
     let object = object::File::parse(&*bytes).expect("the compiler writes ELF");
     let functions = functions(&object);
+    // What stands in `.text` is called; what the kernel enters has sections of its own.
+    let callees = object.section_by_name(".text").is_some_and(|section| section.size() > 0);
     for (most, what, each) in [
         (FRAMES, "frames", (|_| 1) as fn(&Function) -> u64),
         (STACK_BYTES, "bytes of stack", Function::stack_bytes),
     ] {
         let (needs, calls) = deepest(&functions, each);
-        assert!(needs > 1, "{source}: no {what} were found, so its file was not understood");
+        let found = needs > u64::from(callees);
+        assert!(found, "{source}: no {what} were found, so its file was not understood");
         if needs > most {
             panic!(
                 "{source}: the kernel grants {most} {what}, here are {needs}: {}. Could one of \

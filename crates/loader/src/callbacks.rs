@@ -1,12 +1,9 @@
 //! What the callbacks of our program take, as the kernel counts it.
 
-use std::path::Path;
-
 use libbpf_rs::query::ProgInfoIter;
-use metasched_base::{Kind, Result, ResultExt};
+use metasched_base::Result;
 
-/// Turns the counting on; the kernel then reads its clock twice for each call.
-const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
+use crate::run_stats::CountRuns;
 
 /// The callbacks that run for every change of task. The kernel keeps 15 characters of
 /// a name, which tell them apart.
@@ -27,19 +24,16 @@ pub struct CallbackCost {
 /// Counts while it lives.
 #[derive(Debug)]
 pub struct CountCallbacks {
-    before: String,
+    _counting: CountRuns,
 }
 
 impl CountCallbacks {
-    /// Begins to count, for all BPF programs of the machine.
+    /// Begins to count.
     ///
     /// # Errors
-    /// `Denied` or `Unsupported` where the kernel does not let us.
+    /// As [`CountRuns::start`].
     pub fn start() -> Result<Self> {
-        let attempt = || format!("count what callbacks take, by '{SWITCH}'");
-        let before = std::fs::read_to_string(SWITCH).attempt(Kind::Unsupported, attempt)?;
-        std::fs::write(SWITCH, "1").attempt(Kind::Denied, attempt)?;
-        Ok(Self { before })
+        Ok(Self { _counting: CountRuns::start()? })
     }
 
     /// The callbacks of our program so far; empty where it is not loaded.
@@ -52,12 +46,5 @@ impl CountCallbacks {
                 Some(CallbackCost { name, calls: program.run_cnt, run_ns: program.run_time_ns })
             })
             .collect()
-    }
-}
-
-impl Drop for CountCallbacks {
-    fn drop(&mut self) {
-        // It was written a moment ago; and counting on harms nobody.
-        let _ = std::fs::write(Path::new(SWITCH), self.before.trim());
     }
 }

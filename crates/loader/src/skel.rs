@@ -7,6 +7,10 @@ pub(crate) mod metasched {
     include!(concat!(env!("OUT_DIR"), "/metasched.skel.rs"));
 }
 
+pub(crate) mod follow {
+    include!(concat!(env!("OUT_DIR"), "/follow.skel.rs"));
+}
+
 pub(crate) mod wait {
     include!(concat!(env!("OUT_DIR"), "/wait.skel.rs"));
 }

@@ -1,17 +1,21 @@
 //! How long tasks wait for a CPU, under whatever scheduler is in force.
 
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags};
-use metasched_abi::{FromBytes, WAIT_CGROUPS_MAX};
+use metasched_abi::{FromBytes, WAIT_CGROUPS_MAX, WAIT_TASKS_MAX, WaitTasks};
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_stats::WaitHistogram;
 
 use crate::capture::Capture;
 use crate::refusal::{self, Stage};
+use crate::run_stats::Runs;
 use crate::skel::wait::{WaitSkel, WaitSkelBuilder};
 use crate::stored::Stored;
+
+const NAME_BYTES: usize = metasched_abi::WAIT_NAME_BYTES as usize;
 
 /// Traces run-queue waits: from runnable (awake, new or preempted) to running.
 ///
@@ -21,20 +25,26 @@ pub struct WaitTracer {
     /// In the program's variables: what is counted in another epoch is forgotten.
     epoch: &'static AtomicU64,
     skel: Stored<WaitSkel<'static>>,
-    cgroup_ids: Vec<u64>,
+    /// Where in the map are those of each who was asked for.
+    places: Vec<u32>,
 }
 
 // SAFETY: the raw pointers inside are to mapped variables and to libbpf's object,
 // neither of which is tied to a thread.
 unsafe impl Send for WaitTracer {}
 
-/// The waits of one cgroup, or of the whole system.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct CgroupWaits {
-    /// The cgroup; 0 for the whole system.
-    pub cgroup_id: u64,
-    /// Its waits.
-    pub waits: WaitHistogram,
+/// Whose waits are told apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Waiters {
+    /// Everybody's.
+    System,
+    /// The tasks in the cgroup with this number or below it.
+    Cgroup(u64),
+    /// The threads of the process with this number.
+    Process(u32),
+    /// Threads that are called so, and those of processes that are called so. The kernel keeps
+    /// 15 bytes of a name, and so many are compared.
+    Name(String),
 }
 
 /// Adds up what the CPUs recorded under an index of a map of `struct wait_histogram`.
@@ -51,27 +61,88 @@ pub(crate) fn read_waits(map: &impl MapCore, index: u32) -> Result<WaitHistogram
     Ok(waits)
 }
 
+/// What the program is told before it loads.
+#[derive(Default)]
+struct Asked {
+    cgroups: Vec<u64>,
+    tasks: Vec<WaitTasks>,
+    places: Vec<u32>,
+}
+
+impl Asked {
+    fn new(waiters: &[Waiters]) -> Result<Self> {
+        const FIRST_TASKS: u32 = WAIT_CGROUPS_MAX as u32 + 1;
+        let mut asked = Self::default();
+        for one in waiters {
+            asked.places.push(match one {
+                Waiters::System => 0,
+                Waiters::Cgroup(id) => {
+                    asked.cgroups.push(*id);
+                    asked.cgroups.len() as u32
+                }
+                Waiters::Process(_) | Waiters::Name(_) => {
+                    asked.tasks.push(tasks(one));
+                    FIRST_TASKS + asked.tasks.len() as u32 - 1
+                }
+            });
+        }
+        for (count, most, what) in [
+            (asked.cgroups.len(), WAIT_CGROUPS_MAX, "cgroups"),
+            (asked.tasks.len(), WAIT_TASKS_MAX, "processes and names"),
+        ] {
+            if count > most {
+                let cause = format!("{count} {what} are asked for");
+                return Err(Error::new(Kind::BadInput, attempt(), cause)
+                    .remedy(format!("ask for {most} at most")));
+            }
+        }
+        Ok(asked)
+    }
+}
+
+/// An entry of the program's list of tasks.
+fn tasks(waiters: &Waiters) -> WaitTasks {
+    let mut name = [0; NAME_BYTES];
+    let mut tgid = 0;
+    match waiters {
+        Waiters::Process(process) => tgid = *process,
+        Waiters::Name(text) => {
+            // The last byte stays NUL.
+            let bytes = text.as_bytes();
+            let length = bytes.len().min(NAME_BYTES - 1);
+            name[..length].copy_from_slice(&bytes[..length]);
+        }
+        Waiters::System | Waiters::Cgroup(_) => {}
+    }
+    WaitTasks { tgid, unused: 0, name: halves(name) }
+}
+
+/// The bytes as the program compares them.
+fn halves(name: [u8; NAME_BYTES]) -> [u64; 2] {
+    let half = |from: usize| {
+        let bytes = name[from..from + 8].try_into().expect("8 of 16 bytes");
+        u64::from_ne_bytes(bytes)
+    };
+    [half(0), half(8)]
+}
+
+fn attempt() -> String {
+    "trace run-queue waits".to_owned()
+}
+
 impl WaitTracer {
     /// How many cgroups can be told apart.
     pub const CGROUPS_MAX: usize = WAIT_CGROUPS_MAX;
+    /// How many processes and names.
+    pub const TASKS_MAX: usize = WAIT_TASKS_MAX;
 
-    /// Starts to trace: the whole system, and each of the cgroups with all that is
-    /// below it. An id of 0 asks for the whole system by name.
+    /// Starts to trace the waits of each of these; a cgroup may be in another one.
     ///
     /// # Errors
-    /// `BadInput` for more cgroups than [`WaitTracer::CGROUPS_MAX`]; else as for loading
-    /// any BPF program.
-    pub fn attach(cgroup_ids: &[u64]) -> Result<WaitTracer> {
-        let attempt = || "trace run-queue waits".to_string();
-        let named: Vec<u64> = cgroup_ids.iter().copied().filter(|id| *id != 0).collect();
-        if named.len() > Self::CGROUPS_MAX {
-            return Err(Error::new(
-                Kind::BadInput,
-                attempt(),
-                format!("{} cgroups are asked for", named.len()),
-            )
-            .remedy(format!("ask for {} at most", Self::CGROUPS_MAX)));
-        }
+    /// `BadInput` for more cgroups than [`WaitTracer::CGROUPS_MAX`], or more processes and names
+    /// than [`WaitTracer::TASKS_MAX`]; else as for loading any BPF program.
+    pub fn attach(waiters: &[Waiters]) -> Result<WaitTracer> {
+        let asked = Asked::new(waiters)?;
         let capture = Capture::start();
         let refused = |stage: Stage, error: &libbpf_rs::Error| {
             refusal::explain(attempt(), stage, error, &capture.text(), None)
@@ -80,8 +151,12 @@ impl WaitTracer {
             let builder = WaitSkelBuilder::default();
             let mut open = builder.open(storage).map_err(|e| refused(Stage::Open, &e))?;
             if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-                rodata.nr_cgroups = named.len() as u32;
-                rodata.cgroup_ids[..named.len()].copy_from_slice(&named);
+                rodata.nr_cgroups = asked.cgroups.len() as u32;
+                rodata.cgroup_ids[..asked.cgroups.len()].copy_from_slice(&asked.cgroups);
+                rodata.nr_tasks = asked.tasks.len() as u32;
+                for (place, tasks) in rodata.tasks.iter_mut().zip(&asked.tasks) {
+                    (place.tgid, place.name) = (tasks.tgid, tasks.name);
+                }
             }
             let mut skel = open.load().map_err(|e| refused(Stage::Load, &e))?;
             skel.attach().map_err(|e| refused(Stage::Attach, &e))?;
@@ -91,7 +166,7 @@ impl WaitTracer {
         // SAFETY: an aligned u64 that the kernel's side only reads. It is mapped for as long as the
         // skeleton lives, which the tracer has beside it, and nobody else has a reference any more.
         let epoch = unsafe { AtomicU64::from_ptr(&raw mut variables.epoch) };
-        Ok(WaitTracer { epoch, skel, cgroup_ids: cgroup_ids.to_vec() })
+        Ok(WaitTracer { epoch, skel, places: asked.places })
     }
 
     /// Begins anew: what was recorded is forgotten, and so are the waits under way.
@@ -101,35 +176,29 @@ impl WaitTracer {
             .attempt(Kind::Failed, || "count the CPUs".to_string())?;
         let zeros = vec![vec![0u8; map.value_size() as usize]; cpus];
         self.epoch.fetch_add(1, Ordering::SeqCst);
-        for index in 0..=Self::CGROUPS_MAX as u32 {
+        for index in &self.places {
             map.update_percpu(&index.to_ne_bytes(), &zeros, MapFlags::ANY)
                 .attempt(Kind::Failed, || "reset the run-queue waits".to_string())?;
         }
         Ok(())
     }
 
-    /// What was recorded since the start or the last reset, in the order in which
-    /// the cgroups were given; the whole system last, unless it was asked for by name.
-    pub fn read(&self) -> Result<Vec<CgroupWaits>> {
-        let mut all = Vec::new();
-        let mut index = 0;
-        for id in &self.cgroup_ids {
-            all.push(match id {
-                0 => self.read_one(0, 0)?,
-                id => {
-                    index += 1;
-                    self.read_one(index, *id)?
-                }
-            });
-        }
-        if !self.cgroup_ids.contains(&0) {
-            all.push(self.read_one(0, 0)?);
-        }
-        Ok(all)
+    /// What was recorded since the start or the last reset, in the order in which it was
+    /// asked for.
+    pub fn read(&self) -> Result<Vec<WaitHistogram>> {
+        let map = &self.skel.get().maps.histograms;
+        self.places.iter().map(|index| read_waits(map, *index)).collect()
     }
 
-    fn read_one(&self, index: u32, cgroup_id: u64) -> Result<CgroupWaits> {
-        Ok(CgroupWaits { cgroup_id, waits: read_waits(&self.skel.get().maps.histograms, index)? })
+    /// How often the tracer ran and for how long, since counting began: see
+    /// [`CountRuns`](crate::CountRuns).
+    pub fn runs(&self) -> Result<Runs> {
+        let programs = &self.skel.get().progs;
+        Runs::of([
+            programs.wait_wakeup.as_fd(),
+            programs.wait_wakeup_new.as_fd(),
+            programs.wait_switch.as_fd(),
+        ])
     }
 }
 
@@ -138,10 +207,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_cgroups_than_can_be_told_apart_are_refused() {
-        let ids: Vec<u64> = (0..=WaitTracer::CGROUPS_MAX as u64 + 1).collect();
-        let error = WaitTracer::attach(&ids).err().expect("the whole system is no cgroup");
-        assert_eq!(error.kind, Kind::BadInput);
-        assert!(error.to_string().contains("17 cgroups are asked for; ask for 16"), "{error}");
+    fn more_than_can_be_told_apart_are_refused() {
+        let cgroups: Vec<Waiters> = (1..=17).map(Waiters::Cgroup).collect();
+        let names: Vec<Waiters> = (1..=17).map(|i| Waiters::Name(i.to_string())).collect();
+        for (asked, words) in [
+            (&cgroups, "17 cgroups are asked for; ask for 16"),
+            (&names, "17 processes and names are asked for; ask for 16"),
+        ] {
+            let error = WaitTracer::attach(asked).err().expect("the list has 16 places");
+            assert_eq!(error.kind, Kind::BadInput);
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn each_has_a_place_by_its_kind_and_a_name_is_cut_where_the_kernel_cuts_it() {
+        let asked = Asked::new(&[
+            Waiters::Name("a-name-of-17-byte".into()),
+            Waiters::System,
+            Waiters::Cgroup(7),
+            Waiters::Process(9),
+        ])
+        .unwrap();
+        assert_eq!(asked.places, [17, 0, 1, 18]);
+        assert_eq!(asked.tasks[1].tgid, 9);
+        let bytes: Vec<u8> =
+            asked.tasks[0].name.iter().flat_map(|part| part.to_ne_bytes()).collect();
+        assert_eq!(bytes, b"a-name-of-17-by\0");
     }
 }

@@ -12,7 +12,7 @@ use metasched_base::Error;
 use metasched_base::{Interrupt, Kind, Result, ResultExt};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::run_first;
-use metasched_loader::WaitTracer;
+use metasched_loader::{WaitTracer, Waiters};
 use metasched_scenario::file::Change;
 use metasched_stats::WaitHistogram;
 use nix::errno::Errno;
@@ -102,7 +102,6 @@ impl<'a> Replay<'a> {
         threads.look_after();
         drop((tracer, running));
         threads.fault()?;
-        let traced = traced.map(|all| all.into_iter().map(|found| found.waits).collect());
         Ok(Replayed { groups: self.groups(&threads, traced), window_ns, no_waits })
     }
 
@@ -126,7 +125,8 @@ impl<'a> Replay<'a> {
     /// Traces the waits of each of the scenario's cgroups, in their order.
     fn tracer(&self) -> Result<WaitTracer> {
         let cgroups = self.cgroups.as_ref().map_err(Clone::clone)?;
-        WaitTracer::attach(&cgroups.ids(&self.what.cgroups)?)
+        let ids = cgroups.ids(&self.what.cgroups)?;
+        WaitTracer::attach(&ids.into_iter().map(Waiters::Cgroup).collect::<Vec<_>>())
     }
 
     /// The figures of each cgroup, with the waits that were traced.

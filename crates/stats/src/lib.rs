@@ -9,6 +9,7 @@ mod histogram;
 mod interval;
 mod log2;
 mod ratio;
+mod recordings;
 mod sample;
 mod waits;
 
@@ -21,6 +22,7 @@ pub use ratio::{
     PairedRatio, Tails, holm, paired_estimate, paired_p_value, paired_ratio, paired_ratio_at,
     paired_tails,
 };
+pub use recordings::{PIECES_LEAST, compare_waits, whole};
 pub use sample::{
     coefficient_of_variation, geometric_mean, mean, median, median_interval, percentile, std_dev,
 };

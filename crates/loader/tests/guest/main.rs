@@ -23,7 +23,10 @@ use load::{Hog, Load};
 use metasched_abi::CPUS_MAX;
 use metasched_base::Kind;
 use metasched_host::machine::CpuPlace;
-use metasched_loader::{CgroupWaits, LaneSpec, LoadOptions, Program, WaitTracer, policies};
+use metasched_loader::{
+    CountRuns, LaneSpec, LoadOptions, Program, Runs, WaitTracer, Waiters, policies,
+};
+use metasched_stats::WaitHistogram;
 use support::{Group, Offline, assert_alive, load, load_all, settles, sysfs, wait_until};
 
 /// The verifier grants a million to each program; dispatch with all policies needs 41,000 on 7.3.4,
@@ -264,8 +267,9 @@ fn an_operators_sysrq_ends_the_program_and_the_record_says_so() {
 #[ignore = "needs a kernel with sched_ext: run by make test-guest"]
 fn the_verifier_reads_few_instructions() {
     let _program = load_all("fifo");
-    let cgroup_ids: Vec<u64> = (1..=WaitTracer::CGROUPS_MAX as u64).collect();
-    let _tracer = WaitTracer::attach(&cgroup_ids).unwrap();
+    let cgroups = (1..=WaitTracer::CGROUPS_MAX as u64).map(Waiters::Cgroup);
+    let names = (1..=WaitTracer::TASKS_MAX).map(|i| Waiters::Name(i.to_string()));
+    let _tracer = WaitTracer::attach(&cgroups.chain(names).collect::<Vec<_>>()).unwrap();
     let mut total = 0;
     for program in libbpf_rs::query::ProgInfoIter::default() {
         let name = program.name.to_string_lossy().into_owned();
@@ -316,8 +320,7 @@ fn the_verifier_reads_the_program_of_any_machine() {
 fn waits_are_traced_for_a_cgroup_and_the_system_under_any_scheduler() {
     let group = Group::new("metasched-wait-test");
     let below = Group::new("metasched-wait-test/below");
-    let id = group.id();
-    let tracer = WaitTracer::attach(&[id]).unwrap();
+    let tracer = WaitTracer::attach(&[Waiters::Cgroup(group.id()), Waiters::System]).unwrap();
     let trace = |what: &str| {
         tracer.reset().unwrap();
         // Three hogs on one CPU: two of them always wait.
@@ -326,13 +329,12 @@ fn waits_are_traced_for_a_cgroup_and_the_system_under_any_scheduler() {
         std::thread::sleep(Duration::from_secs(2));
         let all = tracer.read().unwrap();
         let [own, system] = all.as_slice() else { panic!("{all:?}") };
-        assert_eq!((own.cgroup_id, system.cgroup_id), (id, 0));
-        for CgroupWaits { waits, .. } in [own, system] {
+        for waits in [own, system] {
             assert!(waits.count() > 10, "{what}: {waits:?}");
             assert!(waits.sum_ns >= waits.max_ns);
         }
-        assert!(own.waits.count() < system.waits.count(), "{what}: {own:?}");
-        assert!(own.waits.max_ns > 1_000_000, "{what}: a hog that shares its CPU waits for slices");
+        assert!(own.count() < system.count(), "{what}: {own:?}");
+        assert!(own.max_ns > 1_000_000, "{what}: a hog that shares its CPU waits for slices");
     };
     trace("EEVDF");
     let program = load("fifo");
@@ -347,21 +349,52 @@ fn waits_of_as_many_cgroups_as_may_be_asked_for_are_told_apart() {
     let groups: Vec<Group> = (1..WaitTracer::CGROUPS_MAX)
         .map(|n| Group::new(&format!("metasched-wait-many/{n}")))
         .collect();
-    let ids: Vec<u64> = std::iter::once(&top).chain(&groups).map(Group::id).collect();
-    let tracer = WaitTracer::attach(&ids).unwrap();
+    let all = std::iter::once(&top).chain(&groups).map(|group| Waiters::Cgroup(group.id()));
+    let asked: Vec<Waiters> = all.chain([Waiters::System]).collect();
+    let tracer = WaitTracer::attach(&asked).unwrap();
     let hogs: Vec<Hog> = (0..3).map(|_| Hog::start(&[0], 0)).collect();
     let (first, last) = (&groups[0], &groups[groups.len() - 1]);
     first.take(&hogs[0]);
     last.take(&hogs[1]);
     tracer.reset().unwrap();
     std::thread::sleep(Duration::from_secs(2));
-    let waits: Vec<u64> = tracer.read().unwrap().iter().map(|h| h.waits.count()).collect();
-    let (of_first, of_last) = (waits[1], waits[ids.len() - 1]);
+    let waits: Vec<u64> = tracer.read().unwrap().iter().map(WaitHistogram::count).collect();
+    let (system, last) = (waits.len() - 1, waits.len() - 2);
+    let (of_first, of_last) = (waits[1], waits[last]);
     assert!(of_first > 10 && of_last > 10, "{waits:?}");
     // What is counted for a cgroup is counted for those above it, and for no other.
     assert!(waits[0].abs_diff(of_first + of_last) < 10, "{waits:?}");
-    assert!(waits[2..ids.len() - 1].iter().all(|count| *count == 0), "{waits:?}");
-    assert!(waits[ids.len()] > waits[0], "{waits:?}");
+    assert!(waits[2..last].iter().all(|count| *count == 0), "{waits:?}");
+    assert!(waits[system] > waits[0], "{waits:?}");
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn waits_of_a_process_and_of_a_name_are_told_apart_and_the_tracers_runs_are_counted() {
+    let hogs: Vec<Hog> = (0..3).map(|_| Hog::start(&[0], 0)).collect();
+    let sleeper = Hog::mostly_waiting();
+    let asked = [
+        Waiters::Name("sleep".into()),
+        Waiters::Process(hogs[1].pid()),
+        Waiters::Name("a-name-that-nobody-has".into()),
+        Waiters::System,
+    ];
+    let counting = CountRuns::start().unwrap();
+    let tracer = WaitTracer::attach(&asked).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    let waits: Vec<u64> = tracer.read().unwrap().iter().map(WaitHistogram::count).collect();
+    let [sleeps, hog, nobody, system] = waits[..] else { panic!("{waits:?}") };
+    assert!(sleeps > 10 && hog > 10, "{waits:?}");
+    assert_eq!(nobody, 0, "{waits:?}");
+    assert!(system > sleeps + hog, "{waits:?}");
+    // Each wait that ended is a switch, and began with another event or at one.
+    let runs = tracer.runs().unwrap();
+    assert!(runs.count > system && runs.ns > runs.count, "{runs:?}");
+    drop(counting);
+    let later = tracer.runs().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(tracer.runs().unwrap().since(&later), Runs::default(), "nobody asked for it");
+    drop((hogs, sleeper));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use metasched_host::process::run_first;
-use metasched_loader::{LaneSpec, WaitTracer};
+use metasched_loader::{LaneSpec, WaitTracer, Waiters};
 
 use crate::lanes::{Assigned, lane_of};
 use crate::load::Hog;
@@ -31,12 +31,12 @@ fn a_lanes_waits_are_those_that_the_tracer_sees() {
         let wakers: Vec<Hog> = (0..3).map(|_| Hog::mostly_waiting()).collect();
         wakers.iter().for_each(|waker| mixed.group.take(waker));
         let _others = Assigned::new(&mut program, 2, "metasched-waits-beside", &lane, 3);
-        let tracer = WaitTracer::attach(&[mixed.group.id()]).unwrap();
+        let tracer = WaitTracer::attach(&[Waiters::Cgroup(mixed.group.id())]).unwrap();
         std::thread::sleep(Duration::from_secs(1));
         let waits = || lane_of(&program, 1).waits.expect("our kernels have the books");
         tracer.reset().unwrap();
         let before = waits();
-        let traced = || tracer.read().unwrap().swap_remove(0).waits;
+        let traced = || tracer.read().unwrap().swap_remove(0);
         wait_until("waits by the tracer", || {
             std::thread::sleep(Duration::from_secs(1));
             traced().count() >= ENOUGH

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use metasched_base::{Error, Kind, Result};
-use metasched_loader::WaitTracer;
+use metasched_loader::{WaitTracer, Waiters};
+use metasched_stats::WaitHistogram;
 
 use super::Group;
 
-/// The tracer, and which cgroup has which name.
+/// The tracer, and the names of the cgroups in the order in which it was asked for them.
 pub(super) struct Tracer {
     tracer: WaitTracer,
-    names: BTreeMap<u64, String>,
+    names: Vec<String>,
 }
 
 impl Tracer {
@@ -18,7 +19,8 @@ impl Tracer {
     pub(super) fn attach<'a>(
         groups: impl Iterator<Item = (&'a str, &'a dyn Group)>,
     ) -> Result<Self> {
-        let mut names = BTreeMap::new();
+        let mut names = Vec::new();
+        let mut waiters = Vec::new();
         for (name, group) in groups {
             let id = group.id()?.ok_or_else(|| {
                 Error::new(
@@ -27,18 +29,15 @@ impl Tracer {
                     format!("'{name}' is not a cgroup"),
                 )
             })?;
-            names.insert(id, name.to_owned());
+            names.push(name.to_owned());
+            waiters.push(Waiters::Cgroup(id));
         }
-        let ids: Vec<u64> = names.keys().copied().collect();
-        Ok(Self { tracer: WaitTracer::attach(&ids)?, names })
+        Ok(Self { tracer: WaitTracer::attach(&waiters)?, names })
     }
 
     /// The waits since it was attached, by the name of the cgroup.
     pub(super) fn read(&self) -> Result<BTreeMap<String, Vec<u64>>> {
         let histograms = self.tracer.read()?;
-        Ok(histograms
-            .into_iter()
-            .filter_map(|h| Some((self.names.get(&h.cgroup_id)?.clone(), h.waits.octaves())))
-            .collect())
+        Ok(self.names.iter().cloned().zip(histograms.iter().map(WaitHistogram::octaves)).collect())
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use metasched_base::{Error, Interrupt, Kind, Result};
-use metasched_loader::WaitTracer;
+use metasched_loader::{WaitTracer, Waiters};
 use metasched_stats::WaitHistogram;
 use nix::unistd::gettid;
 
@@ -212,10 +212,10 @@ pub struct Naps {
 /// are two by another CPU.
 pub fn naps(cpus: &[usize], interrupt: &Interrupt) -> Result<Naps> {
     // The whole system's: nothing else should run, or little.
-    let tracer = WaitTracer::attach(&[]);
+    let tracer = WaitTracer::attach(&[Waiters::System]);
     let seen = || -> Result<WaitHistogram> {
         let tracer = tracer.as_ref().map_err(Clone::clone)?;
-        let waits = tracer.read()?.pop().expect("the whole system comes last").waits;
+        let waits = tracer.read()?.pop().expect("the whole system was asked for");
         tracer.reset().map(|()| waits)
     };
     let (mut late_ns, mut asleep_ns, mut telling_ns) = (Vec::new(), Vec::new(), Vec::new());
