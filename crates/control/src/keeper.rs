@@ -7,6 +7,7 @@
 mod client;
 mod door;
 mod messages;
+mod name;
 mod stop;
 
 use std::os::fd::AsFd;
@@ -32,6 +33,7 @@ use messages::{LONG_WORK, SHORT_WORK, SOCKET};
 
 pub use client::ask;
 pub use messages::{Answer, Failure, KeeperStatus, Order};
+pub use name::scheduler_name;
 pub use stop::stop;
 
 /// How often the keeper looks whether its scheduler is still there.

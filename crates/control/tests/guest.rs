@@ -4,6 +4,8 @@
 
 #[path = "guest/hang.rs"]
 mod hang;
+#[path = "guest/latency.rs"]
+mod latency;
 #[path = "guest/machine.rs"]
 mod machine;
 #[path = "guest/published.rs"]

@@ -175,6 +175,26 @@ impl FollowedProcess {
     }
 }
 
+impl FollowedProcess {
+    /// Adds what another one did; it keeps its own number and name.
+    pub fn merge(&mut self, other: &Self) {
+        self.ran_ns += other.ran_ns;
+        self.runs += other.runs;
+        self.preemptions += other.preemptions;
+        self.moves += other.moves;
+        self.cpus.extend(&other.cpus);
+        self.cpus.sort_unstable();
+        self.cpus.dedup();
+        self.waits.merge(&other.waits);
+        for (name, theirs) in &other.others {
+            let mine = self.others.entry(name.clone()).or_default();
+            mine.waits += theirs.waits;
+            mine.wait_ns += theirs.wait_ns;
+            mine.preemptions += theirs.preemptions;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

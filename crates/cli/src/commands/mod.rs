@@ -8,6 +8,7 @@ pub mod guard;
 pub mod keep;
 pub mod keeper;
 pub mod lane;
+pub mod latency;
 pub mod list;
 pub mod load;
 pub mod man;

@@ -5,10 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, format_duration};
-use metasched_control::keeper::{Answer, KeeperStatus, Order, ask};
-use metasched_control::{
-    EEVDF, Holder, LockHolder, OPS_NAME, RUN_DIR, SchedulerExit, holder, lock_holder,
-};
+use metasched_control::keeper::{Answer, KeeperStatus, Order, ask, scheduler_name};
+use metasched_control::{Holder, LockHolder, RUN_DIR, SchedulerExit, holder, lock_holder};
 use metasched_host::process::Prompt;
 use metasched_host::sched_ext::{SchedExt, State, Status};
 use metasched_loader::LaneState;
@@ -50,7 +48,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<u8> {
     };
     let ops = sched_ext.ops.clone();
     let view = View {
-        scheduler: name(&sched_ext, keeper.as_ref()),
+        scheduler: scheduler_name(&sched_ext, keeper.as_ref()),
         holder: ops.as_deref().and_then(|ops| holder(root, ops)),
         in_charge: lock_holder(run_dir),
         keeper,
@@ -60,18 +58,6 @@ pub fn run(_args: &Args, context: &Context) -> Result<u8> {
     };
     context.print(&view, text)?;
     Ok(0)
-}
-
-/// What is in force. The keeper's word counts only where the kernel's agrees.
-fn name(status: &Status, keeper: Option<&KeeperStatus>) -> String {
-    match (&status.ops, keeper) {
-        _ if status.is_default() => EEVDF.to_owned(),
-        (Some(ops), Some(k)) if ops == OPS_NAME || !k.scheduler.command.is_empty() => {
-            k.scheduler.name.clone()
-        }
-        (Some(ops), _) => ops.clone(),
-        (None, _) => format!("unknown ({})", status.state),
-    }
 }
 
 fn text(view: &View) -> String {
@@ -161,7 +147,6 @@ fn seconds(s: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metasched_control::Candidate;
 
     fn status(state: State, ops: Option<&str>) -> Status {
         Status {
@@ -173,33 +158,6 @@ mod tests {
             hotplug_seq: 0,
             events: [("SCX_EV_REENQ".to_owned(), 3), ("SCX_EV_NONE".to_owned(), 0)].into(),
         }
-    }
-
-    fn keeper(name: &str, command: &[&str]) -> KeeperStatus {
-        let mut scheduler = Candidate::eevdf("");
-        scheduler.name = name.to_owned();
-        scheduler.command = command.iter().map(|word| (*word).to_owned()).collect();
-        KeeperStatus {
-            pid: 1,
-            scheduler,
-            since_unix_s: 0,
-            earlier: None,
-            lanes: Vec::new(),
-            apps: Vec::new(),
-            without_lane: Vec::new(),
-            quarantines: Vec::new(),
-            limits: Default::default(),
-            policies: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn the_kernels_word_goes_before_the_keepers() {
-        let k = keeper("fifo", &[]);
-        assert_eq!(name(&status(State::Disabled, None), Some(&k)), "eevdf");
-        assert_eq!(name(&status(State::Enabled, Some("rusty_1")), Some(&k)), "rusty_1");
-        assert_eq!(name(&status(State::Enabled, Some("metasched")), Some(&k)), "fifo");
-        assert_eq!(name(&status(State::Enabled, Some("rusty_1")), None), "rusty_1");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Tables that fit the terminal: a line for each row, however narrow it is.
 
+use std::io::IsTerminal;
+
 use comfy_table::Table;
 
 /// What is between columns.
@@ -30,6 +32,12 @@ pub type Column = (&'static str, Fit);
 /// The width of the terminal that standard output is; none where it is no terminal.
 pub fn terminal_width() -> Option<usize> {
     Table::new().width().map(usize::from).filter(|width| *width >= NARROWEST)
+}
+
+/// What comes before a picture that takes the place of the one before it: a terminal's screen is
+/// written over, elsewhere one follows the other.
+pub fn clear_screen() -> &'static str {
+    if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "\n" }
 }
 
 /// The lines of a table, none of them wider than `width` where the columns allow that; and one

@@ -3,7 +3,6 @@
 mod limits;
 mod waits;
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use metasched_loader::{LaneInfo, LaneState, Quarantine};
 use serde::Serialize;
 
 use crate::commands::keeper::kept_status;
-use crate::commands::table::{Column, Fit, fitted, terminal_width};
+use crate::commands::table::{Column, Fit, clear_screen, fitted, terminal_width};
 use crate::context::{self, Context};
 use limits::LimitsView;
 use waits::Waits;
@@ -91,9 +90,9 @@ fn show(args: &Args, context: &Context) -> Result<()> {
         if context.json {
             context::json_line(&view)?;
         } else {
-            // A terminal's screen is written over, elsewhere one follows the other.
-            let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "\n" };
-            context.print(&view, |view| format!("{clear}{}", text(view, terminal_width())))?;
+            context.print(&view, |view| {
+                format!("{}{}", clear_screen(), text(view, terminal_width()))
+            })?;
         }
         before = after;
     }

@@ -1,0 +1,23 @@
+//! What a scheduler does while it does it, under any scheduler.
+//!
+//! A [`Recorder`] records how long tasks wait for a CPU, and makes a [`Recording`] of it, two of
+//! which are held against each other by a [`Difference`]. [`Following`] follows a process and
+//! all that it forks. What is in force is asked of the kernel and of the keeper by [`in_force`].
+
+mod bars;
+mod difference;
+mod following;
+mod force;
+mod overhead;
+mod recorder;
+mod recording;
+mod whom;
+
+pub use bars::{Bar, bars};
+pub use difference::{Compared, Difference, Ratio};
+pub use following::{Following, PROCESS_FIGURES};
+pub use force::{Force, in_force};
+pub use overhead::Overhead;
+pub use recorder::Recorder;
+pub use recording::{Piece, Recording, Subject};
+pub use whom::{DEFAULT_LANE, Whom};
