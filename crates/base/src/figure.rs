@@ -16,6 +16,8 @@ pub enum Unit {
     Nanoseconds,
     /// A part of a whole, from 0 to 1.
     Share,
+    /// A number that need not be whole.
+    Number,
 }
 
 /// A figure of a `T`. Its name is the key in documents.
@@ -42,6 +44,7 @@ impl Unit {
             Self::PerSecond => format!("{value:.0}"),
             Self::Nanoseconds => brief_time(value),
             Self::Share => percent(value),
+            Self::Number => format!("{value:.2}"),
         }
     }
 
@@ -49,7 +52,7 @@ impl Unit {
     fn value(self, value: f64) -> Value {
         match self {
             Self::Count | Self::Nanoseconds => Value::from(value.round() as i64),
-            Self::PerSecond | Self::Share => Value::from(value),
+            Self::PerSecond | Self::Share | Self::Number => Value::from(value),
         }
     }
 }

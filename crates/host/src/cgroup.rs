@@ -43,6 +43,8 @@ pub struct CpuStat {
     pub user_usec: u64,
     /// Of it in the kernel.
     pub system_usec: u64,
+    /// For how long the kernel kept its tasks from running by `cpu.max`; 0 where it has none.
+    pub throttled_usec: u64,
 }
 
 /// What the scheduler did for a set of threads. Times are in nanoseconds.
@@ -314,6 +316,8 @@ impl Cgroup {
             usage_usec: field("usage_usec ")?,
             user_usec: field("user_usec ")?,
             system_usec: field("system_usec ")?,
+            // Only where the cpu controller is enabled.
+            throttled_usec: field("throttled_usec ").unwrap_or(0),
         })
     }
 
@@ -333,6 +337,12 @@ impl Cgroup {
             }
         }
         Ok(ThreadStats(stats))
+    }
+
+    /// It and all below it, parents first.
+    pub fn and_below(&self) -> Result<Vec<Self>> {
+        let of = |path| Self { path, root: self.root.clone() };
+        Ok(self.tree()?.into_iter().map(of).collect())
     }
 
     /// Its folder and those below, parents first.
@@ -491,7 +501,7 @@ mod tests {
         fs::write(path.join("cpu.stat"), "usage_usec 30\nuser_usec 20\nsystem_usec 10\n").unwrap();
         assert_eq!(
             a.cpu_stat().unwrap(),
-            CpuStat { usage_usec: 30, user_usec: 20, system_usec: 10 }
+            CpuStat { usage_usec: 30, user_usec: 20, system_usec: 10, throttled_usec: 0 }
         );
         fs::write(path.join("cpu.stat"), "usage_usec 30\n").unwrap();
         assert!(a.cpu_stat().unwrap_err().to_string().contains("user_usec"));

@@ -193,12 +193,15 @@ impl WaitTracer {
     /// How often the tracer ran and for how long, since counting began: see
     /// [`CountRuns`](crate::CountRuns).
     pub fn runs(&self) -> Result<Runs> {
+        let [wakeups, switches] = self.runs_by_event()?;
+        Ok(Runs { count: wakeups.count + switches.count, ns: wakeups.ns + switches.ns })
+    }
+
+    /// The same for wake-ups, new tasks among them, and for switches: it runs once for each.
+    pub fn runs_by_event(&self) -> Result<[Runs; 2]> {
         let programs = &self.skel.get().progs;
-        Runs::of([
-            programs.wait_wakeup.as_fd(),
-            programs.wait_wakeup_new.as_fd(),
-            programs.wait_switch.as_fd(),
-        ])
+        let woken = [programs.wait_wakeup.as_fd(), programs.wait_wakeup_new.as_fd()];
+        Ok([Runs::of(woken)?, Runs::of([programs.wait_switch.as_fd()])?])
     }
 }
 

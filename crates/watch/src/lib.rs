@@ -2,22 +2,29 @@
 //!
 //! A [`Recorder`] records how long tasks wait for a CPU, and makes a [`Recording`] of it, two of
 //! which are held against each other by a [`Difference`]. [`Following`] follows a process and
-//! all that it forks. What is in force is asked of the kernel and of the keeper by [`in_force`].
+//! all that it forks. [`Looks`] looks at lanes or cgroups again and again. What is in force is asked of
+//! the kernel and of the keeper by [`in_force`].
 
 mod bars;
 mod difference;
 mod following;
 mod force;
+mod lanes;
+mod looks;
 mod overhead;
 mod recorder;
 mod recording;
+mod tasks;
 mod whom;
 
 pub use bars::{Bar, bars};
 pub use difference::{Compared, Difference, Ratio};
 pub use following::{Following, PROCESS_FIGURES};
 pub use force::{Force, in_force};
+pub use lanes::{LaneRow, lane_rows};
+pub use looks::{Look, Looks, ROW_FIGURES, Row};
 pub use overhead::Overhead;
 pub use recorder::Recorder;
 pub use recording::{Piece, Recording, Subject};
+pub use tasks::{TASK_FIGURES, Task, Tasks};
 pub use whom::{DEFAULT_LANE, Whom};

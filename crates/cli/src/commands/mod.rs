@@ -26,5 +26,6 @@ pub mod stop;
 pub mod strategies;
 pub mod switch;
 pub mod table;
+pub mod top;
 pub mod tune;
 pub mod vm;

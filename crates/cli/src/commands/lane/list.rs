@@ -11,6 +11,7 @@ use metasched_control::describe_quarantine;
 use metasched_control::keeper::KeeperStatus;
 use metasched_host::process::Prompt;
 use metasched_loader::{LaneInfo, LaneState, Quarantine};
+use metasched_watch::{LaneRow, lane_rows};
 use serde::Serialize;
 
 use crate::commands::keeper::kept_status;
@@ -100,30 +101,15 @@ fn show(args: &Args, context: &Context) -> Result<()> {
 
 /// What happened between two looks.
 fn compare(before: &KeeperStatus, after: &KeeperStatus) -> View {
-    let earlier = |lane: &LaneInfo| before.lanes.iter().find(|l| l.generation == lane.generation);
-    let ran =
-        |lane: &LaneInfo| lane.runtime_ns.saturating_sub(earlier(lane).map_or(0, |l| l.runtime_ns));
-    let live = |lane: &&LaneInfo| lane.state == LaneState::InForce;
-    let has_work = |lane: &LaneInfo| ran(lane) > 0 || lane.nr_queued > 0;
-    let weight = |lane: &LaneInfo| f64::from(lane.weight_now);
-    let weights: f64 = after.lanes.iter().filter(live).filter(|l| has_work(l)).map(weight).sum();
-    let total: u64 = after.lanes.iter().map(ran).sum();
     let app_numbered = |number: u32| after.apps.iter().find(|app| app.number == number);
-    let rows = after.lanes.iter().map(|lane| {
-        let app = app_numbered(lane.app).filter(|_| lane.is_apps());
-        Row {
-            name: app.map(|app| app.name.clone()),
-            cgroups: app.map_or_else(Vec::new, |app| app.cgroups.keys().cloned().collect()),
-            replaced: app.map(|app| app.replaced),
-            share_wanted: (live(&lane) && has_work(lane) && weights > 0.0)
-                .then(|| weight(lane) / weights),
-            share_got: (total > 0).then(|| ran(lane) as f64 / total as f64),
-            waits: Waits::of(earlier(lane), lane),
-            lane: LaneInfo { waits: None, ..lane.clone() },
-        }
-    });
+    let row = |row: LaneRow| {
+        let LaneRow { name, cgroups, share_wanted, share_got, replaced, lane, earlier } = row;
+        let waits = Waits::of(earlier.as_ref(), &lane);
+        let lane = LaneInfo { waits: None, ..lane };
+        Row { name, cgroups, share_wanted, share_got, waits, replaced, lane }
+    };
     View {
-        lanes: rows.collect(),
+        lanes: lane_rows(before, after).into_iter().map(row).collect(),
         quarantines: after.quarantines.clone(),
         told: after
             .quarantines
@@ -259,25 +245,17 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_what_ran_between_the_looks() {
+    fn the_table_has_a_row_for_each_lane_and_fits() {
         let before = status(vec![lane(0, 100, 500), lane(1, 300, 100), lane(2, 100, 9)]);
         let after = status(vec![lane(0, 100, 600), lane(1, 300, 400), lane(2, 100, 9)]);
         let view = compare(&before, &after);
-        let shares: Vec<_> = view.lanes.iter().map(|r| (r.share_wanted, r.share_got)).collect();
-        assert_eq!(shares, [(Some(0.25), Some(0.25)), (Some(0.75), Some(0.75)), (None, Some(0.0))]);
         let text = text(&view, None);
-        assert!(text.contains("(everything else)") && text.contains("front"), "{text}");
+        assert!(text.contains("(everything else)") && text.contains("75.0 %"), "{text}");
         assert!(text.contains("a/b c d and 1 more"), "{text}");
         assert_eq!(view.lanes[1].cgroups.len(), 4);
         // What follows the table is prose.
         for line in super::text(&view, Some(80)).lines().take(1 + view.lanes.len()) {
             assert!(line.chars().count() <= 80, "{line}");
         }
-    }
-
-    #[test]
-    fn a_lane_that_is_alone_is_not_measured() {
-        let view = compare(&status(vec![lane(0, 100, 0)]), &status(vec![lane(0, 100, 0)]));
-        assert_eq!(view.lanes[0].share_got, None);
     }
 }
