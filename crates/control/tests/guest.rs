@@ -16,6 +16,8 @@ mod rules;
 mod start;
 #[path = "guest/support.rs"]
 mod support;
+#[path = "guest/top.rs"]
+mod top;
 
 use std::path::Path;
 use std::time::Duration;

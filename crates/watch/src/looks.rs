@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use metasched_base::{Figure, Interrupt, Result, Unit};
 use metasched_control::keeper::KeeperStatus;
 use metasched_host::cgroup::{Cgroup, CpuStat};
-use metasched_loader::{CountRuns, LaneInfo, Limit, Runs, WaitTracer, Waiters, policies};
+use metasched_loader::{CountRuns, LaneInfo, Limit, Runs, WaitTracer, Waiters, variant};
 use metasched_stats::WaitHistogram;
 
 use crate::force::{Force, in_force};
@@ -39,6 +39,8 @@ pub struct Look {
     pub waits: Option<WaitHistogram>,
     /// What looking took.
     pub overhead: Option<Overhead>,
+    /// The policies that our program was loaded with: others no lane can have.
+    pub policies: Vec<String>,
     /// The lanes, or the cgroups that used a CPU.
     pub rows: Vec<Row>,
 }
@@ -274,6 +276,7 @@ impl Looks {
             wakeups_per_s: rate(0),
             switches_per_s: rate(1),
             waits: system,
+            policies: with_lanes.map_or_else(Vec::new, |keeper| keeper.policies.clone()),
             overhead: both.map(|runs| Overhead::new(runs, length_ns, self.cpus)),
             rows,
         };
@@ -352,7 +355,11 @@ impl Looks {
             let throttled = throttled_ns(&limited).saturating_sub(throttled_ns(&limited_before));
             let root = lane.is_root();
             Row {
-                key: format!("{}/{}", lane.app, lane.generation),
+                // An application is the same when another lane takes the place of its own.
+                key: match root || lane.is_apps() {
+                    true => lane.app.to_string(),
+                    false => format!("{}/{}", lane.app, lane.generation),
+                },
                 name: row.name.clone().unwrap_or_else(|| match root {
                     true => DEFAULT_LANE.to_owned(),
                     false => "(none any more)".to_owned(),
@@ -440,7 +447,7 @@ fn limits(status: &KeeperStatus, cgroups: &[String], seen: &BTreeMap<String, See
 
 /// What a lane's policy counted since the look before, with what each counter is.
 fn counters(lane: &LaneInfo, earlier: Option<&LaneInfo>) -> Vec<(String, &'static str, u64)> {
-    let policy = policies().iter().find(|policy| policy.name == lane.policy);
+    let policy = variant(&lane.policy).ok();
     let help = |name: &str| {
         let known = policy.and_then(|p| p.counters.iter().find(|counter| counter.name == name));
         known.map_or("", |counter| counter.description)
@@ -473,7 +480,10 @@ mod tests {
     #[test]
     fn a_policys_counters_have_their_descriptions_and_are_since_the_look_before() {
         let with = |count: u64| {
-            let policy = policies().iter().find(|policy| !policy.counters.is_empty()).unwrap();
+            let policy = metasched_loader::policies()
+                .iter()
+                .find(|policy| !policy.counters.is_empty())
+                .unwrap();
             let name = policy.counters[0].name.to_owned();
             LaneInfo {
                 policy: policy.name.to_owned(),

@@ -88,8 +88,10 @@ fn show(
         if context.interrupt.is_raised() || asked == Some(Asked::Quit) {
             return Ok(());
         }
-        if let Some(Asked::Order(order)) = asked {
-            state.done(act::carry_out(&order, context));
+        match asked {
+            Some(Asked::Order(change)) => state.done(act::carry_out(&change, context)),
+            Some(Asked::TakeBack(change)) => state.taken_back(act::carry_out(&change, context)),
+            Some(Asked::Quit) | None => {}
         }
         if Instant::now() < next {
             continue;

@@ -1,39 +1,15 @@
 //! What `metasched latency` shows, beside what others see.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use metasched_base::Kind;
 use metasched_host::cgroup::Cgroup;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::machine::TestMachine;
-use crate::support::{FEW, PUBLISHED, Run, published};
-
-/// A child that is ended with the test.
-struct Beside(Child);
-
-impl Beside {
-    fn start(program: &str, words: &[&str]) -> Self {
-        let mut command = Command::new(program);
-        command.args(words).stdout(Stdio::null()).stderr(Stdio::null());
-        Self(command.spawn().unwrap_or_else(|e| panic!("'{program}', which deps.sh installs: {e}")))
-    }
-
-    fn pid(&self) -> String {
-        self.0.id().to_string()
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        let _ = kill(Pid::from_raw(self.0.id() as i32), Signal::SIGTERM);
-        let _ = self.0.wait();
-    }
-}
+use crate::support::{Beside, FEW, PUBLISHED, Run, published};
 
 /// A shell that computes, and those of them that keep both CPUs of the guest busy.
 fn hogs() -> Vec<Beside> {
@@ -76,6 +52,7 @@ fn waits_are_those_that_runqlat_sees_under_any_scheduler() {
     let _hogs = hogs();
     // Its threads sleep and run for a moment, and some wait for hogs.
     let watched = Beside::start("cyclictest", &["-q", "--policy=other", "-t8", "-i1500"]);
+    let pid = watched.pid().to_string();
     for scheduler in ["eevdf", PUBLISHED, "vtime"] {
         if scheduler != "eevdf" {
             let start = ["start", scheduler];
@@ -89,13 +66,13 @@ fn waits_are_those_that_runqlat_sees_under_any_scheduler() {
             assert_eq!(code, Some(0), "{said}");
         }
         let runqlat = Command::new("runqlat")
-            .args(["-p", &watched.pid(), SECONDS, "1"])
+            .args(["-p", &pid, SECONDS, "1"])
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .stdout(Stdio::piped())
             .spawn()
             .unwrap_or_else(|e| panic!("'runqlat', which deps.sh installs: {e}"));
         let length = format!("{SECONDS}s");
-        let ours = document(&["latency", "--for", &length, "--pid", &watched.pid(), "--json"]);
+        let ours = document(&["latency", "--for", &length, "--pid", &pid, "--json"]);
         let theirs = runqlat.wait_with_output().unwrap();
         let theirs = of_runqlat(&String::from_utf8_lossy(&theirs.stdout));
         if scheduler != "eevdf" {
@@ -124,10 +101,12 @@ fn waits_are_those_that_runqlat_sees_under_any_scheduler() {
 fn a_process_is_followed_with_all_that_it_forks_and_who_ran_instead() {
     let _machine = TestMachine::take();
     let _hogs = hogs();
-    let shell = Beside::start("sh", &["-c", "while :; do sleep 0.01; /bin/true; done"]);
+    let script = "while :; do sleep 0.01; /bin/true; done";
+    let watched = Beside::start("sh", &["-c", script]);
+    let shell = watched.pid().to_string();
     let (code, said) = Run::start(&[&["start", "vtime"], &FEW[..]].concat()).finish();
     assert_eq!(code, Some(0), "{said}");
-    let view = document(&["latency", "--for", "3s", "--pid", &shell.pid(), "--children", "--json"]);
+    let view = document(&["latency", "--for", "3s", "--pid", &shell, "--children", "--json"]);
     assert_eq!(view["scheduler"], "vtime");
     let processes = view["processes"].as_array().unwrap();
     // One that was there when it began has no parent here.
@@ -135,7 +114,7 @@ fn a_process_is_followed_with_all_that_it_forks_and_who_ran_instead() {
         let those = |process: &&Value| process["name"] == name && !process["parent"].is_null();
         processes.iter().filter(those).collect()
     };
-    let own = |process: &&Value| process["pid"].to_string() == shell.pid();
+    let own = |process: &&Value| process["pid"].to_string() == shell;
     let parent = processes.iter().find(own).expect("the shell");
     let children = forked("sleep");
     assert!(children.len() > 1 && forked("true").len() > 1, "{view:#}");
@@ -159,7 +138,7 @@ fn a_lane_has_its_own_waits_and_two_recordings_are_compared() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).display().to_string();
     let cgroup = Cgroup::create("metasched-test/watched").unwrap();
-    cgroup.add(hogs[0].0.id() as i32).unwrap();
+    cgroup.add(hogs[0].pid()).unwrap();
     for arguments in [
         &["start", "vtime", FEW[0], FEW[1]][..],
         &["lane", "assign", "metasched-test/watched", "fifo"],
@@ -211,6 +190,6 @@ fn a_lane_has_its_own_waits_and_two_recordings_are_compared() {
 /// One hog in the cgroup.
 fn hogs_in(cgroup: &Cgroup) -> Beside {
     let hog = Beside::start("sh", &["-c", "while :; do :; done"]);
-    cgroup.add(hog.0.id() as i32).unwrap();
+    cgroup.add(hog.pid()).unwrap();
     hog
 }

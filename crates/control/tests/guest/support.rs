@@ -88,15 +88,43 @@ pub fn script(folder: &Path, name: &str, body: &str) -> String {
     path.display().to_string()
 }
 
+/// A child that is ended with the test.
+pub struct Beside(std::process::Child);
+
+impl Beside {
+    pub fn start(program: &str, words: &[&str]) -> Self {
+        let mut command = std::process::Command::new(program);
+        command.args(words).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        Self(command.spawn().unwrap_or_else(|e| panic!("'{program}', which deps.sh installs: {e}")))
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.0.id() as i32
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), Signal::SIGTERM);
+        let _ = self.0.wait();
+    }
+}
+
 /// A `metasched` command under test.
 pub struct Run(Child);
 
 impl Run {
-    pub fn start(arguments: &[&str]) -> Self {
+    /// The program under test.
+    pub fn program() -> PathBuf {
         // Tests lie in a folder below the program's.
         let exe = std::env::current_exe().unwrap();
         let binary: PathBuf = exe.parent().unwrap().parent().unwrap().join("metasched");
         assert!(binary.is_file(), "build it first: cargo build --release -p metasched");
+        binary
+    }
+
+    pub fn start(arguments: &[&str]) -> Self {
+        let binary = Self::program();
         let command = std::iter::once(binary.to_str().unwrap()).chain(arguments.iter().copied());
         let child = Spawn::new(command)
             .stdout(Output::Tail(64 * 1024))

@@ -15,16 +15,16 @@ pub enum Change {
     Policy { cgroups: Vec<String>, policy: String },
     /// Another weight for these cgroups' lane.
     Weight { cgroups: Vec<String>, weight: u32 },
-    /// The lane that these cgroups had.
-    Back { cgroups: Vec<String>, lane: LaneSpec },
+    /// Such a lane for these cgroups, as they had before.
+    Lane { cgroups: Vec<String>, lane: LaneSpec },
 }
 
 /// Has the keeper carry it out; gives what was done, and what takes it back. The error is a sentence.
-pub fn carry_out(change: &Change, context: &Context) -> Result<(String, Option<Change>), String> {
+pub fn carry_out(change: &Change, context: &Context) -> Result<(String, Change), String> {
     try_to(change, context).map_err(|error| error.to_string())
 }
 
-fn try_to(change: &Change, context: &Context) -> Result<(String, Option<Change>)> {
+fn try_to(change: &Change, context: &Context) -> Result<(String, Change)> {
     let attempt = "change a lane";
     let status = kept_status(context, attempt)?;
     let ask = |order: &Order| ask_keeper(context, attempt, order, START_ONE_WITH_LANES);
@@ -38,7 +38,7 @@ fn try_to(change: &Change, context: &Context) -> Result<(String, Option<Change>)
             match ask(&order)? {
                 Answer::Switched(_) => {
                     let back = Change::Policy { cgroups: Vec::new(), policy: before };
-                    Ok((format!("the default lane is of '{policy}'"), Some(back)))
+                    Ok((format!("the default lane is of '{policy}'"), back))
                 }
                 other => Err(no_answer(&other)),
             }
@@ -48,27 +48,26 @@ fn try_to(change: &Change, context: &Context) -> Result<(String, Option<Change>)
             let lane = LaneSpec { weight: app.lane.weight, ..LaneSpec::of(policy) };
             assign(cgroups, &lane, &ask)?;
             let said = format!("'{}' is on a lane of '{policy}'", app.name);
-            Ok((said, Some(back(cgroups, app))))
+            Ok((said, back(cgroups, app)))
         }
         Change::Weight { cgroups, weight } => {
             let app = app_of(&status, cgroups)?;
             let lane = LaneSpec { weight: Some(*weight), ..app.lane.clone() };
             assign(cgroups, &lane, &ask)?;
             let said = format!("the weight of '{}' is {weight}", app.name);
-            Ok((said, Some(back(cgroups, app))))
+            Ok((said, back(cgroups, app)))
         }
-        Change::Back { cgroups, lane } => {
+        Change::Lane { cgroups, lane } => {
+            let app = app_of(&status, cgroups)?;
             assign(cgroups, lane, &ask)?;
-            Ok((
-                format!("'{}' has its lane of '{}' again", cgroups.join("', '"), lane.policy),
-                None,
-            ))
+            let said = format!("'{}' is on a lane of '{}'", app.name, lane.policy);
+            Ok((said, back(cgroups, app)))
         }
     }
 }
 
 fn back(cgroups: &[String], app: &App) -> Change {
-    Change::Back { cgroups: cgroups.to_vec(), lane: app.lane.clone() }
+    Change::Lane { cgroups: cgroups.to_vec(), lane: app.lane.clone() }
 }
 
 /// Each of the cgroups on such a lane.

@@ -14,8 +14,12 @@ use super::state::{State, View};
 /// From nothing to the longest wait of the row's own history.
 const SPARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A name gets so many places, what is left over goes to the history.
+/// A name gets so many places, and so many a policy.
 const NAME: u16 = 24;
+const POLICY: u16 = 14;
+
+/// The history of waits has at least so many, where there is room.
+const SPARKS_LEAST: u16 = 20;
 
 /// Columns that go first where there is no room, the first one first.
 const LEAVE_OUT: [&str; 8] = [
@@ -31,7 +35,12 @@ const LEAVE_OUT: [&str; 8] = [
 
 /// Who is in force, and what looking costs.
 pub fn headline(look: &Look) -> String {
-    let rows = if look.lanes { "lanes" } else { "cgroups" };
+    let rows = match (look.lanes, look.rows.len()) {
+        (true, 1) => "lane",
+        (true, _) => "lanes",
+        (false, 1) => "cgroup",
+        (false, _) => "cgroups",
+    };
     let overhead = look.overhead.map_or("looking: not traced".to_owned(), |overhead| {
         format!("looking takes {:.2} % of the CPUs' time", overhead.share * 100.0)
     });
@@ -94,9 +103,9 @@ fn columns(width: u16) -> Vec<usize> {
     // Of a title or a value, and what is between columns.
     let wide = |at: &usize| ROW_FIGURES[*at].title.len().max(8) as u16 + 1;
     let mut shown: Vec<usize> = (0..ROW_FIGURES.len()).collect();
-    let policy = 14;
+    let fixed = NAME + 1 + POLICY + 1 + SPARKS_LEAST.min(width / 6);
     for name in LEAVE_OUT {
-        if NAME + policy + shown.iter().map(wide).sum::<u16>() <= width {
+        if fixed + shown.iter().map(wide).sum::<u16>() <= width {
             break;
         }
         shown.retain(|at| ROW_FIGURES[*at].name != name);
@@ -141,7 +150,7 @@ fn rows(frame: &mut Frame, area: Rect, state: &State) {
         TableRow::new(cells.map(Cell::from)).style(style)
     };
     let lines = all.iter().enumerate().skip(from).take(room).map(line);
-    let widths = [Constraint::Length(NAME), Constraint::Length(14)]
+    let widths = [Constraint::Length(NAME), Constraint::Length(POLICY)]
         .into_iter()
         .chain(
             shown.iter().map(|at| Constraint::Length(ROW_FIGURES[*at].title.len().max(8) as u16)),
@@ -298,6 +307,7 @@ pub mod tests {
             switches_per_s: Some(2345.0),
             waits: waits(80),
             overhead: None,
+            policies: vec!["vtime".to_owned(), "ioprio".to_owned()],
             rows: vec![row("0", "default", 0.25, 400), front],
         }
     }
@@ -396,7 +406,9 @@ pub mod tests {
         press(&mut state, &[KeyCode::Char('w')]);
         assert_eq!(state.view, View::List);
         press(&mut state, &[KeyCode::Down, KeyCode::Char('p')]);
-        assert!(screen(&mut state, 100, 30).contains("bpfland"));
+        let choices = screen(&mut state, 100, 30);
+        // What was not loaded no lane can have; a preset can be had with its policy.
+        assert!(choices.contains("no-starvation") && !choices.contains("bpfland"), "{choices}");
         let Some(Asked::Order(Change::Policy { cgroups, policy })) =
             press(&mut state, &[KeyCode::Down, KeyCode::Enter])
         else {
@@ -414,11 +426,17 @@ pub mod tests {
             "{asked:?}"
         );
         let back = Change::Weight { cgroups: vec![], weight: 100 };
-        state.done(Ok(("done".into(), Some(back.clone()))));
+        state.done(Ok(("done".into(), back.clone())));
         assert!(screen(&mut state, 100, 30).contains("done"));
-        assert_eq!(press(&mut state, &[KeyCode::Char('u')]), Some(Asked::Order(back)));
-        state.done(Err("cannot: it is gone".into()));
+        let taken_back = Some(Asked::TakeBack(back.clone()));
+        assert_eq!(press(&mut state, &[KeyCode::Char('u')]), taken_back);
+        state.taken_back(Err("cannot: it is gone".into()));
         assert!(screen(&mut state, 100, 30).contains("it is gone"));
+        // It can be tried again, and is done once.
+        assert_eq!(press(&mut state, &[KeyCode::Char('u')]), taken_back);
+        state.taken_back(Ok(("weight 100".into(), back)));
+        assert!(screen(&mut state, 100, 30).contains("taken back: weight 100"));
+        assert_eq!(press(&mut state, &[KeyCode::Char('u')]), None);
         assert_eq!(press(&mut state, &[KeyCode::Char('q')]), Some(Asked::Quit));
     }
 

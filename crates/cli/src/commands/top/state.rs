@@ -59,6 +59,8 @@ pub enum Asked {
     Quit,
     /// To change something.
     Order(Change),
+    /// To take back what was changed last, by this.
+    TakeBack(Change),
 }
 
 impl PartialEq for Change {
@@ -136,11 +138,19 @@ impl State {
         row.policy.is_some() && row.name == DEFAULT_LANE && row.cgroups.is_empty()
     }
 
-    /// What an order came to: what was done, and how that is taken back.
-    pub fn done(&mut self, done: Result<(String, Option<Change>), String>) {
+    /// What an order came to: what was done, and what takes that back.
+    pub fn done(&mut self, done: Result<(String, Change), String>) {
         self.message = Some(done.map(|(said, back)| {
-            self.undo.extend(back);
+            self.undo.push(back);
             said
+        }));
+    }
+
+    /// What came of taking back. Where that failed it can be tried again.
+    pub fn taken_back(&mut self, done: Result<(String, Change), String>) {
+        self.message = Some(done.map(|(said, _)| {
+            self.undo.pop();
+            format!("taken back: {said}")
         }));
     }
 
@@ -185,8 +195,8 @@ impl State {
                 }
                 _ => self.refuse("only the lane of an application has a weight to be changed"),
             },
-            Key::Undo => match self.undo.pop() {
-                Some(change) => return Some(Asked::Order(change)),
+            Key::Undo => match self.undo.last() {
+                Some(change) => return Some(Asked::TakeBack(change.clone())),
                 None => self.refuse("nothing was changed here that could be taken back"),
             },
             _ => {}
@@ -203,8 +213,12 @@ impl State {
             self.refuse("cgroups have no policies under this scheduler: metasched start vtime");
             return;
         };
-        let choices: Vec<String> =
-            metasched_loader::variants().map(|policy| policy.name.to_owned()).collect();
+        let loaded: Vec<&str> =
+            self.look.iter().flat_map(|look| &look.policies).map(String::as_str).collect();
+        let choices: Vec<String> = metasched_loader::variants()
+            .filter(|policy| loaded.contains(&policy.preset_of.unwrap_or(policy.name)))
+            .map(|policy| policy.name.to_owned())
+            .collect();
         let at = choices.iter().position(|name| *name == now).unwrap_or(0);
         self.view = View::Policy { choices, at };
     }
