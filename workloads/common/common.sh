@@ -43,7 +43,8 @@ need_count() {
 need_port() {
     need_count port
     ((METASCHED_PARAM_PORT <= 65535)) ||
-        fail "use port=$METASCHED_PARAM_PORT" "the highest port is 65535" "give another with --set port=NUMBER"
+        fail "use port=$METASCHED_PARAM_PORT" "the highest port is 65535" \
+            "give another with --set port=NUMBER"
 }
 
 # whole_seconds: METASCHED_DURATION_S rounded up to whole seconds, at least 1.

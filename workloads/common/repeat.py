@@ -12,11 +12,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 import metrics
 
 
-def stop(attempt: str, cause: str, remedy: str) -> None:
+def stop(attempt: str, cause: str, remedy: str) -> NoReturn:
     """Ends the program with an error."""
     sys.exit(f"cannot {attempt}: {cause}; {remedy}")
 

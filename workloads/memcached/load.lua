@@ -148,14 +148,17 @@ for i = 0, connections - 1 do
   fds[i].fd, fds[i].events = connect(), POLLIN
 end
 
--- All keys get a value first, uncounted.
-local filled = 0
-drive(function(i)
-  set(i, filled)
-  filled = filled + 1
-end, function() end, function()
-  return filled >= KEYS
-end)
+-- All keys get a value first, uncounted; only the last is answered, so this is soon done.
+local function fill(number)
+  local last = number == KEYS - 1
+  local request = "set " .. key(number) .. " 0 0 " .. #VALUE .. (last and "" or " noreply")
+    .. "\r\n" .. VALUE .. "\r\n"
+  ask(0, request, #STORED)
+end
+for number = 0, KEYS - 1 do
+  fill(number)
+end
+repeat until answered(0)
 
 local counts, requests = {}, 0
 math.randomseed(1)
