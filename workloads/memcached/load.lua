@@ -79,7 +79,7 @@ local starts = ffi.new("char[?]", connections)
 
 local function ask(i, request, length)
   sent[i], awaited[i], come[i] = now_us(), length, 0
-  -- A request is far shorter than a socket's buffer, and the one before is answered.
+  -- The socket blocks until it has taken all.
   if ffi.C.send(fds[i].fd, request, #request, MSG_NOSIGNAL) ~= #request then
     fail("ask memcached", reason(), "see whether it still runs")
   end
@@ -119,12 +119,9 @@ end
 -- Calls `next_request(i)` for each connection at first, and whenever it was answered, which
 -- `finished(i)` is told; until `over()`, then waits for the answers that are still to come.
 local function drive(next_request, finished, over)
-  local waiting = 0
+  local waiting = connections
   for i = 0, connections - 1 do
-    if not over() then
-      next_request(i)
-      waiting = waiting + 1
-    end
+    next_request(i)
   end
   while waiting > 0 do
     if ffi.C.poll(fds, connections, TIMEOUT_MS) <= 0 then
