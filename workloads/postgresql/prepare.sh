@@ -28,7 +28,7 @@ chmod 755 "$work"
 cp -r "$METASCHED_CACHE/root" "$work/root" ||
     fail "copy PostgreSQL to '$work'" "see above" "see whether the disk is full"
 use_postgresql "$work/root"
-need_tool initdb postgres pgbench pg_isready
+need_tool initdb postgres pg_resetwal pgbench pg_isready
 mkdir "$work/home"
 [ "$(id -u)" != 0 ] || chown 65534:65534 "$work/home"
 data=$work/home/data
@@ -38,8 +38,8 @@ export PGHOST=$work/home
 (cd "$work" && as_nobody initdb --no-sync --pgdata "$data" --username "$PGUSER" --auth trust \
     --encoding UTF8 --no-locale) >"$log" 2>&1 ||
     fail "make a database" "$(tail -n 1 "$log")" "see whether '$work' has room"
-# All is in memory, so pages need not be flushed in the background. Queries are too short to be
-# compiled.
+# All is in memory, so pages need not be flushed in the background, nor files of the log be filled
+# in advance. Queries are too short to be compiled.
 cat >>"$data/postgresql.conf" <<CONF
 listen_addresses = ''
 timezone = 'GMT'
@@ -48,6 +48,7 @@ max_connections = 200
 jit = off
 min_wal_size = 32MB
 max_wal_size = 512MB
+wal_init_zero = off
 backend_flush_after = 0
 bgwriter_flush_after = 0
 checkpoint_flush_after = 0
@@ -65,6 +66,9 @@ pgbench --initialize --quiet --scale "$METASCHED_PARAM_SCALE" >"$log.pgbench" 2>
 kill -INT "$pid"
 wait "$pid" || fail "stop the database" "$(tail -n 1 "$log")" "prepare again"
 pid=
+# Without the log of the filling, which would be unpacked at each start.
+(cd "$work" && as_nobody pg_resetwal --pgdata "$data") >"$log" 2>&1 ||
+    fail "shorten the database's log" "$(tail -n 1 "$log")" "prepare again"
 tar -C "$work/home" -cf "$cluster.part" data ||
     fail "write '$cluster'" "see above" "see whether the disk is full"
 pack_root
