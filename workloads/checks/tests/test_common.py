@@ -90,7 +90,11 @@ class Repeat(unittest.TestCase):
     def repeat(self, *command, seconds="0.3"):
         return subprocess.run(
             ["/usr/bin/python3", COMMON / "repeat.py", *command],
-            env={"PATH": os.environ["PATH"], "METASCHED_DURATION_S": seconds},
+            env={
+                "PATH": os.environ["PATH"],
+                "METASCHED_DURATION_S": seconds,
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
             capture_output=True,
             text=True,
             timeout=60,
