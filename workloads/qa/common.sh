@@ -1,22 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Sourced by the other scripts of this folder.
 
-# fail ATTEMPT CAUSE REMEDY
-fail() {
-    echo "cannot $1: $2; $3" >&2
-    exit 1
-}
+# The interpreter named there is what everything is built for and runs with.
+# shellcheck disable=SC1091
+. ../common/common.sh
 
-need() {
-    [ -n "${!1:-}" ] || fail "run '$(basename "$0")'" "$1 is not set" "start it through metasched"
-}
-
-# The interpreter that everything is built for and runs with: the system's own, because
-# the guest sees the same one.
-python=/usr/bin/python3
-
-# -P: modules come from PYTHONPATH only; -S: no look at the system's packages.
-export PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# The options that it gets: -P: modules come from PYTHONPATH only; -S: no look at the system's packages.
+export PYTHONUNBUFFERED=1
 
 # No module of Chroma may reach for the network.
 export ANONYMIZED_TELEMETRY=False

@@ -4,16 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./common.sh
-need METASCHED_DURATION_S
+. ../common/wrk.sh
 need METASCHED_PARAM_PORT
 command -v wrk >/dev/null || fail "load the front end" "there is no 'wrk'" "install the package wrk"
-
-export QA_CONNECTIONS=20
-# wrk takes whole seconds.
-seconds=$(printf '%.0f' "$METASCHED_DURATION_S")
-((seconds >= 1)) || seconds=1
-# A response later than the timeout counts as an error; emulated and with the sentence
-# model, 20 waiting requests take 4 s. The other limit is for a wrk that hangs.
-exec timeout --signal=KILL $((seconds + 30)) \
-    wrk --threads 10 --connections "$QA_CONNECTIONS" --duration "${seconds}s" --timeout 10s \
-    --script ask.lua "http://127.0.0.1:$METASCHED_PARAM_PORT/ask"
+run_wrk 10 20 ask.lua "http://127.0.0.1:$METASCHED_PARAM_PORT/ask"

@@ -57,7 +57,7 @@ install "$encoder-build" "$work/build"
 [ "$encoder" = lsa ] || install minilm "$work/lib/site"
 
 step "2/5 our modules"
-cp -r qa stand-ins/. "$work/lib/app"
+cp -r qa stand-ins/. ../common/metrics.py "$work/lib/app"
 cp -r "$("$python" -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')/." "$work/lib/std"
 
 step "3/5 corpus: $corpus"

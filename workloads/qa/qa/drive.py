@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from qa import metrics, question, settings
+import metrics
+
+from qa import question, settings
 from qa.client import BackEndError, Client
 
 QUESTION = "How do I make a query use an index instead of scanning the whole table?"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """The line of figures that the tool reads."""
 
 from __future__ import annotations
@@ -5,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Iterable, Mapping
 
 PREFIX = "METASCHED "
 
@@ -20,17 +22,30 @@ def percentile(histogram: list[tuple[int, int]], fraction: float) -> int:
     raise ValueError("the histogram is empty")
 
 
-def line(latencies_us: list[int], errors: int, duration_s: float) -> str:
-    """Latencies of finished requests and the number of failed ones, as one line."""
-    histogram = sorted(Counter(latencies_us).items())
+def line(
+    latencies_us: Iterable[int] | Mapping[int, int],
+    errors: int,
+    duration_s: float,
+    requests: int | None = None,
+) -> str:
+    """Latencies and the number of failed requests, as one line.
+
+    The latencies are single ones, or counts by value. `requests` says how many units of work
+    were finished where one latency is that of several.
+    """
+    counts = Counter(latencies_us)
+    histogram = sorted((value, count) for value, count in counts.items() if count)
+    measured = sum(count for _, count in histogram)
+    if requests is None:
+        requests = measured
     figures: dict[str, object] = {
-        "throughput_per_s": len(latencies_us) / duration_s,
-        "requests": len(latencies_us),
+        "throughput_per_s": requests / duration_s,
+        "requests": requests,
         "errors": errors,
         "duration_s": duration_s,
     }
     if histogram:
-        figures["mean_us"] = sum(latencies_us) / len(latencies_us)
+        figures["mean_us"] = sum(value * count for value, count in histogram) / measured
         for name, fraction in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)):
             figures[f"{name}_us"] = percentile(histogram, fraction)
         figures["max_us"] = histogram[-1][0]

@@ -1,7 +1,7 @@
 import json
 import unittest
 
-from qa import metrics
+import metrics
 
 
 class Line(unittest.TestCase):
@@ -23,6 +23,14 @@ class Line(unittest.TestCase):
         self.assertEqual(figures["p99_us"], 1985)
         self.assertEqual(figures["p999_us"], 1994)
         self.assertEqual(figures["max_us"], 1995)
+
+    def test_counts_by_value_do_as_well_as_single_latencies(self):
+        self.assertEqual(metrics.line([5, 9, 9], 1, 2.0), metrics.line({9: 2, 5: 1, 7: 0}, 1, 2.0))
+
+    def test_a_latency_can_be_that_of_many_requests(self):
+        figures = self.figures([100, 300], 0, 2.0, 800)
+        self.assertEqual((figures["requests"], figures["throughput_per_s"]), (800, 400.0))
+        self.assertEqual((figures["mean_us"], figures["max_us"]), (200, 300))
 
     def test_a_run_without_a_finished_call_says_so(self):
         figures = self.figures([], 7, 2.0)
