@@ -114,7 +114,7 @@ fn a_process_is_followed_with_all_that_it_forks_and_who_ran_instead() {
         let those = |process: &&Value| process["name"] == name && !process["parent"].is_null();
         processes.iter().filter(those).collect()
     };
-    let own = |process: &&Value| process["pid"].to_string() == shell;
+    let own = |process: &&Value| process["pid"] == watched.pid();
     let parent = processes.iter().find(own).expect("the shell");
     let children = forked("sleep");
     assert!(children.len() > 1 && forked("true").len() > 1, "{view:#}");

@@ -1,6 +1,6 @@
 //! `metasched latency diff`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use metasched_base::Result;
 use metasched_watch::{Bar, Compared, Difference, Ratio, Recording, bars};
@@ -43,9 +43,9 @@ struct About {
 }
 
 impl About {
-    fn new(file: &PathBuf, recording: &Recording) -> Self {
+    fn new(file: &Path, recording: &Recording) -> Self {
         let Recording { scheduler, kernel, began, length_ns, .. } = recording.clone();
-        Self { file: file.clone(), scheduler, kernel, began, length_ns }
+        Self { file: file.to_owned(), scheduler, kernel, began, length_ns }
     }
 
     fn text(&self) -> String {
