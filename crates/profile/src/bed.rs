@@ -7,7 +7,7 @@ use metasched_experiment::{Bed, Contender, Effort, Measured, Share};
 use crate::analysis::{Declared, analyse};
 use crate::manifest::Workload;
 use crate::measure::{Executor, Observer, Options, Request, measure_subjects};
-use crate::runner::{Site, cgroup_name};
+use crate::runner::{Site, cgroup_name, top};
 use crate::{Error, Kind, Store, Subject, TurnShare};
 
 /// A workload that is measured on this machine, into a store.
@@ -104,6 +104,10 @@ pub fn subject(
 /// # Errors
 /// When it has none for itself.
 pub fn cgroups_of(part: &str, workload: &Workload, whole: &str) -> Result<Vec<String>> {
+    // Of a pair each is in one, with the tool that loads it.
+    if let Some(side) = workload.side(part) {
+        return Ok(vec![top(&side.workload.manifest.name)]);
+    }
     let own = workload.part_cgroups(part, whole);
     if own.is_empty() {
         return Err(Error::new(

@@ -53,6 +53,12 @@ pub struct LoadFigures {
     /// Exit status of a command that the user gave, as a shell tells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,
+    /// Of a pair: the geometric mean of what its services serve in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_per_s: Option<f64>,
+    /// Of a pair: how good it was for each by what that is for, only good for ratios.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merit: Option<f64>,
     /// Run-queue waits of the application, only in traced runs: bucket i counts
     /// those of at least 2^i and less than 2^(i+1) nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +70,12 @@ impl LoadFigures {
     pub fn sample(&self) -> Sample {
         // No latency at all is written as 0.
         let p99_us = if self.p99_us > 0.0 { self.p99_us } else { f64::NAN };
-        Sample::new(self.throughput_per_s, p99_us)
+        let sample = Sample::new(self.throughput_per_s, p99_us);
+        Sample {
+            served_per_s: self.served_per_s.unwrap_or(sample.served_per_s),
+            merit: self.merit.unwrap_or(sample.merit),
+            ..sample
+        }
     }
 }
 
@@ -92,7 +103,11 @@ pub struct PartFigures {
     /// Run-queue waits, only in traced runs; buckets as in [`LoadFigures::wait_histogram`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_histogram: Option<Vec<u64>>,
+    /// What its own load says, where it is one of a pair.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Box<LoadFigures>>,
 }
 
-/// The figures of each part of an application, by the name of its cgroup.
+/// The figures of each part of an application, by the name of its cgroup; of each of a pair by
+/// its name.
 pub type Parts = BTreeMap<String, PartFigures>;

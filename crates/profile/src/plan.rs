@@ -6,7 +6,7 @@ use std::io::Read;
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_experiment::{Contender, Plan, PlanOptions, plan};
 
-use crate::manifest::{Manifest, Workload, locate};
+use crate::manifest::Workload;
 use crate::{Analysis, cgroups_of};
 
 /// What the store's figures come to, with the command that carries it out.
@@ -29,9 +29,9 @@ fn cgroups<'a>(
     analysis: &Analysis,
     parts: impl Iterator<Item = &'a String>,
 ) -> Option<BTreeMap<String, Vec<String>>> {
-    let manifest = Manifest::read(&locate(&analysis.workload).ok()?).ok()?;
     let settings: Vec<(String, String)> = analysis.params.clone().into_iter().collect();
-    let workload = Workload::resolve(manifest, &settings, analysis.environment.emulated).ok()?;
+    let emulated = analysis.environment.emulated;
+    let workload = Workload::find(&analysis.workload, &settings, emulated).ok()?;
     let whole = analysis.composition.whole.as_deref()?;
     parts.map(|part| Some((part.clone(), cgroups_of(part, &workload, whole).ok()?))).collect()
 }

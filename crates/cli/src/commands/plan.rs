@@ -6,7 +6,7 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, Table, presets};
 use metasched_base::{Result, parse_duration};
 use metasched_experiment::{BenefitForm, Objective, Plan, PlanOptions, Recommendation, Strategy};
-use metasched_profile::manifest::{Manifest, locate};
+use metasched_profile::manifest::Manifest;
 use metasched_profile::{Analysis, Declared, Store, analyse, planned};
 
 use crate::context::Context;
@@ -68,7 +68,7 @@ impl Source {
     pub fn analyse(&self, store: &Store) -> Result<Analysis> {
         let name = match self.workload.as_deref() {
             // The store knows names only.
-            Some(path) if path.contains('/') => Some(Manifest::read(&locate(path)?)?.name),
+            Some(path) if path.contains('/') => Some(Manifest::find(path)?.name),
             name => name.map(str::to_owned),
         };
         let declared = |name: &str| declared(&self.place(name)).unwrap_or_default();
@@ -94,7 +94,7 @@ impl ChoiceArgs {
 
 /// What the workload's manifest says of its forms, where it is found.
 fn declared(workload: &str) -> Option<Declared> {
-    Some(Declared::of(&Manifest::read(&locate(workload).ok()?).ok()?))
+    Some(Declared::of(&Manifest::find(workload).ok()?))
 }
 
 /// Carries the command out; the value is the process's exit status.

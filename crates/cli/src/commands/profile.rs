@@ -13,7 +13,7 @@ use metasched_control::{
     Candidate, CandidateEnv, Mechanism, SwitcherOptions, candidates, put_back_after, resolve,
 };
 use metasched_experiment::{Rules, Strategy};
-use metasched_profile::manifest::{Manifest, Workload, available, locate, parse_setting};
+use metasched_profile::manifest::{Manifest, Workload, available, parse_setting};
 use metasched_profile::measure::{Options, Summary};
 use metasched_profile::runner::{Cgroups, Site, prepare};
 use metasched_profile::{Profile, Store, Subject, default_path, profile, random_seed};
@@ -33,7 +33,8 @@ use show::Show;
 /// finished run is kept in the store; the next call measures only what is missing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The workload: a name (see --list) or the path of its folder
+    /// The workload: a name (see --list) or the path of its folder; two with a '+' between them
+    /// are measured each alone and both at once, NAME:FORM in a form that is not their first
     #[arg(required_unless_present_any = ["list", "words"])]
     workload: Option<String>,
     /// The forms to measure; all of them if none is given
@@ -133,18 +134,19 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
             return Ok(0);
         }
     };
-    let manifest = Manifest::read(&locate(workload)?)?;
+    let manifest = Manifest::find(workload)?;
     for form in &args.forms {
         manifest.form(form)?;
     }
     let site = Site::here(Box::new(Cgroups::new(None)), &context.interrupt)?;
     let emulated = args.emulated.unwrap_or_else(|| will_be_emulated(&site));
-    let workload = Workload::resolve(manifest, &args.set, emulated)?;
+    let workload = Workload::find(workload, &args.set, emulated)?;
     let mut show = Show::new(context, &workload);
     if args.prepare_only {
         show.preparing();
         let prepared = prepare(&workload, &site)?;
-        return show.prepared(prepared.now, &site.cache(&workload)).map(|()| 0);
+        let caches = workload.each().into_iter().map(|one| site.cache(one)).collect();
+        return show.prepared(prepared.now, caches).map(|()| 0);
     }
     let table = candidates(&CandidateEnv::system())?;
     let (subjects, pool) = match args.strategy.as_slice() {

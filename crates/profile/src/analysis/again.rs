@@ -8,7 +8,7 @@ use metasched_stats::median;
 
 use super::Analysis;
 use crate::Environment;
-use crate::manifest::{Manifest, Workload, locate};
+use crate::manifest::Workload;
 use crate::runner::Site;
 
 impl Analysis {
@@ -24,10 +24,9 @@ impl Analysis {
     /// # Errors
     /// `BadInput` where it has changed, or was profiled elsewhere.
     pub fn same_workload(&self, place: &str, site: &Site) -> Result<Workload> {
-        let manifest = Manifest::read(&locate(place)?)?;
         let settings: Vec<(String, String)> =
             self.params.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        let workload = Workload::resolve(manifest, &settings, self.environment.emulated)?;
+        let workload = Workload::find(place, &settings, self.environment.emulated)?;
         let attempt = || format!("tune '{}'", self.workload);
         if workload.hash != self.workload_hash {
             return Err(Error::new(

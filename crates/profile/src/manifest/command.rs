@@ -87,7 +87,7 @@ impl Workload {
             stage: None,
             forms: vec![form],
         };
-        Workload { manifest, params, emulated, hash }
+        Workload { manifest, params, emulated, hash, sides: Vec::new() }
     }
 
     /// Whether it is a command that the user gave.

@@ -6,6 +6,7 @@ mod command;
 mod expand;
 mod hash;
 mod locate;
+mod pair;
 mod raw;
 mod resolve;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use command::{CommandFailed, Given, check_program};
 pub use expand::expand;
 pub use locate::{available, locate};
+pub use pair::{BOTH, Side};
 pub use resolve::{Workload, parse_setting};
 
 /// The name of the manifest in a workload's folder.

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use metasched_base::{Error, Kind, Result, nearest};
 
-use super::{Form, Manifest, Process, hash};
+use super::{Form, Manifest, Process, Side, hash};
 
 /// A workload ready to be measured: its manifest with every parameter decided.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct Workload {
     pub emulated: bool,
     /// The hash of its files and parameters: what makes it this workload.
     pub hash: String,
+    /// The two that it is of, where it is a pair.
+    pub sides: Vec<Side>,
 }
 
 /// Reads `name=value` as `--set` takes it.
@@ -60,7 +62,7 @@ impl Workload {
             }
         }
         let hash = hash::workload(&manifest.folder, &manifest.uses, &params)?;
-        Ok(Workload { manifest, params, emulated, hash })
+        Ok(Workload { manifest, params, emulated, hash, sides: Vec::new() })
     }
 
     /// The processes of a form that these parameters ask for.

@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Bench, Event, is_fatal};
 use crate::manifest::{Form, Reader};
-use crate::runner::{Application, Observe, RunResult, interrupted};
+use crate::runner::{Observe, RunResult, Started, interrupted};
 use crate::store::{NewMeasurement, Query};
 use crate::{Failure, RunKind, Subject};
 
@@ -53,7 +53,7 @@ struct Item {
 
 /// A form while it is measured.
 struct Running<'a> {
-    application: Option<Application<'a>>,
+    application: Option<Started<'a>>,
     form: &'a Form,
     series: i64,
     /// When its part of the budget is over.
@@ -154,7 +154,7 @@ impl<'a> Bench<'a, '_> {
         let result = self.rounds(&mut running).and_then(|()| self.traces(&mut running));
         // Back first: an application stops best under the scheduler that it started under.
         let back = self.enter_baseline();
-        let stopped = running.application.take().map_or(Ok(()), Application::stop);
+        let stopped = running.application.take().map_or(Ok(()), Started::stop);
         match result {
             Ok(()) => back.and(stopped).map(|()| None),
             Err(Fault::Stop(error)) => Err(error),
@@ -379,7 +379,7 @@ impl<'a> Bench<'a, '_> {
         let given = running.form.load.given.is_some();
         let warm = running.application.is_some();
         if running.application.is_none() {
-            let application = Application::start(self.request.workload, running.form, self.site);
+            let application = Started::start(self.request.workload, running.form, self.site);
             running.application = Some(application.map_err(workload_fault)?);
         }
         let Some(application) = &mut running.application else { unreachable!("it was just set") };
@@ -390,11 +390,17 @@ impl<'a> Bench<'a, '_> {
             Reader::Elapsed if warm => Duration::ZERO,
             _ => options.warmup,
         };
-        let user = &self.site.interrupt;
+        let (user, reads) = (&self.site.interrupt, running.form.load.reads);
         let mut outcome = None;
         let mut work = |cancel: &Interrupt| {
-            outcome =
-                Some(warm_and_run(application, warmup, options.duration, kind, &[user, cancel]));
+            outcome = Some(warm_and_run(
+                application,
+                reads,
+                warmup,
+                options.duration,
+                kind,
+                &[user, cancel],
+            ));
         };
         let taken = self.executor.during(subject, &mut work);
         if user.is_raised() {
@@ -421,7 +427,8 @@ fn workload_fault(error: Error) -> Fault {
 }
 
 fn warm_and_run(
-    application: &mut Application,
+    application: &mut Started,
+    reads: Reader,
     warmup: Duration,
     duration: Duration,
     kind: RunKind,
@@ -431,7 +438,7 @@ fn warm_and_run(
     while !warmup.is_zero() {
         application.run(warmup, Observe::Nothing, interrupts)?;
         // A command does not know for how long: it is run again until then.
-        if application.form().load.reads != Reader::Elapsed || Instant::now() >= end {
+        if reads != Reader::Elapsed || Instant::now() >= end {
             break;
         }
     }

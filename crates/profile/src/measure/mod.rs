@@ -154,7 +154,6 @@ pub fn measure_subjects(
     }
     observer(Event::Preparing);
     let _prepared = prepare(request.workload, site)?;
-    let name = &request.workload.manifest.name;
     let mut bench = Bench {
         request,
         site,
@@ -169,7 +168,10 @@ pub fn measure_subjects(
     };
     let measured = bench.all(&forms);
     // Whatever happened, nothing of the workload stays.
-    let closed = site.groups.close(name);
+    let closed = request.workload.each().into_iter().fold(Ok(()), |result: Result<()>, one| {
+        let closed = site.groups.close(&one.manifest.name);
+        result.and(closed)
+    });
     let forms = measured?;
     closed?;
     summary::summary(&bench, forms)

@@ -79,7 +79,8 @@ pub fn cgroup_name(workload: &str, name: &str) -> String {
     format!("{}/{name}", top(workload))
 }
 
-fn top(workload: &str) -> String {
+/// The path of the cgroup that all of a workload is in, its load too.
+pub(crate) fn top(workload: &str) -> String {
     format!("metasched/{workload}")
 }
 

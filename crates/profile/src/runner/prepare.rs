@@ -31,7 +31,7 @@ pub struct Prepared {
     pub now: bool,
     /// None where the cache cannot be written: nobody can remove anything there; and for a
     /// command, which has no folder.
-    _lock: Option<Flock<fs::File>>,
+    _locks: Vec<Flock<fs::File>>,
 }
 
 /// Prepares the workload unless that was done already.
@@ -41,8 +41,19 @@ pub struct Prepared {
 /// which is made anew.
 pub fn prepare(workload: &Workload, site: &Site) -> Result<Prepared> {
     if workload.is_command() {
-        return Ok(Prepared { now: false, _lock: None });
+        return Ok(Prepared { now: false, _locks: Vec::new() });
     }
+    let mut prepared = Prepared { now: false, _locks: Vec::new() };
+    for one in workload.each() {
+        let (now, lock) = prepare_one(one, site)?;
+        prepared.now |= now;
+        prepared._locks.extend(lock);
+    }
+    Ok(prepared)
+}
+
+/// Of one workload; gives whether it was prepared now, and the lock on its folder.
+fn prepare_one(workload: &Workload, site: &Site) -> Result<(bool, Option<Flock<fs::File>>)> {
     let cache = site.cache(workload);
     let marker = cache.join(DONE);
     make_folder(cache.parent().unwrap_or(&cache))?;
@@ -51,7 +62,7 @@ pub fn prepare(workload: &Workload, site: &Site) -> Result<Prepared> {
     if marker.exists() {
         // The time of the last use; that it cannot be written costs a preparation at most.
         let _ = fs::File::open(&marker).and_then(|file| file.set_modified(SystemTime::now()));
-        return Ok(Prepared { now: false, _lock: held.ok() });
+        return Ok((false, held.ok()));
     }
     drop(held);
     let held = lock(&lock_path, FlockArg::LockExclusiveNonblock, site)?;
@@ -65,7 +76,7 @@ pub fn prepare(workload: &Workload, site: &Site) -> Result<Prepared> {
     // For others to use it too. In between it is free, but nobody removes the newest.
     held.relock(FlockArg::LockShared)
         .attempt(Kind::Failed, || format!("lock '{}'", lock_path.display()))?;
-    Ok(Prepared { now: now && workload.manifest.prepare.is_some(), _lock: Some(held) })
+    Ok((now && workload.manifest.prepare.is_some(), Some(held)))
 }
 
 /// Fills the folder anew.
@@ -108,6 +119,10 @@ pub fn stage(workload: &Workload, site: &Site) -> Result<()> {
     if workload.is_command() {
         return Ok(());
     }
+    workload.each().into_iter().try_for_each(|one| stage_one(one, site))
+}
+
+fn stage_one(workload: &Workload, site: &Site) -> Result<()> {
     let scratch = site.scratch(workload);
     let marker = scratch.join(STAGED);
     let boot = site.boot_id()?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, Table, presets};
 use metasched_base::{Progress, Result};
@@ -38,17 +38,18 @@ impl<'a> Show<'a> {
         self.context.verbose(|| format!("preparing {}", self.workload));
     }
 
-    pub(super) fn prepared(&self, now: bool, cache: &Path) -> Result<()> {
+    pub(super) fn prepared(&self, now: bool, caches: Vec<PathBuf>) -> Result<()> {
         #[derive(Serialize)]
         struct Prepared<'a> {
             workload: &'a str,
             prepared_now: bool,
-            cache: &'a Path,
+            caches: Vec<PathBuf>,
         }
-        let prepared = Prepared { workload: &self.workload, prepared_now: now, cache };
+        let prepared = Prepared { workload: &self.workload, prepared_now: now, caches };
         self.context.print(&prepared, |p| {
             let how = if p.prepared_now { "is prepared" } else { "was prepared already" };
-            format!("{} {how}: {}", p.workload, p.cache.display())
+            let caches: Vec<String> = p.caches.iter().map(|c| c.display().to_string()).collect();
+            format!("{} {how}: {}", p.workload, caches.join(", "))
         })
     }
 
@@ -166,6 +167,9 @@ fn form_text(workload: &str, form: &FormSummary) -> String {
     }
     out += &table.trim_fmt();
     out.push('\n');
+    if !form.sides.is_empty() {
+        out += &sides_text(form);
+    }
     if let Some(observation) = form.observation {
         out += &format!("metasched's own observation: {}\n", ratio(Some(observation)));
     }
@@ -173,6 +177,27 @@ fn form_text(workload: &str, form: &FormSummary) -> String {
         out += &format!("ended early: {error}\n");
     }
     out
+}
+
+/// What each of a pair has while both run.
+fn sides_text(form: &FormSummary) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["scheduler", "of both", "throughput", "p99"]);
+    for side in &form.sides {
+        table.add_row([
+            side.subject.clone(),
+            side.name.clone(),
+            ratio(side.throughput),
+            ratio(side.p99),
+        ]);
+    }
+    for column in 2..=3 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!("each of them, while both run:\n{}\n", table.trim_fmt())
 }
 
 /// The workloads that there are.
