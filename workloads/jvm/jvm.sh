@@ -7,12 +7,15 @@
 # small files are slow.
 
 java_work=${METASCHED_CACHE:-}/work
+# What javac and java need besides; set by scripts that source this.
+java_options=()
 
 # links_into ROOT: absolute links of unpacked packages lead to the files beside them.
 links_into() {
     local link target
     while read -r link target; do
-        [ ! -e "$1$target" ] || ln -snf "$(realpath -m --relative-to="$(dirname "$link")" "$1$target")" "$link"
+        [ ! -e "$1$target" ] ||
+            ln -snf "$(realpath -m --relative-to="$(dirname "$link")" "$1$target")" "$link"
     done < <(find "$1" -type l -lname '/*' -printf '%p %l\n')
 }
 
@@ -44,7 +47,7 @@ fetch_jars() {
 compile_java() {
     local log=$METASCHED_CACHE/javac.log sources
     mapfile -t sources < <(find "$@" -name '*.java' | sort)
-    { javac -nowarn -g:none -d "$java_work/classes" -cp "$java_work/jars/*" "${sources[@]}" &&
+    { javac "${java_options[@]}" -nowarn -g:none -d "$java_work/classes" -cp "$java_work/jars/*" "${sources[@]}" &&
         jar --create --file "$java_work/app.jar" -C "$java_work/classes" .; } >"$log" 2>&1 ||
         fail "compile '$*'" "$(grep -m1 error "$log" || tail -n 1 "$log")" "correct the sources, or report it"
     rm -rf "$java_work/classes" "$log"
@@ -54,7 +57,8 @@ compile_java() {
 make_runtime() {
     local log=$METASCHED_CACHE/jlink.log
     { jlink --module-path "$JAVA_HOME/jmods" --add-modules "$1" --strip-debug --no-header-files \
-        --no-man-pages --output "$java_work/java" && "$java_work/java/bin/java" -Xshare:dump; } >"$log" 2>&1 ||
+        --no-man-pages --output "$java_work/java" &&
+        "$java_work/java/bin/java" -Xshare:dump; } >"$log" 2>&1 ||
         fail "make a JVM of the modules $1" "$(tail -n 1 "$log")" "see whether the disk is full"
     rm -f "$log"
 }
@@ -70,9 +74,10 @@ class_path() {
 # the JVM starts with them. Call it last: it holds only for the same files.
 archive_classes() {
     local log=$METASCHED_CACHE/archive.log
-    (cd "$java_work" && java/bin/java -Dmetasched.train=true -XX:ArchiveClassesAtExit=app.jsa \
+    (cd "$java_work" && java/bin/java "${java_options[@]}" -Dmetasched.train=true -XX:ArchiveClassesAtExit=app.jsa \
         -XX:-UsePerfData -Djava.io.tmpdir="$java_work" -cp "$(class_path)" "$@") >"$log" 2>&1 ||
-        fail "run '$1' for a trial" "$(grep -m1 -E '^cannot|Exception' "$log" || tail -n 1 "$log")" "see '$log'"
+        fail "run '$1' for a trial" "$(grep -m1 -E '^cannot|Exception' "$log" || tail -n 1 "$log")" \
+            "see '$log'"
     rm -f "$log"
 }
 
@@ -107,7 +112,7 @@ serve() {
     # CPU is emulated, so that code is not settled when it is measured.
     [ "$METASCHED_PARAM_JIT" = full ] || options+=(-XX:TieredStopAtLevel=1)
     temporary=$(fresh_folder tmp)
-    cd "$METASCHED_RUN/java"
-    exec java/bin/java "${options[@]}" -XX:SharedArchiveFile=app.jsa -XX:-UsePerfData \
+    cd "$METASCHED_RUN/java" || exit
+    exec java/bin/java "${java_options[@]}" "${options[@]}" -XX:SharedArchiveFile=app.jsa -XX:-UsePerfData \
         -Djava.io.tmpdir="$temporary" -cp "$(class_path)" "$@"
 }

@@ -56,7 +56,8 @@ interface Store {
     private static Store mapdb(File file) {
         DB db = DBMaker.fileDB(file).fileChannelEnable().transactionEnable().make();
         BTreeMap<Long, byte[]> map =
-                db.treeMap("rows", Serializer.LONG, Serializer.BYTE_ARRAY).valuesOutsideNodesEnable().create();
+                db.treeMap("rows", Serializer.LONG, Serializer.BYTE_ARRAY).valuesOutsideNodesEnable()
+                        .create();
         return new Store() {
             public byte[] get(long key) {
                 return map.get(key);

@@ -109,7 +109,8 @@ final class Server {
                 return;
             }
             answer(exchange, 200, String.format(
-                    "METASCHED {\"throughput_per_s\":%.3f,\"requests\":%d,\"errors\":%d,\"duration_s\":%.6f,%s}",
+                    "METASCHED {\"throughput_per_s\":%.3f,\"requests\":%d,\"errors\":%d,"
+                            + "\"duration_s\":%.6f,%s}",
                     latencies.count() / duration, latencies.count(), errors, duration, latencies.json()));
         } catch (NumberFormatException e) {
             answer(exchange, 400, "'" + path + "' is not /run/SECONDS");
