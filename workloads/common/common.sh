@@ -43,7 +43,8 @@ need_count() {
 need_port() {
     need_count port
     ((METASCHED_PARAM_PORT <= 65535)) ||
-        fail "use port=$METASCHED_PARAM_PORT" "the highest port is 65535" "give another with --set port=NUMBER"
+        fail "use port=$METASCHED_PARAM_PORT" "the highest port is 65535" \
+            "give another with --set port=NUMBER"
 }
 
 # whole_seconds: METASCHED_DURATION_S rounded up to whole seconds, at least 1.
@@ -58,17 +59,13 @@ whole_seconds() {
 }
 
 # listening PORT: whether something listens on it. The kernel's list is read, since a
-# connection made to find out would be a request to the server.
+# connection made to find out would be a request to the server. Not by a loop in bash: after
+# a load of short connections the list has some 10000 lines.
 listening() {
-    local port local_address state file
-    port=$(printf ':%04X' "$1")
-    for file in /proc/net/tcp /proc/net/tcp6; do
-        [ -r "$file" ] || continue
-        while read -r _ local_address _ state _; do
-            [ "$state" != 0A ] || [ "${local_address: -5}" != "$port" ] || return 0
-        done <"$file"
-    done
-    return 1
+    local files=(/proc/net/tcp)
+    [ ! -r /proc/net/tcp6 ] || files+=(/proc/net/tcp6)
+    awk -v port="$(printf ':%04X' "$1")" \
+        '$4 == "0A" && substr($2, length($2) - 4) == port { found = 1 } END { exit !found }' "${files[@]}"
 }
 
 # port_free: fails if something listens on the parameter port already.
@@ -86,10 +83,14 @@ port_open() {
         fail "load port $METASCHED_PARAM_PORT" "nothing listens there" "start the workload's server first"
 }
 
-# use_root [FOLDER]: programs and libraries of the unpacked packages come first. FOLDER is
-# where they are staged, if none is given.
+# use_root: programs and libraries of the packages that are staged come first.
 use_root() {
-    local root=${1:-$METASCHED_RUN/root} folder
+    use_root_at "$METASCHED_RUN/root"
+}
+
+# use_root_at FOLDER: likewise of packages that are unpacked into another folder.
+use_root_at() {
+    local root=$1 folder
     [ -d "$root" ] || fail "use the packages" "'$root' is not there" "stage the workload first"
     PATH=$root/usr/local/bin:$root/usr/sbin:$root/usr/bin:$root/sbin:$root/bin:$PATH
     for folder in "$root"/usr/lib/*-linux-gnu* "$root"/lib/*-linux-gnu*; do

@@ -28,11 +28,9 @@ fetch_packages() {
         printf '%s\n' "$@"
         awk '/^Inst / && $2 !~ /^libc(6|-bin)$/ && $2 !~ /-dev$/ { print $2 }' "$log"
     } | sort -u)
-    for name in "${names[@]}"; do
-        (cd "$debs" && apt-get -qq -o APT::Sandbox::User=root download "$name") >"$log" 2>&1 ||
-            fail "download the package '$name'" "$(tail -n 1 "$log")" \
-                "see whether Debian's archive is reached and the disk has room, or run apt-get update"
-    done
+    (cd "$debs" && apt-get -qq -o APT::Sandbox::User=root download "${names[@]}") >"$log" 2>&1 ||
+        fail "download the packages ${names[*]}" "$(grep -m1 '^E:' "$log" || tail -n 1 "$log")" \
+            "see whether Debian's archive is reached and the disk has room, or run apt-get update"
     for archive in "$debs"/*.deb; do
         dpkg-deb -x "$archive" "$root" >"$log" 2>&1 ||
             fail "unpack '$(basename "$archive")'" "$(tail -n 1 "$log")" "see whether the disk is full"

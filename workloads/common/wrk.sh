@@ -13,5 +13,6 @@ run_wrk() {
     # A response later than the timeout counts as an error: seconds are usual where 20 requests
     # wait for an emulated CPU. The other limit is for a wrk that hangs.
     exec timeout --signal=KILL $((seconds + 30)) \
-        wrk --threads "$1" --connections "$2" --duration "${seconds}s" --timeout 10s --script "$3" "${@:5}" "$4"
+        wrk --threads "$1" --connections "$2" --duration "${seconds}s" --timeout 10s \
+        --script "$3" "${@:5}" "$4"
 }

@@ -90,7 +90,11 @@ class Repeat(unittest.TestCase):
     def repeat(self, *command, seconds="0.3"):
         return subprocess.run(
             ["/usr/bin/python3", COMMON / "repeat.py", *command],
-            env={"PATH": os.environ["PATH"], "METASCHED_DURATION_S": seconds},
+            env={
+                "PATH": os.environ["PATH"],
+                "METASCHED_DURATION_S": seconds,
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
             capture_output=True,
             text=True,
             timeout=60,
@@ -116,6 +120,13 @@ class Repeat(unittest.TestCase):
             self.assertRegex(done.stderr, r"^cannot run .*: .*; .*\n$")
             self.assertIn(words, done.stderr)
             self.assertEqual(done.stdout, "")
+
+    def test_the_time_that_counts_can_be_what_the_command_says(self):
+        done = self.repeat("--units", "10", "--says", r"took ([0-9.]+) s", "echo", "took 0.25 s")
+        figures = json.loads(done.stdout.removeprefix("METASCHED "))
+        self.assertEqual((figures["throughput_per_s"], figures["p50_us"]), (40, 250_000))
+        done = self.repeat("--says", r"took ([0-9.]+) s", "echo", "done")
+        self.assertRegex(done.stderr, r"^cannot read .*'done\\n'; .*\n$")
 
     def test_a_duration_that_is_none_is_refused(self):
         for seconds in ("", "0", "-1", "inf", "long"):

@@ -50,7 +50,8 @@ class Folders(unittest.TestCase):
             texts = "\n".join(path.read_text() for path in sources(folder))
             texts += str(list(commands(described)))
             used = set(re.findall(r"METASCHED_PARAM_([A-Z_]+)", texts))
-            used |= {name.upper() for name in re.findall(r"\bneed_count ([a-z]+)", texts)}
+            used |= {name.upper() for name in re.findall(r"\bneed_count ([a-z_-]+)", texts)}
+            used = {name.replace("-", "_") for name in used}
             if re.search(r"\b(need_port|port_free|port_open)\b|/ready\.sh", texts):
                 used.add("PORT")
             names = {name.upper().replace("-", "_") for name in described.get("param", {})}
