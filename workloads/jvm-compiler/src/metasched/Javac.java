@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 package metasched;
 
+import com.sun.tools.javac.api.JavacTaskPool;
 import java.io.StringWriter;
 import java.nio.file.Path;
 import java.util.List;
@@ -8,10 +9,11 @@ import javax.tools.JavaCompiler;
 import javax.tools.StandardJavaFileManager;
 import javax.tools.ToolProvider;
 
-/** The JDK's own compiler. */
+/** The JDK's own compiler, which keeps what it knows of the libraries from one file to the next. */
 final class Javac implements CompilerWork.Compiler {
     private final JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
     private final StandardJavaFileManager files = compiler.getStandardFileManager(null, null, null);
+    private final JavacTaskPool pool = new JavacTaskPool(1);
     private final List<String> options;
 
     Javac(Path classes) {
@@ -21,7 +23,9 @@ final class Javac implements CompilerWork.Compiler {
     @Override
     public void compile(Path source) {
         StringWriter said = new StringWriter();
-        if (!compiler.getTask(said, files, null, options, null, files.getJavaFileObjects(source)).call()) {
+        boolean good = pool.getTask(
+                said, files, null, options, null, files.getJavaFileObjects(source), task -> task.call());
+        if (!good) {
             throw new IllegalStateException(said.toString());
         }
     }

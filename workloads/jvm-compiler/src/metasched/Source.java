@@ -1,27 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 package metasched;
 
-/** Generated sources: a class with methods that take a type parameter, a closure and a match. */
+/** Generated sources: a class with a type parameter, and methods with a loop, a choice and a list. */
 final class Source {
     private Source() {}
 
     static String java(int number, int methods) {
-        StringBuilder text = new StringBuilder("import java.util.*;\nimport java.util.stream.*;\n");
+        StringBuilder text = new StringBuilder("import java.util.*;\n");
         text.append("public final class Shape").append(number).append("<T extends Comparable<T>> {\n");
         text.append("    private final List<T> items = new ArrayList<>();\n");
-        text.append("    record Pair<A, B>(A first, B second) {}\n");
+        text.append("    static final class Pair<A, B> { A first; B second; }\n");
         for (int i = 0; i < methods; i++) {
             text.append(String.format(
-                    "    public Map<String, List<Pair<T, Integer>>> group%d(int base, String key) {%n"
+                    "    public List<Pair<T, Integer>> group%d(int base, String key) {%n"
+                            + "        List<Pair<T, Integer>> pairs = new ArrayList<>();%n"
                             + "        int sum = base;%n"
                             + "        for (T item : items) {%n"
-                            + "            sum += switch (item.hashCode() %% 3) { case 0 -> %d; case 1 -> sum; "
-                            + "default -> item.toString().length(); };%n"
+                            + "            switch (item.hashCode() %% 3) {%n"
+                            + "                case 0: sum += %d; break;%n"
+                            + "                case 1: sum += key.length(); break;%n"
+                            + "                default: sum += item.toString().length();%n"
+                            + "            }%n"
+                            + "            Pair<T, Integer> pair = new Pair<>();%n"
+                            + "            pair.first = item;%n"
+                            + "            pair.second = sum;%n"
+                            + "            pairs.add(pair);%n"
                             + "        }%n"
-                            + "        int total = sum;%n"
-                            + "        return items.stream().sorted(Comparator.reverseOrder())%n"
-                            + "            .map(item -> new Pair<>(item, total + item.hashCode()))%n"
-                            + "            .collect(Collectors.groupingBy(pair -> key + pair.second()));%n"
+                            + "        return pairs;%n"
                             + "    }%n",
                     i, i));
         }
