@@ -26,7 +26,7 @@ fetch_jdk() {
     rm -rf "$java_work" "$METASCHED_CACHE/root" && mkdir -p "$java_work"
     fetch_packages "${names[@]}"
     links_into "$METASCHED_CACHE/root"
-    use_root "$METASCHED_CACHE/root"
+    use_root_at "$METASCHED_CACHE/root"
     JAVA_HOME=$(compgen -G "$METASCHED_CACHE/root/usr/lib/jvm/java-17-openjdk-*") ||
         fail "use the JDK" "the packages hold none" "see whether openjdk-17 is for this release"
     export JAVA_HOME PATH=$JAVA_HOME/bin:$PATH
@@ -47,7 +47,8 @@ fetch_jars() {
 compile_java() {
     local log=$METASCHED_CACHE/javac.log sources
     mapfile -t sources < <(find "$@" -name '*.java' | sort)
-    { javac "${java_options[@]}" -nowarn -g:none -d "$java_work/classes" -cp "$java_work/jars/*" "${sources[@]}" &&
+    { javac "${java_options[@]}" -nowarn -g:none -d "$java_work/classes" -cp "$java_work/jars/*" \
+        "${sources[@]}" &&
         jar --create --file "$java_work/app.jar" -C "$java_work/classes" .; } >"$log" 2>&1 ||
         fail "compile '$*'" "$(grep -m1 error "$log" || tail -n 1 "$log")" "correct the sources, or report it"
     rm -rf "$java_work/classes" "$log"
@@ -74,8 +75,9 @@ class_path() {
 # the JVM starts with them. Call it last: it holds only for the same files.
 archive_classes() {
     local log=$METASCHED_CACHE/archive.log
-    (cd "$java_work" && java/bin/java "${java_options[@]}" -Dmetasched.train=true -XX:ArchiveClassesAtExit=app.jsa \
-        -XX:-UsePerfData -Djava.io.tmpdir="$java_work" -cp "$(class_path)" "$@") >"$log" 2>&1 ||
+    (cd "$java_work" && java/bin/java "${java_options[@]}" -Dmetasched.train=true \
+        -XX:ArchiveClassesAtExit=app.jsa -XX:-UsePerfData -Djava.io.tmpdir="$java_work" \
+        -cp "$(class_path)" "$@") >"$log" 2>&1 ||
         fail "run '$1' for a trial" "$(grep -m1 -E '^cannot|Exception' "$log" || tail -n 1 "$log")" \
             "see '$log'"
     rm -f "$log"
@@ -83,8 +85,11 @@ archive_classes() {
 
 # pack_java: makes the one file, and removes what it was made of.
 pack_java() {
-    mkdir -p "$java_work/jars"
-    { tar -C "$java_work" -cf "$METASCHED_CACHE/java.part" java jars app.jar app.jsa &&
+    local names=(java) name
+    for name in jars app.jar app.jsa; do
+        [ ! -e "$java_work/$name" ] || names+=("$name")
+    done
+    { tar -C "$java_work" -cf "$METASCHED_CACHE/java.part" "${names[@]}" &&
         mv "$METASCHED_CACHE/java.part" "$METASCHED_CACHE/java.tar"; } ||
         fail "write '$METASCHED_CACHE/java.tar'" "see above" "see whether the disk is full"
     rm -rf "$java_work" "$METASCHED_CACHE/root"
