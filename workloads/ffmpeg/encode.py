@@ -46,7 +46,9 @@ def encode(command: list[str], seconds: float) -> tuple[list[int], float]:
     status = encoder.wait()
     if not latencies or last - begin < seconds:
         repeat.stop(
-            "encode", f"ffmpeg ended with status {status} too early", "see its words in the load's log"
+            "encode",
+            f"ffmpeg ended with status {status} too early",
+            "see its words in the load's log",
         )
     return latencies, last - begin
 

@@ -35,7 +35,9 @@ def without_slowest(durations: list[int], percent: int) -> list[int]:
 def main(path: str, benchmark: str, percent: str) -> None:
     """Prints the figures."""
     if not (percent.isdecimal() and int(percent) < 100):
-        repeat.stop(f"drop {percent} percent", "that is not from 0 to 99", "give --set drop-percent=25")
+        repeat.stop(
+            f"drop {percent} percent", "that is not from 0 to 99", "give --set drop-percent=25"
+        )
     durations = durations_us(path, benchmark)
     if not durations:
         repeat.stop(f"read '{path}'", f"it has no run of '{benchmark}'", "see the load's log")
