@@ -18,7 +18,8 @@ jobs=$METASCHED_PARAM_JOBS
 
 work=$(fresh_folder build)
 cp -r "$METASCHED_RUN/root/source/src" "$work"
-export COMPILE_LOG=$work/log COMPILE_END_US
+# The compiler's own files too lie in memory.
+export COMPILE_LOG=$work/log COMPILE_END_US TMPDIR=$work
 root=$METASCHED_RUN/root
 if [ "$METASCHED_PARAM_COMPILER" = tcc ]; then
     own=$(compgen -G "$root/usr/lib/*/tcc") || fail "use tcc" "its files are not in '$root'" "prepare it anew"

@@ -52,6 +52,10 @@ packages=$(compiler_packages)
 mapfile -t packages <<<"$packages"
 fetch_packages "${packages[@]}"
 (fetch_source lua5.4)
+# The name without a version is a package of its own.
+if compiler=$(compgen -G "$METASCHED_CACHE/root/usr/bin/gcc-[0-9]*"); then
+    ln -s "$(basename "$compiler")" "$METASCHED_CACHE/root/usr/bin/gcc"
+fi
 # What is not needed to compile C.
 (
     cd "$METASCHED_CACHE/root/usr"

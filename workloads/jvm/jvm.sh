@@ -29,7 +29,8 @@ fetch_jdk() {
     use_root_at "$METASCHED_CACHE/root"
     JAVA_HOME=$(compgen -G "$METASCHED_CACHE/root/usr/lib/jvm/java-17-openjdk-*") ||
         fail "use the JDK" "the packages hold none" "see whether openjdk-17 is for this release"
-    export JAVA_HOME PATH=$JAVA_HOME/bin:$PATH
+    # Maven's own folder last: the name in /usr/bin is made by the installation.
+    export JAVA_HOME PATH=$JAVA_HOME/bin:$PATH:$METASCHED_CACHE/root/usr/share/maven/bin
 }
 
 # fetch_jars POM: copies the libraries that POM names, and what they need, into jars/.
