@@ -6,8 +6,9 @@ import unittest
 from pathlib import Path
 
 WORKLOADS = Path(__file__).parent.parent.parent
+SHARED = ("common", "jvm")
 FOLDERS = sorted(path.parent for path in WORKLOADS.glob("*/manifest.toml"))
-SOURCES = (".sh", ".py", ".lua")
+SOURCES = (".sh", ".py", ".lua", ".java")
 MOST_LETTERS = 110
 
 
@@ -31,6 +32,20 @@ def sources(folder):
     return [path for path in sorted(folder.rglob("*")) if path.suffix in SOURCES]
 
 
+def parameters_in(text):
+    used = set(re.findall(r"METASCHED_PARAM_([A-Z_]+)", text))
+    used |= set(re.findall(r"\bneed_count ([a-z_-]+)", text))
+    # In Java.
+    used |= set(re.findall(r'\bSetting\.\w+\("(\w+)"', text))
+    if re.search(r"\b(need_port|port_free|port_open)\b|/ready\.sh", text):
+        used.add("PORT")
+    return {name.upper().replace("-", "_") for name in used}
+
+
+def parameters_read(folder):
+    return set().union(*(parameters_in(path.read_text()) for path in sources(folder)))
+
+
 class Folders(unittest.TestCase):
     def test_every_command_is_a_script_that_is_there(self):
         for folder in FOLDERS:
@@ -41,21 +56,19 @@ class Folders(unittest.TestCase):
     def test_a_workload_that_reads_a_shared_file_says_so(self):
         for folder in FOLDERS:
             texts = [path.read_text() for path in [*sources(folder), folder / "manifest.toml"]]
-            read = any("../common/" in text for text in texts)
-            self.assertEqual(manifest(folder).get("uses", []), ["common"] if read else [], folder)
+            read = [name for name in SHARED if any(f"../{name}/" in text for text in texts)]
+            self.assertEqual(manifest(folder).get("uses", []), read, folder)
 
     def test_every_parameter_is_used_and_none_that_is_not_declared(self):
         for folder in FOLDERS:
             described = manifest(folder)
-            texts = "\n".join(path.read_text() for path in sources(folder))
-            texts += str(list(commands(described)))
-            used = set(re.findall(r"METASCHED_PARAM_([A-Z_]+)", texts))
-            used |= {name.upper() for name in re.findall(r"\bneed_count ([a-z_-]+)", texts)}
-            used = {name.replace("-", "_") for name in used}
-            if re.search(r"\b(need_port|port_free|port_open)\b|/ready\.sh", texts):
-                used.add("PORT")
+            own = parameters_read(folder) | parameters_in(str(list(commands(described))))
             names = {name.upper().replace("-", "_") for name in described.get("param", {})}
-            self.assertEqual(used, names, folder)
+            self.assertLessEqual(own, names, folder)
+            # Those who share this read what they share of it.
+            if "jvm" in described.get("uses", []):
+                own |= parameters_read(WORKLOADS / "jvm")
+            self.assertLessEqual(names, own, folder)
 
     def test_ports_differ_so_that_two_workloads_can_run_at_once(self):
         ports = [
@@ -76,7 +89,7 @@ class Folders(unittest.TestCase):
             self.assertRegex((folder / "README.md").read_text(), f"^# {folder.name}: ", folder)
 
     def test_sources_name_their_licence_and_have_short_lines(self):
-        for folder in [*FOLDERS, WORKLOADS / "common"]:
+        for folder in [*FOLDERS, *(WORKLOADS / name for name in SHARED)]:
             for path in sources(folder):
                 text = path.read_text()
                 if folder.name != "qa":

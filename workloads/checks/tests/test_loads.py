@@ -11,8 +11,8 @@ from pathlib import Path
 WORKLOADS = Path(__file__).parent.parent.parent
 
 
-def module(workload):
-    path = WORKLOADS / workload / "load.py"
+def module(workload, name="load"):
+    path = WORKLOADS / workload / f"{name}.py"
     spec = importlib.util.spec_from_file_location(workload, path)
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
@@ -152,3 +152,84 @@ class Lines(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("division by zero", done.stderr)
         self.assertRegex(done.stderr.splitlines()[-1], "^cannot run the load: ")
+
+
+class Renaissance(unittest.TestCase):
+    def figures(self, text, *rest):
+        with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+            file.write(text)
+            file.flush()
+            return subprocess.run(
+                ["/usr/bin/python3", WORKLOADS / "renaissance/figures.py", file.name, *rest],
+                env={"PYTHONDONTWRITEBYTECODE": "1"},
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+
+    SAID = "benchmark,duration_ns,uptime_ns,vm_start_unix_ms\n" + "".join(
+        f"dotty,{ms}000000,5,1700000000000\n" for ms in (900, 400, 100, 110, 100, 105, 95, 90)
+    )
+
+    def test_the_slowest_quarter_of_the_runs_is_left_out(self):
+        done = self.figures(self.SAID, "dotty", "25")
+        figures = json.loads(done.stdout.removeprefix("METASCHED "))
+        self.assertEqual((figures["requests"], figures["max_us"]), (6, 110_000))
+        self.assertAlmostEqual(figures["duration_s"], 0.6)
+        done = self.figures(self.SAID, "dotty", "0")
+        self.assertEqual(json.loads(done.stdout.removeprefix("METASCHED "))["requests"], 8)
+
+    def test_a_file_without_figures_is_refused(self):
+        for text in ("benchmark,duration_ns\n", "a,b\ndotty,1\n", "benchmark,time\ndotty,1\n"):
+            done = self.figures(text, "dotty", "25")
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, "^cannot read .*: .*; .*\n$")
+
+
+class Ffmpeg(unittest.TestCase):
+    def encode(self, script, seconds="0.2"):
+        return subprocess.run(
+            ["/usr/bin/python3", WORKLOADS / "ffmpeg/encode.py", "sh", "-c", script],
+            env={
+                "PATH": os.environ["PATH"],
+                "METASCHED_DURATION_S": seconds,
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def test_frames_are_counted_from_the_first_until_the_time_is_over(self):
+        done = self.encode("echo '#head'; sleep 0.3; while :; do echo 0, frame; sleep 0.02; done")
+        figures = json.loads(done.stdout.removeprefix("METASCHED "))
+        self.assertLess(figures["requests"], 12)
+        self.assertLess(figures["max_us"], 290_000)
+        self.assertGreaterEqual(figures["duration_s"], 0.2)
+
+    def test_an_encoder_that_ends_too_early_is_an_error(self):
+        done = self.encode("echo 0, frame; echo 0, frame; exit 3")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "^cannot encode: .*3.*; .*\n$")
+
+
+class Compile(unittest.TestCase):
+    def test_the_wrapper_begins_nothing_after_the_end(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for end, status, lines in (("9999999999999999", 0, 1), ("0", 1, 0)):
+                log = Path(folder, end)
+                log.touch()
+                done = subprocess.run(
+                    [WORKLOADS / "compile/cc", "true"],
+                    env={
+                        "PATH": os.environ["PATH"],
+                        "COMPILE_END_US": end,
+                        "COMPILE_LOG": str(log),
+                    },
+                    timeout=60,
+                    check=False,
+                )
+                self.assertEqual(done.returncode, status)
+                self.assertEqual(len(log.read_text().splitlines()), lines)
