@@ -476,3 +476,78 @@ fn a_command_that_fails_ends_everything_with_its_status_unless_that_is_ignored()
     let error = bench.measure_command("true", given).unwrap_err();
     assert!(error.source.is_none() && error.cause.contains("disk full"), "{error}");
 }
+
+/// A second workload beside the lab's, whose load a shell carries out.
+fn beside(bench: &Bench, load: &str) -> Workload {
+    let folder = bench.lab.folder.path();
+    fs::create_dir_all(folder.join("job")).unwrap();
+    let manifest = format!(
+        "schema = 1\nname = \"job\"\nsummary = \"a job\"\n[form.full]\nsummary = \"x\"\n\
+         objective = \"throughput\"\n[form.full.load]\nreads = \"metrics\"\n\
+         command = [\"sh\", \"-c\", '''{load}''']\n"
+    );
+    fs::write(folder.join("job/manifest.toml"), manifest).unwrap();
+    let pair = format!("{0}/tiny+{0}/job", folder.display());
+    Workload::find(&pair, &[], false).unwrap()
+}
+
+#[test]
+fn a_pair_is_measured_each_alone_and_both_at_once_with_the_figures_of_each() {
+    let mut bench = Bench::new(&form("full", STEADY), &["fast"]);
+    // A job that does less where the other does more.
+    let rate = "case $now in fast) t=50;; *) t=100;; esac";
+    let pair = beside(&bench, &format!("rate() {{ {rate}\n}}{LOAD}"));
+    let summary = bench.measure_workload(&pair, |_| {}).unwrap();
+    let forms: Vec<&str> = summary.forms.iter().map(|form| form.form.as_str()).collect();
+    assert_eq!(forms, ["tiny", "job", "both"]);
+    let ratio = |at: usize| summary.forms[at].subjects[0].throughput.unwrap().estimate;
+    assert!((ratio(0) - 1.1).abs() < 1e-9 && (ratio(1) - 0.5).abs() < 1e-9);
+    assert!((ratio(2) - (1.1_f64 * 0.5).sqrt()).abs() < 1e-9, "the geometric mean");
+    let both = &summary.forms[2];
+    let side = |name: &str| {
+        let side = both.sides.iter().find(|side| side.name == name && side.subject == "fast");
+        side.unwrap().throughput.unwrap().estimate
+    };
+    assert!((side("tiny") - 1.1).abs() < 1e-9 && (side("job") - 0.5).abs() < 1e-9);
+    assert!(summary.forms[0].sides.is_empty() && both.error.is_none());
+    // The store has both's own figures, and the whole's by what each is for.
+    let runs = bench.runs();
+    let is_whole = |run: &&Measurement| run.figures.merit.is_some() && !run.subject.is_baseline();
+    let whole = runs.iter().find(is_whole).unwrap();
+    assert_eq!(whole.parts["job"].load.as_ref().unwrap().requests, 50);
+    assert!(whole.figures.served_per_s.is_some());
+    // A second call finds all of it.
+    let before = bench.runs().len();
+    bench.measure_workload(&pair, |_| {}).unwrap();
+    assert_eq!(bench.runs().len(), before);
+}
+
+#[test]
+fn where_one_of_a_pair_fails_the_other_is_ended_too_and_the_failure_is_told() {
+    let load = "sleep 60; rate() { t=100; }; ".to_owned() + LOAD;
+    let mut bench = Bench::new(&form("full", STEADY), &["fast"]);
+    let pair = beside(&bench, "echo no more room >&2; exit 3");
+    bench.options.rules.max_rounds = 4;
+    let began = std::time::Instant::now();
+    let summary = bench.measure_workload(&pair, |_| {}).unwrap();
+    for form in &summary.forms[1..] {
+        let error = form.error.as_ref().expect("the job never works").to_string();
+        assert!(error.contains("no more room"), "{}: {error}", form.form);
+    }
+    assert!(summary.forms[0].error.is_none(), "what works alone is measured");
+    // The other way round: the one that is left would go on for a minute.
+    let mut bench = Bench::new(&form("full", "exit 7"), &["fast"]);
+    let pair = beside(&bench, &load);
+    let request = |forms: &[String], bench: &mut Bench| {
+        let options = bench.options.clone();
+        let request =
+            Request { workload: &pair, forms, subjects: &bench.subjects, options: &options };
+        let Bench { lab, executor, store, .. } = bench;
+        measure_subjects(&request, &lab.site, executor, store, &mut |_| {})
+    };
+    let summary = request(&["both".to_owned()], &mut bench).unwrap();
+    let error = summary.forms[0].error.as_ref().unwrap().to_string();
+    assert!(error.contains("workload 'tiny'"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+    assert_eq!(bench.lab.left(), Vec::<i32>::new());
+}
