@@ -3,7 +3,7 @@
 # The developer commands; CI runs exactly these. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build lint install uninstall test test-unit test-guest test-image test-external demo peers pages schemas report \
+.PHONY: help deps build lint install uninstall test test-unit test-guest test-image test-external demo results peers pages schemas report \
         fuzz-sim bench-app bench-switch bench-cost bench-decision bench-neighbour bench-turns \
         bench-policies bench-sim bench-choice bench-calibration soak fresh clean remove-deps
 .DELETE_ON_ERROR:
@@ -67,6 +67,9 @@ test-external: deps ## Run the kernel's own test of cgroups under EEVDF, fair an
 
 demo: deps ## Measure the real application, choose, run, and show: report/index.html
 	@scripts/demo.sh $(ARGS)
+
+results: deps ## Measure what the published tables are of, and pairs: ARGS=pairs BUDGET=40m, goes on
+	@scripts/results.sh $(ARGS)
 
 peers: deps ## Build scx_bpfland, scx_rusty, scx_rustland and scx_lavd into the cache
 	@scripts/peers.sh $(ARGS)

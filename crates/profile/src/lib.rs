@@ -18,8 +18,8 @@ pub mod wanted;
 pub(crate) use metasched_base::{Error, Kind, ResultExt};
 
 pub use analysis::{
-    Analysis, Baseline, CandidateFigures, Composition, Declared, FormFigures, StrategyFigures,
-    analyse,
+    Analysis, Baseline, CandidateFigures, Composition, Declared, FormFigures, SideFigures,
+    StrategyFigures, analyse,
 };
 pub use bed::{WorkloadBed, cgroups_of, subject};
 pub use figures::{LoadFigures, PartFigures, Parts};

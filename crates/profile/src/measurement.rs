@@ -144,10 +144,6 @@ pub struct PairedFigures {
     pub baseline: LoadFigures,
     /// Under the subject.
     pub figures: LoadFigures,
-    /// Of the parts under the default scheduler.
-    pub baseline_parts: Parts,
-    /// Of the parts under the subject.
-    pub parts: Parts,
 }
 
 /// The number of a round in all sessions: rounds of one session are numbered by 32 bits.

@@ -44,13 +44,13 @@ pub struct Args {
     #[arg(long, requires = "pid", conflicts_with_all = ["cgroup", "comm", "lane", "out"])]
     children: bool,
     /// For how long [default: 10s; with --watch until Ctrl-C]
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     length: Option<Duration>,
     /// Shows each piece as it ends; with --json as JSON lines
     #[arg(long)]
     watch: bool,
     /// How long a piece is; their differences say how far percentiles can be trusted
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_piece)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_time)]
     interval: Duration,
     /// Keeps the recording in a file, for 'metasched latency diff'
     #[arg(long, value_name = "FILE")]
@@ -62,19 +62,15 @@ enum Command {
     Diff(diff::Args),
 }
 
-/// A shorter piece would be looking more than anything else.
-fn parse_piece(text: &str) -> Result<Duration> {
+/// A time in which some waits end: a shorter piece would be looking more than anything else.
+fn parse_time(text: &str) -> Result<Duration> {
     const LEAST: Duration = Duration::from_millis(100);
     let piece = parse_duration(text)?;
     if piece >= LEAST {
         return Ok(piece);
     }
-    Err(metasched_base::Error::new(
-        Kind::Usage,
-        format!("use pieces of {text}"),
-        "they are too short",
-    )
-    .remedy("give 100ms or more"))
+    Err(metasched_base::Error::new(Kind::Usage, format!("look for {text}"), "that is too short")
+        .remedy("give 100ms or more"))
 }
 
 /// Carries the command out; the value is the process's exit status.

@@ -7,8 +7,11 @@ use comfy_table::{CellAlignment, Table, presets};
 use metasched_base::{Result, parse_duration};
 use metasched_experiment::{BenefitForm, Objective, Plan, PlanOptions, Recommendation, Strategy};
 use metasched_profile::manifest::Manifest;
-use metasched_profile::{Analysis, Declared, Store, analyse, planned};
+use metasched_profile::{Analysis, Declared, SideFigures, Store, analyse, planned};
+use metasched_stats::Interval;
+use serde::Serialize;
 
+use crate::commands::percent::change;
 use crate::context::Context;
 
 /// Says which scheduler each part prefers, how sure that is, and what to do.
@@ -104,9 +107,44 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     if let Some(base_slice) = args.base_slice {
         options = PlanOptions { base_slice, count_switching: true, ..options };
     }
-    let plan = planned(&args.source.analyse(&store)?, options)?;
-    context.print(&plan, text)?;
+    let analysis = args.source.analyse(&store)?;
+    let view = View { plan: planned(&analysis, options)?, sides: analysis.sides };
+    context.print(&view, |view| match view.sides.as_slice() {
+        [] => text(&view.plan),
+        sides => format!("{}\n\n{}", text(&view.plan), sides_text(sides)),
+    })?;
     Ok(0)
+}
+
+/// The plan, and of a pair what each of the two had while both ran.
+#[derive(Serialize)]
+struct View {
+    #[serde(flatten)]
+    plan: Plan,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sides: Vec<SideFigures>,
+}
+
+/// What each of a pair has while both run.
+pub fn sides_text(sides: &[SideFigures]) -> String {
+    let ratio = |interval: Option<Interval>| interval.map_or("-".to_owned(), change);
+    let mut table =
+        new_table(["scheduler", "of both", "throughput", "p99", "n"].map(String::from).to_vec());
+    for side in sides {
+        table.add_row([
+            side.subject.clone(),
+            side.name.clone(),
+            ratio(side.throughput),
+            ratio(side.p99),
+            side.rounds.to_string(),
+        ]);
+    }
+    for column in 2..=4 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!("each of them, while both run:\n{}\n", table.trim_fmt())
 }
 
 /// The plan as text.

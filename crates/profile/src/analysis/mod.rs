@@ -5,6 +5,7 @@ mod composition;
 mod form;
 mod measured;
 mod rounds;
+mod sides;
 mod strategies;
 
 use metasched_base::{Error, Kind, Result};
@@ -18,6 +19,8 @@ use crate::{Environment, Query, Series, Session, Store};
 pub use composition::{Composition, composition};
 pub use form::{Baseline, CandidateFigures, FormFigures};
 use rounds::Rounds;
+pub use sides::SideFigures;
+pub(crate) use sides::sides;
 pub use strategies::StrategyFigures;
 
 /// What a workload's manifest says of its forms.
@@ -67,6 +70,8 @@ pub struct Analysis {
     pub forms: Vec<FormFigures>,
     /// The metaschedulers that were measured on the whole.
     pub strategies: Vec<StrategyFigures>,
+    /// Of a pair: each of the two, while both run.
+    pub sides: Vec<SideFigures>,
     /// Changes of scheduler in the sessions below.
     pub switches: Vec<SwitchRecord>,
     /// The sessions that the figures come from.
@@ -126,6 +131,15 @@ pub fn analyse(
         Some(whole) => strategies::read(store, setting.iter().filter(|s| s.key.form == whole))?,
         None => Vec::new(),
     };
+    let mut of_sides = Vec::new();
+    if let Some(whole) = composition.whole.as_deref() {
+        // Profiling and tuning may have runs of different lengths: the series with most rounds counts.
+        for s in setting.iter().filter(|s| s.key.form == whole) {
+            for side in sides(&store.measurements(&Query::of_series(s.id))?) {
+                add_side(&mut of_sides, side);
+            }
+        }
+    }
     let (sessions, switches) = sessions_of(store, &setting)?;
     Ok(Analysis {
         workload: newest.key.workload.clone(),
@@ -136,9 +150,19 @@ pub fn analyse(
         objectives: declared.objectives,
         forms,
         strategies,
+        sides: of_sides,
         switches,
         sessions,
     })
+}
+
+/// Of the same in two series the one with more rounds is kept.
+fn add_side(all: &mut Vec<SideFigures>, side: SideFigures) {
+    match all.iter_mut().find(|s| (&s.subject, &s.name) == (&side.subject, &side.name)) {
+        Some(known) if known.rounds < side.rounds => *known = side,
+        Some(_) => {}
+        None => all.push(side),
+    }
 }
 
 fn same_setting(a: &Series, b: &Series) -> bool {

@@ -168,10 +168,12 @@ pub fn measure_subjects(
     };
     let measured = bench.all(&forms);
     // Whatever happened, nothing of the workload stays.
-    let closed = request.workload.each().into_iter().fold(Ok(()), |result: Result<()>, one| {
-        let closed = site.groups.close(&one.manifest.name);
-        result.and(closed)
-    });
+    // Each of a pair, whatever comes of the other.
+    let mut closed = Ok(());
+    for one in request.workload.each() {
+        let this = site.groups.close(&one.manifest.name);
+        closed = closed.and(this);
+    }
     let forms = measured?;
     closed?;
     summary::summary(&bench, forms)

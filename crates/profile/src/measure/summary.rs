@@ -1,13 +1,14 @@
 //! What a call to measure came to.
 
 use metasched_base::{Error, Result};
-use metasched_experiment::{Need, Objective, SEED, Sample, losers, need};
+use metasched_experiment::{Need, Objective, SEED, losers, need};
 use metasched_stats::{Interval, paired_ratio};
 use serde::Serialize;
 
 use super::{Bench, Measured};
+use crate::Subject;
+use crate::analysis::{SideFigures, sides};
 use crate::store::Query;
-use crate::{Parts, Subject};
 
 /// What was measured, this time and before.
 #[derive(Clone, Debug, Serialize)]
@@ -50,7 +51,7 @@ pub struct FormSummary {
     pub subjects: Vec<SubjectSummary>,
     /// Of a pair that runs at once: each of the two, under each subject.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub sides: Vec<SideSummary>,
+    pub sides: Vec<SideFigures>,
     /// Throughput with metasched's observation over that without, under the default
     /// scheduler: what the observation costs.
     pub observation: Option<Interval>,
@@ -76,19 +77,6 @@ pub struct SubjectSummary {
     pub chance: Option<f64>,
     /// Whether that is enough.
     pub outcome: Outcome,
-}
-
-/// What is known of one of a pair, while both run.
-#[derive(Clone, Debug, Serialize)]
-pub struct SideSummary {
-    /// The subject as text.
-    pub subject: String,
-    /// Which of the two.
-    pub name: String,
-    /// Its throughput over that under the default scheduler; absent below two pairs.
-    pub throughput: Option<Interval>,
-    /// Likewise the 99th percentile of its latency.
-    pub p99: Option<Interval>,
 }
 
 /// Whether a subject was measured enough.
@@ -179,7 +167,8 @@ fn form_summary(bench: &Bench, measured: Measured) -> Result<FormSummary> {
         .into_iter()
         .map(|(control, measured)| (measured.throughput_per_s, control.throughput_per_s))
         .collect();
-    let sides = sides(bench, &query, &form.parts)?;
+    let mut sides = sides(&bench.store.measurements(&query)?);
+    sides.retain(|side| bench.subjects.iter().any(|s| s.to_string() == side.subject));
     Ok(FormSummary {
         sides,
         form: measured.form,
@@ -190,37 +179,6 @@ fn form_summary(bench: &Bench, measured: Measured) -> Result<FormSummary> {
         observation: interval(&controls),
         error: measured.error,
     })
-}
-
-/// Each of a pair under each subject, by what their own loads said; nothing where it is no pair.
-fn sides(bench: &Bench, query: &Query, names: &[String]) -> Result<Vec<SideSummary>> {
-    if bench.request.workload.sides.is_empty() {
-        return Ok(Vec::new());
-    }
-    let pairs = bench.store.pairs(query)?;
-    let mut sides = Vec::new();
-    for subject in &bench.subjects[1..] {
-        for name in names {
-            let load = |parts: &Parts| parts.get(name)?.load.as_ref().map(|load| load.sample());
-            let both: Vec<_> = pairs
-                .iter()
-                .filter(|pair| pair.subject == *subject)
-                .filter_map(|pair| Some((load(&pair.parts)?, load(&pair.baseline_parts)?)))
-                .collect();
-            let ratio = |objective: Objective| {
-                let of =
-                    |(it, base): &(Sample, Sample)| (objective.score(*it), objective.score(*base));
-                interval(&both.iter().map(of).collect::<Vec<_>>())
-            };
-            sides.push(SideSummary {
-                subject: subject.to_string(),
-                name: name.clone(),
-                throughput: ratio(Objective::Throughput),
-                p99: ratio(Objective::P99).map(|score| score.inverse()),
-            });
-        }
-    }
-    Ok(sides)
 }
 
 impl Outcome {

@@ -92,11 +92,12 @@ impl<'a> Started<'a> {
         match self {
             Self::One(one) => one.stop(),
             Self::Both(both) => {
-                let stop = |result: Result<()>, (_, application): (&Side, Application)| {
-                    let stopped = application.stop();
-                    result.and(stopped)
-                };
-                both.into_iter().rev().fold(Ok(()), stop)
+                let mut stopped = Ok(());
+                for (_, application) in both.into_iter().rev() {
+                    let this = application.stop();
+                    stopped = stopped.and(this);
+                }
+                stopped
             }
         }
     }

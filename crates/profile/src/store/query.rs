@@ -159,20 +159,17 @@ impl Store {
         let baselines: HashMap<_, _> = all
             .iter()
             .filter(|m| m.subject.is_baseline())
-            .map(|m| (round(m), (m.figures.clone(), m.parts.clone())))
+            .map(|m| (round(m), m.figures.clone()))
             .collect();
         Ok(all
             .into_iter()
             .filter(|m| !m.subject.is_baseline())
             .filter_map(|m| {
-                let (baseline, baseline_parts) = baselines.get(&round(&m))?.clone();
                 Some(PairedFigures {
                     series: m.series,
                     session: m.session,
                     round: m.round,
-                    baseline,
-                    baseline_parts,
-                    parts: m.parts,
+                    baseline: baselines.get(&round(&m))?.clone(),
                     subject: m.subject,
                     figures: m.figures,
                 })

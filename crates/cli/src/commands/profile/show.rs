@@ -13,6 +13,7 @@ use metasched_stats::Interval;
 use serde::Serialize;
 
 use crate::commands::percent::change;
+use crate::commands::plan::sides_text;
 use crate::context::Context;
 
 /// Progress on standard error.
@@ -168,7 +169,7 @@ fn form_text(workload: &str, form: &FormSummary) -> String {
     out += &table.trim_fmt();
     out.push('\n');
     if !form.sides.is_empty() {
-        out += &sides_text(form);
+        out += &sides_text(&form.sides);
     }
     if let Some(observation) = form.observation {
         out += &format!("metasched's own observation: {}\n", ratio(Some(observation)));
@@ -177,27 +178,6 @@ fn form_text(workload: &str, form: &FormSummary) -> String {
         out += &format!("ended early: {error}\n");
     }
     out
-}
-
-/// What each of a pair has while both run.
-fn sides_text(form: &FormSummary) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["scheduler", "of both", "throughput", "p99"]);
-    for side in &form.sides {
-        table.add_row([
-            side.subject.clone(),
-            side.name.clone(),
-            ratio(side.throughput),
-            ratio(side.p99),
-        ]);
-    }
-    for column in 2..=3 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    format!("each of them, while both run:\n{}\n", table.trim_fmt())
 }
 
 /// The workloads that there are.
