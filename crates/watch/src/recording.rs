@@ -162,6 +162,20 @@ impl Recording {
         Ok(recording)
     }
 
+    /// An error if no recording could be kept in that file.
+    pub fn may_write(path: &Path) -> Result<()> {
+        let attempt = || format!("write the recording '{}'", path.display());
+        if path.is_dir() {
+            return Err(
+                Error::new(Kind::BadInput, attempt(), "it is a folder").remedy("name a file in it")
+            );
+        }
+        let beside = path.with_extension("part");
+        fs::write(&beside, "").and_then(|()| fs::remove_file(&beside)).map_err(|e| {
+            Error::new(Kind::BadInput, attempt(), e).remedy("name a file that can be written")
+        })
+    }
+
     /// Keeps it in a file, which is written beside it first: one that was there is whole until
     /// then.
     pub fn write(&self, path: &Path) -> Result<()> {
@@ -236,7 +250,12 @@ pub(crate) mod tests {
         }
         fs::remove_file(&path).unwrap();
         assert_eq!(Recording::read(&path).unwrap_err().kind, Kind::BadInput);
-        // A folder that is not there.
-        assert!(one.write(&folder.path().join("no/a.json")).is_err());
+        // A folder that is not there, and a folder.
+        for path in [folder.path().join("no/a.json"), folder.path().to_owned()] {
+            assert!(one.write(&path).is_err());
+            assert_eq!(Recording::may_write(&path).unwrap_err().kind, Kind::BadInput);
+        }
+        Recording::may_write(&path).unwrap();
+        assert!(!path.exists(), "nothing is left of the trial");
     }
 }

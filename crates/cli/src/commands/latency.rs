@@ -82,6 +82,8 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     if args.children {
         return follow::run(args, context);
     }
+    // Known before anything is recorded.
+    args.out.as_deref().map_or(Ok(()), Recording::may_write)?;
     let whom = args.whom();
     let mut recorder = Recorder::begin(&whom, &context.interrupt)?;
     let mut pieces = Pieces::new(args, context);
@@ -93,20 +95,19 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
             }
         } else if args.watch {
             let shown = whom.iter().zip(ended).map(|(whom, piece)| show::piece(whom, piece));
-            println!("{}{}", clear_screen(), shown.collect::<Vec<_>>().join("\n"));
+            let text = format!("{}{}", clear_screen(), shown.collect::<Vec<_>>().join("\n"));
+            context.print(&(), |()| text)?;
         }
     }
     drop(pieces);
     let recording = recorder.finish()?;
-    if let Some(path) = &args.out {
-        recording.write(path)?;
-    }
+    // What could not be kept is shown all the same.
+    let written = args.out.as_deref().map_or(Ok(()), |path| recording.write(path));
+    let kept = args.out.as_deref().filter(|_| written.is_ok());
     if !args.watch || !context.json {
-        context.print(&recording, |recording: &Recording| {
-            show::text(recording, args.out.as_deref())
-        })?;
+        context.print(&recording, |recording| show::text(recording, kept))?;
     }
-    Ok(0)
+    written.map(|()| 0)
 }
 
 impl Args {

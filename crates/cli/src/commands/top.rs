@@ -80,18 +80,29 @@ fn show(
     let mut state = State::default();
     let mut tasks: Option<(String, Tasks)> = None;
     let mut next = Instant::now() + args.interval;
+    // Drawing takes time too: nothing is drawn twice.
+    let mut drawn = false;
     loop {
-        terminal
-            .draw(|frame| draw::draw(frame, &mut state))
-            .attempt(Kind::Failed, || "draw on the terminal".to_owned())?;
-        let asked = hear(&mut state, next)?;
-        if context.interrupt.is_raised() || asked == Some(Asked::Quit) {
-            return Ok(());
+        if !drawn {
+            terminal
+                .draw(|frame| draw::draw(frame, &mut state))
+                .attempt(Kind::Failed, || "draw on the terminal".to_owned())?;
+            drawn = true;
         }
-        match asked {
-            Some(Asked::Order(change)) => state.done(act::carry_out(&change, context)),
-            Some(Asked::TakeBack(change)) => state.taken_back(act::carry_out(&change, context)),
-            Some(Asked::Quit) | None => {}
+        if let Some(event) = hear(next)? {
+            // Also one that only says that the terminal has another size.
+            drawn = false;
+            match press(&mut state, &event) {
+                Some(Asked::Quit) => return Ok(()),
+                Some(Asked::Order(change)) => state.done(act::carry_out(&change, context)),
+                Some(Asked::TakeBack(change)) => {
+                    state.taken_back(act::carry_out(&change, context));
+                }
+                None => {}
+            }
+        }
+        if context.interrupt.is_raised() {
+            return Ok(());
         }
         if Instant::now() < next {
             continue;
@@ -101,20 +112,26 @@ fn show(
         if !state.paused {
             state.take(look);
             look_at_tasks(&mut state, &mut tasks);
+            drawn = false;
         }
     }
 }
 
-/// Waits for a key until `next`.
-fn hear(state: &mut State, next: Instant) -> Result<Option<Asked>> {
+/// Waits for the terminal to say something, until `next`.
+fn hear(next: Instant) -> Result<Option<Event>> {
     let heard = || "read the terminal".to_owned();
     let left = next.saturating_duration_since(Instant::now()).min(HEARD);
     if !event::poll(left).attempt(Kind::Failed, heard)? {
         return Ok(None);
     }
-    match event::read().attempt(Kind::Failed, heard)? {
-        Event::Key(key) if key.kind == KeyEventKind::Press => Ok(state.key(key)),
-        _ => Ok(None),
+    event::read().map(Some).attempt(Kind::Failed, heard)
+}
+
+/// What a key asks for.
+fn press(state: &mut State, event: &Event) -> Option<Asked> {
+    match event {
+        Event::Key(key) if key.kind == KeyEventKind::Press => state.key(*key),
+        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use metasched_base::{Result, brief_time, document, format_cpu_list};
+use metasched_base::{Error, Kind, Result, brief_time, document, format_cpu_list};
 use metasched_loader::FollowedProcess;
 use metasched_stats::WaitHistogram;
 use metasched_watch::{Bar, Following, Overhead, PROCESS_FIGURES, bars};
@@ -62,14 +62,21 @@ struct Other {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
-    let following = Following::begin(args.pid[0], &context.interrupt)?;
+    let [pid] = args.pid[..] else {
+        let cause = format!("{} processes are named", args.pid.len());
+        return Err(Error::new(Kind::Usage, "follow a process and its children", cause)
+            .remedy("name one; what it has started goes along"));
+    };
+    let following = Following::begin(pid, &context.interrupt)?;
     let mut pieces = Pieces::new(args, context);
     while let Some(()) = pieces.next() {
         if args.watch {
             let view = View::of(&following)?;
             match context.json {
                 true => context::json_line(&view)?,
-                false => println!("{}{}", clear_screen(), text(&view)),
+                false => {
+                    context.print(&view, |view| format!("{}{}", clear_screen(), text(view)))?;
+                }
             }
         }
     }

@@ -22,9 +22,17 @@ pub fn text(recording: &Recording, kept: Option<&Path>) -> String {
     );
     for subject in &recording.subjects {
         out += &format!("\n{}\n{}", subject.whom, waits(&subject.waits(), recording.length_ns));
-        if subject.waits().count() == 0 && matches!(subject.whom, Whom::Comm(_)) {
-            out += "Nobody of that name waited; names are those of /proc/PID/comm, of 15 letters at \
-                    most.\n";
+        if subject.waits().count() == 0 {
+            out += match subject.whom {
+                Whom::Comm(_) => {
+                    "Nobody of that name waited; names are those of /proc/PID/comm, of 15 letters \
+                     at most.\n"
+                }
+                Whom::Lane(_) => {
+                    "A lane that is alone counts no waits: leave --lane out to trace the system.\n"
+                }
+                _ => "",
+            };
         }
     }
     out.push('\n');

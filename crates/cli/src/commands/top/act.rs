@@ -9,7 +9,7 @@ use crate::commands::keeper::{START_ONE_WITH_LANES, ask_keeper, kept_status, no_
 use crate::context::Context;
 
 /// A change of a lane.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// Another policy for these cgroups' lane; without cgroups for the default lane.
     Policy { cgroups: Vec<String>, policy: String },

@@ -63,12 +63,6 @@ pub enum Asked {
     TakeBack(Change),
 }
 
-impl PartialEq for Change {
-    fn eq(&self, other: &Self) -> bool {
-        format!("{self:?}") == format!("{other:?}")
-    }
-}
-
 impl State {
     /// Takes in another look.
     pub fn take(&mut self, look: Look) {
