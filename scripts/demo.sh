@@ -46,34 +46,8 @@ readonly REPORT=$PWD/report/index.html
 # Long enough for both budgets, the start of the application, and a slow machine.
 readonly GUEST_TIMEOUT=40m
 
-step() { printf '\n== %s (%d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
-die() { # STATUS MESSAGE
-	echo "demo: $2" >&2
-	exit "$1"
-}
-
-# Every long step has a process group of its own and is sent a signal exactly once, be it
-# from a terminal or to this script alone: a second one would end metasched at once.
-set -m
-child=
-stop() {
-	trap '' INT TERM HUP
-	if [ -n "$child" ]; then
-		kill -INT -- "-$child" 2>/dev/null
-		wait "$child" 2>/dev/null
-	fi
-	die 130 "stopped; what was measured is in $STORE, and 'make demo' goes on from there"
-}
-trap stop INT TERM HUP
-
-run() { # COMMAND...
-	"$@" </dev/null &
-	child=$!
-	wait "$child"
-	local status=$?
-	child=
-	return "$status"
-}
+readonly NAME=demo GOES_ON="'make demo'"
+. scripts/steps.sh || exit 1
 
 write_report() {
 	local benches=() output

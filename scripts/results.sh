@@ -28,11 +28,8 @@ readonly MEASURE=$PWD/scripts/results-measure.sh
 # Starting applications is not part of the budget, and a machine may be slow.
 readonly GUEST_MORE_S=1800
 
-step() { printf '\n== %s (%d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
-die() { # STATUS MESSAGE
-	echo "results: $2" >&2
-	exit "$1"
-}
+readonly NAME=results GOES_ON='the same command'
+. scripts/steps.sh || exit 1
 
 budget=${BUDGET:-40m}
 [[ $budget =~ ^([1-9][0-9]*)([sm])$ ]] ||
@@ -51,29 +48,6 @@ for table in "${tables[@]}"; do
 	printf '%s\n' "${known[@]}" | grep -q "^$table " ||
 		die 2 "there is no table '$table'; there are $(printf '%s\n' "${known[@]}" | cut -d ' ' -f 1 | paste -s -d ' ')"
 done
-
-# A group of its own for each long step, which is sent a signal exactly once: a second one would
-# end metasched at once.
-set -m
-child=
-stop() {
-	trap '' INT TERM HUP
-	if [ -n "$child" ]; then
-		kill -INT -- "-$child" 2>/dev/null
-		wait "$child" 2>/dev/null
-	fi
-	die 130 "stopped; what was measured is in $STORE, and the same command goes on from there"
-}
-trap stop INT TERM HUP
-
-run() { # COMMAND...
-	"$@" </dev/null &
-	child=$!
-	wait "$child"
-	local status=$?
-	child=
-	return "$status"
-}
 
 mkdir -p "$METASCHED_STATE" "$PAGES" || exit 1
 step "building"

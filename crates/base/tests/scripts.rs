@@ -268,7 +268,7 @@ fn a_bench_that_fails_does_not_pass() {
 
 /// One where measuring ends with that status.
 fn demo_stage(status: i32) -> Stage {
-    let stage = Stage::new(&["demo.sh"]);
+    let stage = Stage::new(&["demo.sh", "steps.sh"]);
     stage.program("bin/cargo", "");
     let measure = format!(
         "echo budgets $DEMO_PROFILE_BUDGET $DEMO_TUNE_BUDGET $DEMO_MECHANISM; exit {status}"
