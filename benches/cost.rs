@@ -131,13 +131,7 @@ fn bench(args: &Args) -> Result<Figures> {
     };
     let mut subjects = vec![
         alone(ours("eevdf")?),
-        alone(Candidate {
-            name: "scx_simple -f".into(),
-            kind: CandidateKind::External,
-            summary: "the kernel tools' FIFO scheduler".into(),
-            version: String::new(),
-            command: vec![args.scx_simple.clone(), "-f".into()],
-        }),
+        alone(Candidate::external("scx_simple -f", vec![args.scx_simple.clone(), "-f".into()])),
         alone(ours("fifo")?),
         alone(ours("vtime")?),
         alone(ours("fair")?),

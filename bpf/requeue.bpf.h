@@ -14,8 +14,6 @@
 #include <hotplug.bpf.h>
 
 extern void scx_bpf_dsq_reenq___since71(u64 dsq_id, u64 reenq_flags) __weak __ksym;
-extern void bpf_rcu_read_lock(void) __weak __ksym;
-extern void bpf_rcu_read_unlock(void) __weak __ksym;
 extern void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it__iter, u64 slice) __weak __ksym;
 
 /* The slice with which a task comes back where it has to run first. */
@@ -37,7 +35,7 @@ static __noinline void requeue_all(u64 dsq_id)
 		scx_bpf_dsq_reenq___since71(dsq_id, 0);
 		return;
 	}
-	/* Callbacks about cgroups may sleep, and so hold none of their own. */
+	/* As in leave_cpu(). */
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
 		run_from_queue(p);

@@ -44,6 +44,12 @@ u32 count_from;
 u32 cpus_possible;
 /* CPUs that take no tasks, see leaving_cpu.bpf.h; the kernel may still hold them for idle ones. */
 struct cpus cpus_off;
+/*
+ * For so many sweeps from a CPU's last change of state it is looked for CPUs that leave: a second, within
+ * which comes the next change, or the end. While one is known to leave they do not count.
+ */
+#define LEAVING_SWEEPS 250
+u32 leaving_sweeps;
 /* How many of the others there are, as the sweep last counted them; 0: not yet. */
 u32 cpus_working;
 

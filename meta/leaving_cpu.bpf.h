@@ -6,13 +6,15 @@
  *
  *	the kernel				here
  *	gives the CPU no more tasks
- *						a task is handed to its queue, or stands there
+ *						a task waits that may run nowhere else
  *	waits for a grace period of RCU
- *	tells us				the CPU's queues are emptied
+ *	tells us				what waits for the CPU is moved
  *
- * The thread that ends grace periods may be that task. Then nothing ended this wait until RCU lost its
- * patience, after 21 s. So the sweep, which is made while lanes have queues of CPUs, looks which CPUs are
- * on line and are given no tasks: they count as off line, and their queues are emptied each time.
+ * The task may be the thread that ends grace periods, in a queue of that CPU; or it may have been preempted
+ * where it reads under RCU, and be bound to the CPU. Then nothing ended this wait until RCU lost its
+ * patience, after 21 s. So the sweep looks which CPUs are on line and are given no tasks: they count as off
+ * line, and what waits for them is moved each time. It is made for that while some CPU changes its state,
+ * as the kernel's tracepoint tells, and where lanes have queues of CPUs always.
  */
 #ifndef METASCHED_LEAVING_CPU_BPF_H
 #define METASCHED_LEAVING_CPU_BPF_H
@@ -25,6 +27,7 @@
 #include <queues.bpf.h>
 #include <requeue.bpf.h>
 #include <table.bpf.h>
+#include <timer.bpf.h>
 
 /* Of cpus_off those of which the kernel has told us. */
 struct cpus cpus_told;
@@ -52,11 +55,42 @@ static __noinline void leave_places(u32 cpu)
 	}
 }
 
+/* What waits for a CPU that takes no tasks, in any queue, runs once more there or is enqueued anew. */
+static __noinline void leave_all(u32 cpu)
+{
+	struct meta_lane *l;
+	u32 i, at, queue;
+
+	leave_cpu(KTHREADS_DSQ, cpu);
+	bpf_for(i, 0, LANES_MAX) {
+		l = lane_at(i);
+		if (!l->served)
+			continue;
+		queue = 0;
+		bpf_for(at, 0, l->queues) {
+			queue = next_queue(l, queue);
+			if (queue >= l->queues)
+				break;
+			leave_cpu(lane_dsq(&l->lane, queue), cpu);
+			queue++;
+		}
+	}
+	leave_places(cpu);
+}
+
+/* The kernel tells that a CPU is about to change its state, on its way off line or back. */
+static __always_inline void cpu_changes_state(void)
+{
+	if (!__sync_lock_test_and_set(&leaving_sweeps, LEAVING_SWEEPS))
+		sweep_timer_start();
+}
+
 /* By the sweep: the CPUs that leave, and those that stay after all. */
 static __noinline void sweep_leaving(void)
 {
 	u32 word, i, cpu;
 	u64 online = 0, active = 0, leaving, back;
+	bool any = false;
 
 	bpf_for(word, 0, (nr_cpus() + 63) / 64) {
 		if (word >= CPUS_MAX / 64 || !cpus_of_kernel(word, &online, &active))
@@ -71,9 +105,12 @@ static __noinline void sweep_leaving(void)
 			cpu = word * 64 + lowest_bit(leaving);
 			leaving &= leaving - 1;
 			cpus_add(&cpus_off, cpu);
-			leave_places(cpu);
+			leave_all(cpu);
+			any = true;
 		}
 	}
+	if (!any && READ_ONCE(leaving_sweeps))
+		__sync_fetch_and_sub(&leaving_sweeps, 1);
 }
 
 /* Those that are off line when we come, and how many there are in all. */
@@ -95,9 +132,6 @@ static void find_cpus_off(void)
 /* The kernel tells of a CPU that is on its way off line. */
 static __always_inline void cpu_leaves(u32 cpu)
 {
-	struct meta_lane *l;
-	u32 i, at, queue;
-
 	if (!cpus_has(&cpus_told, cpu))
 		__sync_fetch_and_add(&cpus_gone, 1);
 	cpus_add(&cpus_told, cpu);
@@ -107,21 +141,7 @@ static __always_inline void cpu_leaves(u32 cpu)
 	 * wait for its answer() decide for themselves once they are kicked.
 	 */
 	kick_idle_cpus();
-	leave_cpu(KTHREADS_DSQ, cpu);
-	bpf_for(i, 0, LANES_MAX) {
-		l = lane_at(i);
-		if (!l->served)
-			continue;
-		queue = 0;
-		bpf_for(at, 0, l->queues) {
-			queue = next_queue(l, queue);
-			if (queue >= l->queues)
-				break;
-			leave_cpu(lane_dsq(&l->lane, queue), cpu);
-			queue++;
-		}
-	}
-	leave_places(cpu);
+	leave_all(cpu);
 }
 
 /* The kernel tells of a CPU that is back. */

@@ -282,6 +282,18 @@ void BPF_PROG(metasched_cpu_offline, s32 cpu)
 	cpu_leaves(cpu);
 }
 
+/*
+ * Not of the ops table: the kernel's tracepoint before each step of a CPU on its way off line or back. The
+ * loader leaves it out where the kernel has none.
+ */
+SEC("tp_btf/cpuhp_enter")
+int cpu_changes(void *unused)
+{
+	if (!READ_ONCE(exit_record.kind))
+		cpu_changes_state();
+	return 0;
+}
+
 SEC("struct_ops.s/metasched_init")
 s32 BPF_PROG(metasched_init)
 {

@@ -191,10 +191,10 @@ static void sweep(void)
 {
 	u32 root = READ_ONCE(root_word);
 
-	if (is_used(USES_PLACES)) {
+	if (is_used(USES_PLACES) || READ_ONCE(leaving_sweeps))
 		sweep_leaving();
+	if (is_used(USES_PLACES))
 		sweep_marks();
-	}
 	if (root & (ROOT_LANES | ROOT_LIMITS))
 		count_cpus();
 	if (root & ROOT_LANES)

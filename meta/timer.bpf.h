@@ -71,7 +71,8 @@ static int timer_expires(void *map, u32 *key, struct timer *t)
 	switch (number) {
 	case TIMER_SWEEP:
 		sweep();
-		if (READ_ONCE(root_word) & ROOT_SWEPT || is_used(USES_PLACES))
+		if (READ_ONCE(root_word) & ROOT_SWEPT || is_used(USES_PLACES) ||
+		    READ_ONCE(leaving_sweeps))
 			bpf_timer_start(&t->timer, SWEEP_NS, 0);
 		break;
 	case TIMER_TURN:

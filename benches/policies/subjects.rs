@@ -31,16 +31,6 @@ pub struct Subjects {
     pub pairs: Vec<(String, String)>,
 }
 
-fn external(name: &str, command: Vec<String>) -> Candidate {
-    Candidate {
-        name: name.to_owned(),
-        kind: CandidateKind::External,
-        summary: String::new(),
-        version: String::new(),
-        command,
-    }
-}
-
 impl Subjects {
     /// Those of this machine.
     ///
@@ -68,7 +58,7 @@ impl Subjects {
             };
             if *name != EEVDF {
                 let options = options.iter().map(|option| (*option).to_owned());
-                all.push(external(name, [path].into_iter().chain(options).collect()));
+                all.push(Candidate::external(*name, [path].into_iter().chain(options).collect()));
             }
             pairs.push(((*policy).to_owned(), (*name).to_owned()));
         }
@@ -103,7 +93,7 @@ fn parse_peer(peer: &str) -> Result<(String, Candidate)> {
             .remedy("give --peer POLICY=COMMAND, such as nest=/tmp/scx_nest"));
     };
     let name = program.rsplit('/').next().unwrap_or(program).to_owned();
-    Ok((policy.to_owned(), external(&name, command)))
+    Ok((policy.to_owned(), Candidate::external(&name, command)))
 }
 
 #[cfg(test)]
@@ -123,7 +113,10 @@ mod tests {
     #[test]
     fn who_is_not_there_is_named_beside_those_who_are() {
         let mut subjects = Subjects {
-            all: vec![external(EEVDF, Vec::new()), external("fifo", Vec::new())],
+            all: vec![
+                Candidate::external(EEVDF, Vec::new()),
+                Candidate::external("fifo", Vec::new()),
+            ],
             pairs: vec![("fifo".into(), EEVDF.into())],
         };
         let said = subjects.keep(&["fiffo".to_owned()]).unwrap_err().to_string();

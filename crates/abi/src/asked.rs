@@ -10,7 +10,7 @@ use std::time::Duration;
 use metasched_base::{Error, Kind, Result, format_duration, meant, parse_duration, parse_pair};
 
 use crate::policies::variant;
-use crate::{CycleArgs, PRESETS, PolicyInfo, TURNS_MAX, TurnArgs, WEIGHT_DFL};
+use crate::{CycleArgs, OptionInfo, PRESETS, PolicyInfo, TURNS_MAX, TurnArgs, WEIGHT_DFL};
 
 /// The name that users give the kernel's own scheduler.
 pub const EEVDF: &str = "eevdf";
@@ -150,6 +150,25 @@ impl PolicyInfo {
         };
         given.iter().map(option).collect()
     }
+
+    /// Options as users write them, in the policy's order: units at the end of names are left
+    /// out, and times have the greatest unit of which they are whole numbers.
+    pub fn written(&self, options: &BTreeMap<String, u64>) -> Vec<String> {
+        let is_set = |option: &OptionInfo| Some((option.clone(), *options.get(option.name)?));
+        let write = |(option, value): (OptionInfo, u64)| {
+            let (name, unit) = (option.name, option.unit);
+            let bare = name.strip_suffix(unit).and_then(|name| name.strip_suffix('_'));
+            format!("{}={}", bare.unwrap_or(name), written(unit, value))
+        };
+        self.options.iter().filter_map(is_set).map(write).collect()
+    }
+}
+
+fn written(unit: &str, value: u64) -> String {
+    const TIMES: [(u64, &str); 4] =
+        [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
+    let whole = TIMES.iter().find(|(ns, _)| unit == "ns" && value > 0 && value % ns == 0);
+    whole.map_or_else(|| value.to_string(), |(ns, time)| format!("{}{time}", value / ns))
 }
 
 #[cfg(test)]
@@ -191,6 +210,25 @@ mod tests {
 
     fn read(text: &str) -> Result<BTreeMap<String, u64>> {
         known_variant(POLICIES, "fifo")?.1.settings(&[text.parse()?])
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_the_same() {
+        let (_, ioprio) = known_variant(POLICIES, "ioprio").unwrap();
+        for (given, written) in [
+            (&["prio_slice=1500us", "slice_ns=1000000000"][..], "slice=1s prio_slice=1500us"),
+            (&["average=0", "slice=20000001"], "slice=20000001ns average=0"),
+            (&["no_starvation=1", "threshold=5"], "threshold=5 no_starvation=1"),
+        ] {
+            let read = |words: &[&str]| {
+                let settings: Vec<Setting> = words.iter().map(|w| w.parse().unwrap()).collect();
+                ioprio.settings(&settings).unwrap()
+            };
+            let options = read(given);
+            let words = ioprio.written(&options);
+            assert_eq!(words.join(" "), written);
+            assert_eq!(read(&words.iter().map(String::as_str).collect::<Vec<_>>()), options);
+        }
     }
 
     #[test]

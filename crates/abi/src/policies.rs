@@ -43,6 +43,11 @@ impl OptionInfo {
         value == self.default || (self.least..=self.most).contains(&value)
     }
 
+    /// Whether users call it that: a unit at the end of its name may be left out.
+    fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.name == format!("{name}_{}", self.unit)
+    }
+
     /// What it can have, in words.
     pub fn values(&self) -> String {
         let OptionInfo { unit, default, least, most, .. } = self;
@@ -73,10 +78,7 @@ impl PolicyInfo {
     /// # Errors
     /// As of [`PolicyInfo::option`].
     pub fn read_option(&self, name: &str, value: &str) -> Result<(usize, u64)> {
-        let is = |option: &OptionInfo| {
-            option.name == name || option.name == format!("{name}_{}", option.unit)
-        };
-        let option = &self.options[self.find(name, is)?];
+        let option = self.option_named(name)?;
         let time = || parse_duration(value).ok()?.as_nanos().try_into().ok();
         let read = value.parse().ok().or_else(|| if option.unit == "ns" { time() } else { None });
         let Some(read) = read else {
@@ -85,6 +87,15 @@ impl PolicyInfo {
                 .remedy(format!("write {}, or a time such as 5ms", option.values())));
         };
         Ok((self.option(option.name, read)?, read))
+    }
+
+    /// The option of that name; a unit at its end may be left out.
+    ///
+    /// # Errors
+    /// `BadInput` where there is none, with what there is.
+    pub fn option_named(&self, name: &str) -> Result<&'static OptionInfo> {
+        let is = |option: &OptionInfo| option.is_called(name);
+        Ok(&self.options[self.find(name, is)?])
     }
 
     fn find(&self, name: &str, is: impl FnMut(&OptionInfo) -> bool) -> Result<usize> {

@@ -444,7 +444,7 @@ mod tests {
     /// A program of ours that pretends, and the cgroups `a` and `a/b`.
     fn pretended(machine: &FakeMachine) -> (Box<dyn LaneProgram>, Assignments) {
         machine.make_cgroups(&["a/b"]);
-        let program = machine.options().loader.load("fifo").unwrap();
+        let program = machine.options().loader.load(&LaneSpec::of("fifo")).unwrap();
         (program, Assignments::new(machine.root.path()))
     }
 

@@ -1,4 +1,7 @@
+use std::collections::BTreeMap;
+
 use metasched_host::sched_ext::Status;
+use metasched_loader::LaneSpec;
 use serde::{Deserialize, Serialize};
 
 pub use metasched_loader::EEVDF;
@@ -34,6 +37,9 @@ pub struct Candidate {
     pub version: String,
     /// The command of an external scheduler, its options included; empty otherwise.
     pub command: Vec<String>,
+    /// The options of a policy of ours that are not to have their defaults.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, u64>,
 }
 
 impl Candidate {
@@ -45,7 +51,30 @@ impl Candidate {
             summary: "the kernel's own scheduler: nothing is loaded".to_owned(),
             version: release.to_owned(),
             command: Vec::new(),
+            settings: BTreeMap::new(),
         }
+    }
+
+    /// A scheduler of somebody else's, run by that command.
+    pub fn external(name: impl Into<String>, command: Vec<String>) -> Self {
+        Self {
+            name: name.into(),
+            kind: CandidateKind::External,
+            summary: String::new(),
+            version: String::new(),
+            command,
+            settings: BTreeMap::new(),
+        }
+    }
+
+    /// The name without options: of a policy of ours, what the kernel program knows it by.
+    pub fn bare_name(&self) -> &str {
+        self.name.split(' ').next().unwrap_or_default()
+    }
+
+    /// The lane that a policy of ours comes to, weighted by `cpu.weight`.
+    pub fn lane(&self) -> LaneSpec {
+        LaneSpec { options: self.settings.clone(), ..LaneSpec::of(self.bare_name()) }
     }
 
     /// Whether it is a policy of ours with options, under a name of its own.
@@ -54,9 +83,9 @@ impl Candidate {
         self.kind == CandidateKind::Policy && info.is_ok_and(|info| info.preset_of.is_some())
     }
 
-    /// Its options, as they follow its program on the command line.
-    pub fn options(&self) -> &[String] {
-        self.command.get(1..).unwrap_or_default()
+    /// Its options, as they follow its name where users write it.
+    pub fn options(&self) -> Vec<&str> {
+        self.name.split(' ').skip(1).collect()
     }
 }
 

@@ -128,13 +128,8 @@ impl FakeMachine {
              while :; do sleep 0.005; done"
         );
         let path = script(self.root.path(), name, &body);
-        Candidate {
-            name: name.to_owned(),
-            kind: CandidateKind::External,
-            summary: String::new(),
-            version: "1.0".to_owned(),
-            command: vec![path.display().to_string()],
-        }
+        let command = vec![path.display().to_string()];
+        Candidate { version: "1.0".to_owned(), ..Candidate::external(name, command) }
     }
 
     /// One without any fault.
@@ -143,13 +138,8 @@ impl FakeMachine {
     }
 
     pub(crate) fn policy(name: &str) -> Candidate {
-        Candidate {
-            name: name.to_owned(),
-            kind: CandidateKind::Policy,
-            summary: String::new(),
-            version: "1.0".to_owned(),
-            command: Vec::new(),
-        }
+        let kind = CandidateKind::Policy;
+        Candidate { kind, version: "1.0".to_owned(), ..Candidate::external(name, Vec::new()) }
     }
 
     /// Has the kernel say that state.
@@ -236,7 +226,8 @@ struct Loader {
 }
 
 impl ProgramLoader for Loader {
-    fn load(&self, policy: &str) -> Result<Box<dyn LaneProgram>> {
+    fn load(&self, root: &LaneSpec) -> Result<Box<dyn LaneProgram>> {
+        let policy = &root.policy;
         let mut program = self.program.lock().unwrap();
         program.log.push(format!("load {policy}"));
         if program.failing_loads > 0 {
@@ -312,9 +303,9 @@ impl Loaded {
 }
 
 impl LaneProgram for Loaded {
-    fn replace_root(&mut self, policy: &str) -> Result<Replacement> {
-        self.say(format!("replace {policy}"));
-        self.policy = policy.to_owned();
+    fn replace_root(&mut self, lane: &LaneSpec) -> Result<Replacement> {
+        self.say(format!("replace {}", lane.policy));
+        self.policy.clone_from(&lane.policy);
         Ok(Replacement { lane: 1, generation: 1, at_ns: 1, write_ns: 7 })
     }
     fn first_run_ns(&self, _generation: u64) -> Option<u64> {

@@ -16,8 +16,8 @@ pub const OPS_NAME: &str = "metasched";
 
 /// A program of ours that is attached. Dropping it detaches it.
 pub trait LaneProgram: Send {
-    /// Replaces the lane of the root cgroup by a new one of this policy.
-    fn replace_root(&mut self, policy: &str) -> Result<Replacement>;
+    /// Replaces the lane of the root cgroup by a new one, whose weight stays as it is.
+    fn replace_root(&mut self, lane: &LaneSpec) -> Result<Replacement>;
     /// When the first task ran under the lane of this generation (CLOCK_MONOTONIC,
     /// nanoseconds); `None` when none has yet.
     fn first_run_ns(&self, generation: u64) -> Option<u64>;
@@ -57,8 +57,8 @@ pub trait LaneProgram: Send {
 
 /// What brings a program of ours into the kernel.
 pub trait ProgramLoader: Send {
-    /// Loads and attaches the program with the root lane on `policy`.
-    fn load(&self, policy: &str) -> Result<Box<dyn LaneProgram>>;
+    /// Loads and attaches the program with this root lane, whose weight stays as it is.
+    fn load(&self, root: &LaneSpec) -> Result<Box<dyn LaneProgram>>;
 }
 
 /// The loader of real programs.
@@ -80,14 +80,16 @@ impl Default for KernelLoader {
 }
 
 impl ProgramLoader for KernelLoader {
-    fn load(&self, policy: &str) -> Result<Box<dyn LaneProgram>> {
+    fn load(&self, root: &LaneSpec) -> Result<Box<dyn LaneProgram>> {
+        root.check()?;
         let options = LoadOptions {
-            policy: policy.to_owned(),
+            policy: root.policy.clone(),
             timeout_ms: self.timeout_ms,
             policies: self.policies.clone(),
         };
         let mut loaded = Loaded { decider: None, program: Program::load(&options)? };
-        loaded.decides_for(policy)?;
+        loaded.decides_for(&root.policy)?;
+        loaded.set_root(root)?;
         Ok(Box::new(loaded))
     }
 }
@@ -107,12 +109,23 @@ impl Loaded {
         }
         Ok(())
     }
+
+    /// Gives the root lane its options: it has its policy's defaults for the moment until then.
+    fn set_root(&mut self, lane: &LaneSpec) -> Result<()> {
+        match lane.options.is_empty() {
+            true => Ok(()),
+            false => self.program.set_lane(0, &LaneSpec { weight: None, ..lane.clone() }),
+        }
+    }
 }
 
 impl LaneProgram for Loaded {
-    fn replace_root(&mut self, policy: &str) -> Result<Replacement> {
-        self.decides_for(policy)?;
-        self.program.replace_root(policy)
+    fn replace_root(&mut self, lane: &LaneSpec) -> Result<Replacement> {
+        lane.check()?;
+        self.decides_for(&lane.policy)?;
+        let replacement = self.program.replace_root(&lane.policy)?;
+        self.set_root(lane)?;
+        Ok(replacement)
     }
 
     fn first_run_ns(&self, generation: u64) -> Option<u64> {

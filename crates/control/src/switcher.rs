@@ -228,7 +228,7 @@ impl Switcher {
         let mut record = SwitchRecord::unchanged(&previous.name, mechanism);
         record.to.clone_from(&candidate.name);
         if let (Running::Lane(program), Mechanism::Lane) = (&mut self.running, mechanism) {
-            record.write_ns = Some(program.replace_root(&candidate.name)?.write_ns);
+            record.write_ns = Some(program.replace_root(&candidate.lane())?.write_ns);
             self.current = candidate.clone();
         } else {
             // Also where a lane was asked for: it is one from the next change on.
@@ -399,7 +399,7 @@ impl Switcher {
                 )?);
             }
             CandidateKind::Policy => {
-                let program = options.loader.load(&candidate.name)?;
+                let program = options.loader.load(&candidate.lane())?;
                 self.sysfs
                     .wait(
                         &format!("see '{}' in force", candidate.name),

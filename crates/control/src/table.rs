@@ -1,6 +1,6 @@
 //! The one table of candidates.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -68,6 +68,7 @@ fn at_hand(env: &CandidateEnv) -> Vec<Candidate> {
         summary: policy.summary.to_owned(),
         version: metasched_loader::policies_version().to_owned(),
         command: Vec::new(),
+        settings: BTreeMap::new(),
     }));
     table
 }
@@ -142,10 +143,11 @@ fn name_in(spec: &str) -> &str {
     spec.trim().split([':', ' ', '\t']).next().unwrap_or_default()
 }
 
-/// The candidate that `spec` asks for: `NAME`, or for an external one `NAME:OPTIONS`
-/// or `NAME OPTIONS`, the options separated by blanks; the name may also be the path
-/// of a program. Options become part of the candidate's name, because a scheduler
-/// with other options is another candidate.
+/// The candidate that `spec` asks for: `NAME`, `NAME:OPTIONS` or `NAME OPTIONS`, the options
+/// separated by blanks; the name may also be the path of a program. Those of an external
+/// scheduler are its own (`scx_simple:-f`), those of a policy of ours are as for `--set`
+/// (`ioprio:slice=5ms prio_slice=10ms`). Options become part of the candidate's name, because a
+/// scheduler with other options is another candidate.
 pub fn resolve(candidates: &[Candidate], spec: &str) -> Result<Candidate> {
     let spec = spec.trim();
     let (name, options) = match spec.split_once([':', ' ', '\t']) {
@@ -157,17 +159,32 @@ pub fn resolve(candidates: &[Candidate], spec: &str) -> Result<Candidate> {
     } else {
         find(candidates, name)?.clone()
     };
-    if !options.is_empty() {
-        if candidate.kind != CandidateKind::External {
+    if options.is_empty() {
+        return Ok(candidate);
+    }
+    match candidate.kind {
+        CandidateKind::Default => {
             return Err(Error::new(
                 Kind::BadInput,
                 format!("give '{name}' the options '{}'", options.join(" ")),
-                format!("a scheduler of kind '{}' takes none", candidate.kind),
+                "the kernel's own scheduler takes none",
             )
             .remedy(format!("write '{name}' alone")));
         }
-        candidate.name = format!("{name} {}", options.join(" "));
-        candidate.command.extend(options.into_iter().map(str::to_owned));
+        CandidateKind::Policy => {
+            let given = options.iter().map(|option| option.parse()).collect::<Result<Vec<_>>>()?;
+            let policy = metasched_loader::variant(name)?;
+            candidate.settings = policy.settings(&given)?;
+            candidate.name = [name.to_owned()]
+                .into_iter()
+                .chain(policy.written(&candidate.settings))
+                .collect::<Vec<_>>()
+                .join(" ");
+        }
+        CandidateKind::External => {
+            candidate.name = format!("{name} {}", options.join(" "));
+            candidate.command.extend(options.into_iter().map(str::to_owned));
+        }
     }
     Ok(candidate)
 }
@@ -191,13 +208,8 @@ fn external(name: String, path: &Path, versions: &mut Versions) -> Candidate {
         .iter()
         .find(|(known, _)| *known == name)
         .map_or_else(|| path.display().to_string(), |(_, summary)| (*summary).to_owned());
-    Candidate {
-        name,
-        kind: CandidateKind::External,
-        summary,
-        version: versions.of(path),
-        command: vec![path.display().to_string()],
-    }
+    let command = vec![path.display().to_string()];
+    Candidate { summary, version: versions.of(path), ..Candidate::external(name, command) }
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -266,7 +278,7 @@ mod tests {
         for (spec, kind) in [(" vtime", CandidateKind::Policy), ("eevdf", CandidateKind::Default)] {
             assert_eq!(resolve_in(&env, spec).unwrap().kind, kind);
         }
-        assert_eq!(resolve_in(&env, "fifo:-f").unwrap_err().kind, Kind::BadInput);
+        assert!(resolve_in(&env, "fifo:-f").is_err());
         assert!(!asked.exists());
         assert_eq!(resolve_in(&env, "scx_aaa:-s 1").unwrap().name, "scx_aaa -s 1");
         assert!(asked.exists());
@@ -285,6 +297,33 @@ mod tests {
     }
 
     #[test]
+    fn options_of_a_policy_are_read_and_written_in_one_way() {
+        let table = candidates(&system().1).unwrap();
+        for spec in [
+            "ioprio:prio_slice=10ms slice=5ms",
+            "ioprio slice_ns=5000000 prio_slice_ns=10000000",
+            "ioprio slice=5ms prio_slice=10ms",
+        ] {
+            let c = resolve(&table, spec).unwrap();
+            assert_eq!(c.name, "ioprio slice=5ms prio_slice=10ms");
+            assert_eq!(c.bare_name(), "ioprio");
+            assert_eq!(c.options(), ["slice=5ms", "prio_slice=10ms"]);
+            let lane = c.lane();
+            assert_eq!(lane.policy, "ioprio");
+            assert_eq!(lane.options["slice_ns"], 5_000_000);
+            assert_eq!(lane.options["prio_slice_ns"], 10_000_000);
+        }
+        for (spec, said) in [
+            ("ioprio:slise=5ms", "it has slice_ns"),
+            ("ioprio:-s", "slice=5ms"),
+            ("no-starvation:slice=1", "out of range"),
+        ] {
+            let e = resolve(&table, spec).unwrap_err();
+            assert!(e.to_string().contains(said) || e.remedy.contains(said), "{e}");
+        }
+    }
+
+    #[test]
     fn options_for_the_default_scheduler_are_refused() {
         let (_root, env) = system();
         let e = resolve(&candidates(&env).unwrap(), "eevdf:-f").unwrap_err();
@@ -297,7 +336,7 @@ mod tests {
         let table = candidates(&env).unwrap();
         let path = script(root.path(), "mine", "echo mine 3.1");
         let c = resolve(&table, &format!("{}:-x", path.display())).unwrap();
-        assert_eq!((c.version.as_str(), c.options()), ("3.1", ["-x".to_owned()].as_slice()));
+        assert_eq!((c.version.as_str(), c.options()), ("3.1", vec!["-x"]));
         assert_eq!(resolve(&table, "/no/such").unwrap_err().kind, Kind::BadInput);
     }
 }

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use metasched_base::{Kind, OURS_BESIDE_A_COMMAND};
-use metasched_control::{Candidate, CandidateKind, EEVDF, Switcher};
+use metasched_control::{Candidate, EEVDF, Switcher};
 use metasched_host::cgroup::Cgroup;
 use metasched_host::process::{Output, ProcessId, Spawn};
 use metasched_loader::{LoadOptions, Program};
@@ -56,13 +56,8 @@ fn a_lane_is_replaced_without_leaving_sched_ext() {
 fn a_candidate_that_exits_at_once_leaves_the_one_before_in_force() {
     let _machine = TestMachine::take();
     let folder = tempfile::tempdir().unwrap();
-    let bad = Candidate {
-        name: "scx_bad".to_owned(),
-        kind: CandidateKind::External,
-        summary: String::new(),
-        version: String::new(),
-        command: vec![script(folder.path(), "scx_bad", "echo 'what is -q?' >&2; exit 2")],
-    };
+    let command = vec![script(folder.path(), "scx_bad", "echo 'what is -q?' >&2; exit 2")];
+    let bad = Candidate::external("scx_bad", command);
     let mut switcher = Switcher::new(few("guest test")).unwrap();
     switcher.switch_to(&candidate("fifo")).unwrap();
     let e = switcher.switch_to(&bad).unwrap_err();

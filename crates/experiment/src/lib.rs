@@ -13,6 +13,7 @@ mod bed;
 mod choose;
 mod contender;
 mod cycle;
+mod descent;
 mod error;
 mod objective;
 mod plan;
@@ -34,6 +35,7 @@ pub use choose::{
 };
 pub use contender::{Contender, Share};
 pub use cycle::{Cycle, PartTurn, cycle, side_by_side};
+pub use descent::{Coordinate, Descent, FormPoint, FormRounds, Point, Step};
 pub use error::StrategyError;
 pub use objective::{Objective, Round, Sample};
 pub use plan::{

@@ -27,6 +27,8 @@ pub enum Objective {
         /// The weight of throughput, between 0 and 1.
         throughput_weight: f64,
     },
+    /// Least waiting for a CPU for the same work.
+    Wait,
     /// Of a whole: each part by what it is for ([`Sample::of_parts`]).
     Parts,
 }
@@ -46,6 +48,7 @@ impl Objective {
             Objective::Mix { throughput_weight: w } => {
                 sample.throughput_per_s.powf(w) * sample.p99_us.powf(w - 1.0)
             }
+            Objective::Wait => sample.wait_us.recip(),
             Objective::Parts => sample.merit,
         }
     }
@@ -66,6 +69,7 @@ impl Objective {
             Objective::Throughput => ("throughput", score),
             Objective::P99 | Objective::Service => ("p99 latency", score.inverse()),
             Objective::Mix { .. } => ("throughput and p99 latency together", score),
+            Objective::Wait => ("wait for a CPU", score.inverse()),
             Objective::Parts => ("each part by what it is for", score),
         };
         let percent = |ratio: f64| (ratio - 1.0) * 100.0;
@@ -84,6 +88,7 @@ impl fmt::Display for Objective {
             Objective::Throughput => f.pad("throughput"),
             Objective::P99 => f.pad("p99"),
             Objective::Service => f.pad("service"),
+            Objective::Wait => f.pad("wait"),
             Objective::Parts => f.pad("parts"),
             Objective::Mix { throughput_weight } => write!(f, "mix:{throughput_weight}"),
         }
@@ -97,14 +102,21 @@ impl FromStr for Objective {
         let unknown = || StrategyError::UnknownName {
             what: "objective",
             given: text.to_owned(),
-            known: ["throughput", "p99", "service", "mix:W with W between 0 (p99 alone) and 1"]
-                .map(String::from)
-                .to_vec(),
+            known: [
+                "throughput",
+                "p99",
+                "service",
+                "wait",
+                "mix:W with W between 0 (p99 alone) and 1",
+            ]
+            .map(String::from)
+            .to_vec(),
         };
         match text {
             "throughput" => Ok(Objective::Throughput),
             "p99" => Ok(Objective::P99),
             "service" => Ok(Objective::Service),
+            "wait" => Ok(Objective::Wait),
             _ => {
                 let weight = text.strip_prefix("mix:").ok_or_else(unknown)?;
                 let throughput_weight: f64 = weight.parse().map_err(|_| unknown())?;
@@ -127,6 +139,8 @@ pub struct Sample {
     pub p99_us: f64,
     /// Requests that were served in a second; the throughput, of what is one part.
     pub served_per_s: f64,
+    /// How long threads waited for a CPU for each unit of throughput, in microseconds.
+    pub wait_us: f64,
     /// How good it was for each part by what that is for ([`Sample::of_parts`]); of a whole only.
     pub merit: f64,
 }
@@ -134,7 +148,8 @@ pub struct Sample {
 impl Sample {
     /// Of what is one part.
     pub fn new(throughput_per_s: f64, p99_us: f64) -> Self {
-        Self { throughput_per_s, p99_us, served_per_s: throughput_per_s, merit: f64::NAN }
+        let (wait_us, merit) = (f64::NAN, f64::NAN);
+        Self { throughput_per_s, p99_us, served_per_s: throughput_per_s, wait_us, merit }
     }
 
     /// Of a whole, by the figures of its parts and what each is for: the geometric means of
@@ -151,6 +166,7 @@ impl Sample {
             throughput_per_s: mean(&|(_, s)| Some(s.throughput_per_s)),
             p99_us: mean(&|(objective, s)| serves(objective).then_some(s.p99_us)),
             served_per_s: mean(&|(objective, s)| serves(objective).then_some(s.throughput_per_s)),
+            wait_us: mean(&|(_, s)| Some(s.wait_us)),
             merit: mean(&|(objective, s)| Some(objective.score(*s))),
         }
     }
@@ -173,7 +189,7 @@ mod tests {
 
     #[test]
     fn objectives_are_read_as_they_are_written() {
-        for text in ["throughput", "p99", "service", "mix:0.25"] {
+        for text in ["throughput", "p99", "service", "wait", "mix:0.25"] {
             assert_eq!(text.parse::<Objective>().unwrap().to_string(), text);
         }
         for wrong in ["", "parts", "mix:", "mix:1.5", "P99"] {

@@ -8,6 +8,7 @@ pub mod machine;
 pub mod privileges;
 pub mod process;
 pub mod sched_ext;
+pub mod schedstat;
 pub mod services;
 pub mod tracefs;
 pub mod vmlinuz;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{AsRawLibbpf, Link, libbpf_sys};
+use memchr::memmem;
 use metasched_abi::{IntoBytes, LANES_MAX, LaneState, ROOT_ACCOUNT, ReplaceArgs};
 use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_host::machine::{self, CpuPlace};
@@ -81,6 +82,8 @@ pub struct Program {
     // In the order in which they must go: the reaper uses the maps, the link the
     // object, the skeleton the storage.
     pub(crate) reaper: Reaper,
+    /// Of CPUs that change their state, where the kernel has it.
+    _tracepoint: Option<Link>,
     link: Option<Link>,
     skel: Loaded,
     /// Held while lanes are changed.
@@ -118,8 +121,14 @@ impl Program {
             let log = capture.text();
             refusal::explain_kind(attempt, Stage::Attach, e.kind(), &text, &log, record)
         })?;
+        let program = &loaded.get().progs.cpu_changes;
+        let tracepoint =
+            program.autoload().then(|| program.attach_trace()).transpose().map_err(|e| {
+                refusal::explain(attempt_of(options), Stage::Attach, &e, &capture.text(), None)
+            })?;
         drop(capture);
-        Self::start(loaded, link, held).map_err(|e| Error { attempt: attempt_of(options), ..e })
+        Self::start(loaded, (link, tracepoint), held)
+            .map_err(|e| Error { attempt: attempt_of(options), ..e })
     }
 
     /// Has the kernel's verifier read the program as it would be on another machine: its constants
@@ -167,6 +176,7 @@ impl Program {
                 rodata.enabled_policies = held.bits();
             }
             places::prepare(&mut open, machine)?;
+            open.progs.cpu_changes.set_autoload(has_tracepoint());
             // SAFETY: the skeleton points it at the map's initial value, which is ours
             // to change until the object is loaded.
             unsafe { (*open.struct_ops.metasched_ops).timeout_ms = options.timeout_ms };
@@ -177,7 +187,11 @@ impl Program {
     }
 
     /// Begins to look after a program that is in force.
-    fn start(loaded: Loaded, link: Link, held: Held) -> Result<Program> {
+    fn start(
+        loaded: Loaded,
+        (link, tracepoint): (Link, Option<Link>),
+        held: Held,
+    ) -> Result<Program> {
         let attempt = || "start the thread that frees lanes".to_owned();
         let skel = loaded.get();
         let lock = Arc::default();
@@ -193,6 +207,7 @@ impl Program {
         reaper.wake();
         Ok(Program {
             reaper,
+            _tracepoint: tracepoint,
             link: Some(link),
             skel: loaded,
             lock,
@@ -406,6 +421,13 @@ fn attach(ops: &libbpf_rs::Map<'_>) -> io::Result<Link> {
     let link = NonNull::new(link).ok_or_else(io::Error::last_os_error)?;
     // SAFETY: libbpf has just made it, and nobody else has it.
     Ok(unsafe { Link::from_ptr(link) })
+}
+
+/// Whether the kernel has the tracepoint of CPUs that change their state. libbpf refuses the whole program
+/// where it has not; and its own search goes through all types.
+fn has_tracepoint() -> bool {
+    const TYPE: &[u8] = b"\0btf_trace_cpuhp_enter\0";
+    std::fs::read("/sys/kernel/btf/vmlinux").is_ok_and(|btf| memmem::find(&btf, TYPE).is_some())
 }
 
 fn attempt_of(options: &LoadOptions) -> String {

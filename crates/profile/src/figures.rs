@@ -38,6 +38,10 @@ pub struct LoadFigures {
     /// that it got a CPU (schedstat), in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_mean_us: Option<f64>,
+    /// How long all threads of the machine together waited for a CPU while the load was there, from
+    /// its start to its end, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_s: Option<f64>,
     /// Voluntary context switches of the application in a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvcsw_per_s: Option<f64>,
@@ -71,7 +75,9 @@ impl LoadFigures {
         // No latency at all is written as 0.
         let p99_us = if self.p99_us > 0.0 { self.p99_us } else { f64::NAN };
         let sample = Sample::new(self.throughput_per_s, p99_us);
+        let done = self.throughput_per_s * self.duration_s;
         Sample {
+            wait_us: self.waited_s.map_or(f64::NAN, |waited_s| waited_s * 1e6 / done),
             served_per_s: self.served_per_s.unwrap_or(sample.served_per_s),
             merit: self.merit.unwrap_or(sample.merit),
             ..sample

@@ -19,7 +19,7 @@ pub(crate) use metasched_base::{Error, Kind, ResultExt};
 
 pub use analysis::{
     Analysis, Baseline, CandidateFigures, Composition, Declared, FormFigures, SideFigures,
-    StrategyFigures, analyse,
+    StrategyFigures, analyse, candidate_rounds,
 };
 pub use bed::{WorkloadBed, cgroups_of, subject};
 pub use figures::{LoadFigures, PartFigures, Parts};

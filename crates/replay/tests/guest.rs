@@ -4,6 +4,7 @@ use std::path::Path;
 
 use metasched_base::Interrupt;
 use metasched_control::{KernelLoader, ProgramLoader};
+use metasched_loader::LaneSpec;
 use metasched_replay::{Replay, Replayable};
 use metasched_scenario::file::ScenarioFile;
 
@@ -41,7 +42,7 @@ fn lanes_have_their_shares_and_waits_are_told_by_cgroup() {
     let file = ScenarioFile::parse(Path::new("lanes.toml"), SCENARIO).unwrap();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let replayable = Replayable::of(&file, None, cpus).unwrap();
-    let mut program = KernelLoader::default().load("vtime").unwrap();
+    let mut program = KernelLoader::default().load(&LaneSpec::of("vtime")).unwrap();
     let replay = Replay::prepare(&replayable).unwrap();
     let path = replay.cgroup("light/below").expect("it was made").path().to_owned();
     replay.give_lanes(&file.lanes, program.as_mut()).unwrap();

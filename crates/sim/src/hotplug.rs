@@ -11,7 +11,7 @@ use crate::idle::Searched;
 use crate::kernel::{Event, Kernel, May};
 use crate::load::ProgramExit;
 use crate::span::Span;
-use crate::task::{TaskId, TaskSpec};
+use crate::task::{Task, TaskId, TaskSpec};
 use crate::trace::What;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,30 +26,67 @@ const RCU_SLEEP_NS: u64 = 4_000_000;
 /// How often it runs: it begins the grace period, looks for readers, and ends it.
 const RCU_RUNS: u64 = 3;
 
-/// A CPU that takes no tasks any more, of which the policy is told when that task has ended.
+/// How long a grace period may take. The kernel loses its patience after 21 s, and ends us; nothing here
+/// lets a task wait for a tenth of that.
+const RCU_PATIENCE_NS: u64 = 2_000_000_000;
+/// The program that the tracepoint calls by which the kernel tells that a CPU changes its state.
+const TRACEPOINT: &str = "cpu_changes";
+
+/// A CPU that takes no tasks any more, of which the policy is told at the end of a grace period.
 pub(crate) struct Leaving {
     cpu: usize,
+    since: u64,
+    /// The thread that makes it.
     rcu: TaskId,
+    /// Tasks that may have been preempted where they read under RCU, each with how often it had run by then:
+    /// all that waited for that CPU. The grace period ends after they have run.
+    readers: Vec<(TaskId, u64)>,
 }
 
 impl Kernel {
     /// Takes a CPU off line; false where it is so already, or is the last one.
     ///
     /// A policy without a callback for it leaves the kernel, with a code that asks for
-    /// a restart.
+    /// a restart. Every task that waits for the CPU is taken for one that was preempted where it reads
+    /// under RCU.
     pub fn cpu_off(&mut self, cpu: usize) -> bool {
+        self.goes_off(cpu, |_| true)
+    }
+
+    /// The same where none of them reads.
+    pub fn cpu_off_without_readers(&mut self, cpu: usize) -> bool {
+        self.goes_off(cpu, |_| false)
+    }
+
+    fn goes_off(&mut self, cpu: usize, reads: impl Fn(&Task) -> bool) -> bool {
         if !self.cpus.active.has(cpu) || self.cpus.active.count() == 1 {
             return false;
         }
         self.note(&format!("CPU {cpu} goes off line"));
+        self.call_tracepoint();
         self.cpus.active.clear(cpu);
         self.idle.searched = Searched::of(&self.machine, &self.cpus.active);
         self.observe(cpu, None, What::Offline);
         self.resched(cpu);
+        let running = self.cpus[cpu].curr;
+        let waits = |(id, task): &(TaskId, &Task)| {
+            task.cpu == cpu && task.queued() && Some(*id) != running && reads(task)
+        };
+        let tasks = self.tasks.iter().enumerate().map(|(at, task)| (TaskId(at), task));
+        let readers = tasks.filter(waits).map(|(id, task)| (id, task.figures.waits)).collect();
         let rcu = self.begin_grace_period();
-        self.cpus.leaving.push(Leaving { cpu, rcu });
+        self.cpus.leaving.push(Leaving { cpu, since: self.clock.now, rcu, readers });
         self.schedule_at(self.clock.now + LOOK_NS, Event::Dying(cpu));
         true
+    }
+
+    /// Calls the program's tracepoint, if it has one.
+    fn call_tracepoint(&mut self) {
+        let program = self.program.image.as_ref().and_then(|image| image.symbol(TRACEPOINT));
+        if let Some(program) = program {
+            let cpu = self.first_active();
+            self.call(program, Callback::Program, cpu, May::Unlocked, [0; 3]);
+        }
     }
 
     /// Has the thread run that makes a grace period.
@@ -71,7 +108,20 @@ impl Kernel {
         let Some(at) = self.cpus.leaving.iter().position(|leaving| leaving.cpu == cpu) else {
             return false;
         };
-        if !self.tasks[self.cpus.leaving[at].rcu].dead {
+        let Leaving { since, rcu, readers, .. } = &self.cpus.leaving[at];
+        let reads = |(task, ran): &&(TaskId, u64)| {
+            let task = &self.tasks[*task];
+            !task.dead && task.queued() && task.figures.waits == *ran
+        };
+        let reader = readers.iter().find(reads).map(|(task, _)| *task);
+        if reader.is_some() || !self.tasks[*rcu].dead {
+            if self.clock.now - since > RCU_PATIENCE_NS {
+                let late = reader.unwrap_or(*rcu);
+                let name = &self.tasks[late].name;
+                let message =
+                    format!("task {name} does not run, for which a CPU waits that goes off line");
+                self.fail("rcu_stall", message);
+            }
             return true;
         }
         self.cpus.leaving.remove(at);
@@ -95,6 +145,7 @@ impl Kernel {
             return true;
         }
         self.note(&format!("CPU {cpu} comes back"));
+        self.call_tracepoint();
         self.cpus.online.set(cpu);
         self.cpus.active.set(cpu);
         self.idle.searched = Searched::of(&self.machine, &self.cpus.active);

@@ -50,7 +50,8 @@ pub struct Source {
 #[derive(Clone, Debug, clap::Args)]
 pub struct ChoiceArgs {
     /// What the preferred scheduler is best at: throughput, p99, service (p99, while at most 2 %
-    /// fewer requests are served) or mix:W with W, from 0 to 1, the weight of throughput. If it
+    /// fewer requests are served), wait (least waiting for a CPU for the same work) or mix:W with
+    /// W, from 0 to 1, the weight of throughput. If it
     /// is not given, each part is judged by what it is for: what its manifest or scenario says,
     /// else one that answers requests as a service, any other by its throughput
     #[arg(long)]

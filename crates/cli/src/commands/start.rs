@@ -52,14 +52,14 @@ impl Kept {
     pub(super) fn read(&self) -> Result<(Candidate, LaneSpec)> {
         let candidate = wanted(&self.scheduler)?;
         self.load.check()?;
-        let mut lane = LaneSpec::of(&candidate.name);
+        let mut lane = candidate.lane();
         if let [first, ..] = self.settings.as_slice() {
             if candidate.kind != CandidateKind::Policy {
                 let attempt = format!("set {first} of '{}'", candidate.name);
                 return Err(Error::new(Kind::BadInput, attempt, "it is no policy of ours")
                     .remedy("give it its own options after a colon: scx_simple:-f"));
             }
-            lane.options = settings(&candidate.name, &self.settings)?;
+            lane.options.extend(settings(candidate.bare_name(), &self.settings)?);
         }
         Ok((candidate, lane))
     }

@@ -1,5 +1,6 @@
 //! `metasched tune`.
 
+mod coordinate;
 mod show;
 
 use std::collections::BTreeMap;
@@ -69,6 +70,21 @@ pub struct Args {
     /// The scheduler of a part's turn, instead of the planned one; once for each part
     #[arg(long = "turn", value_name = "APP=SCHEDULER", value_parser = parse_turn)]
     turns: Vec<(String, String)>,
+    /// Searches options of one policy instead, one after the other: an option's values are tried
+    /// while all others stand still, the best stays, and the next option follows. Values have
+    /// colons between them (slice=5ms:10ms:20ms); if none are given they lie around the default.
+    /// Needs no profile; --workload may name several, each NAME or NAME:FORM, which count alike
+    #[arg(
+        long,
+        value_name = "OPTION,...",
+        value_delimiter = ',',
+        requires = "scheduler"
+    )]
+    coordinate: Vec<coordinate::Asked>,
+    /// With --coordinate: the policy, with options that are not searched or begin otherwise than by
+    /// default, as in ioprio:prio_slice=10ms
+    #[arg(long, value_name = "NAME", requires = "coordinate")]
+    scheduler: Option<String>,
     /// The time for all of it; it decides how many timeslices and rounds there are
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
     budget: Duration,
@@ -92,6 +108,9 @@ fn parse_turn(text: &str) -> Result<(String, String)> {
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    if !args.coordinate.is_empty() {
+        return coordinate::run(args, context);
+    }
     let mut store = args.source.open()?;
     let analysis = args.source.analyse(&store)?;
     let plan = planned(&analysis, args.choice.options())?;

@@ -66,7 +66,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let machine = FakeMachine::new();
-        let program = machine.options().loader.load("fifo").unwrap();
+        let program = machine.options().loader.load(&LaneSpec::of("fifo")).unwrap();
         let app = |name: &str, pattern| RuleApp {
             name: name.to_owned(),
             lane: Some(LaneSpec::of("vtime")),

@@ -26,7 +26,7 @@ impl Scene {
     fn new(apps: Vec<RuleApp>, cgroups: &[&str]) -> Self {
         let machine = FakeMachine::new();
         machine.make_cgroups(cgroups);
-        let program = machine.options().loader.load("vtime").unwrap();
+        let program = machine.options().loader.load(&LaneSpec::of("vtime")).unwrap();
         let rules = Rules::new(apps, false).unwrap();
         let mut scene = Self {
             program,
@@ -151,7 +151,7 @@ fn what_is_unassigned_by_hand_stays_so_until_it_is_made_anew() {
 fn a_cgroup_that_another_rule_matches_now_changes_lanes() {
     let machine = FakeMachine::new();
     machine.make_cgroups(&["a/1"]);
-    let mut program = machine.options().loader.load("vtime").unwrap();
+    let mut program = machine.options().loader.load(&LaneSpec::of("vtime")).unwrap();
     let mut table = Assignments::new(machine.root.path());
     for (apps, expected) in [
         (vec![app("x", "a/1")], "x"),

@@ -1,9 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use metasched_control::{
-    Candidate, CandidateEnv, CandidateKind, SwitcherOptions, candidates, find, holder,
-};
+use metasched_control::{Candidate, CandidateEnv, SwitcherOptions, candidates, find, holder};
 use metasched_host::process::{Child, Output, ProcessId, Spawn};
 use nix::sys::signal::Signal;
 
@@ -70,13 +68,8 @@ pub fn player(folder: &Path) -> Candidate {
         "a_process_that_holds_the_link_is_an_external_scheduler_whatever_its_name",
         crate::PLAY,
     );
-    Candidate {
-        name: "scx_player".to_owned(),
-        kind: CandidateKind::External,
-        summary: String::new(),
-        version: "1.0".to_owned(),
-        command: vec![script(folder, "scx_player", &body)],
-    }
+    let command = vec![script(folder, "scx_player", &body)];
+    Candidate { version: "1.0".to_owned(), ..Candidate::external("scx_player", command) }
 }
 
 /// Writes an executable shell script and gives its path.

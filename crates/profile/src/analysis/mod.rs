@@ -10,12 +10,12 @@ mod strategies;
 
 use metasched_base::{Error, Kind, Result};
 use metasched_control::SwitchRecord;
-use metasched_experiment::Objective;
+use metasched_experiment::{CandidateRounds, Objective};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::manifest::Manifest;
-use crate::{Environment, Query, Series, Session, Store};
+use crate::{BASELINE, Environment, Query, Series, Session, Store, Subject};
 pub use composition::{Composition, composition};
 pub use form::{Baseline, CandidateFigures, FormFigures};
 use rounds::Rounds;
@@ -154,6 +154,19 @@ pub fn analyse(
         switches,
         sessions,
     })
+}
+
+/// What a series holds of a scheduler beside the default one.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn candidate_rounds(store: &Store, series: i64, subject: &Subject) -> Result<CandidateRounds> {
+    let all = store.measurements(&Query::of_series(series))?;
+    let name = subject.to_string();
+    let rounds = Rounds::new(&all, |m| {
+        (m.subject == *subject || m.subject.is_baseline()).then(|| m.subject.to_string())
+    });
+    Ok(CandidateRounds::new(&name, rounds.pairs(&name, BASELINE)))
 }
 
 /// Of the same in two series the one with more rounds is kept.

@@ -76,7 +76,8 @@ impl<'a> SwitcherExecutor<'a> {
         let shares: Vec<f64> = lanes.iter().map(|lane| lane.weight).collect();
         let parts = lanes.iter().map(|lane| Share::parts_of(&lane.app).len()).sum();
         for (lane, weight) in lanes.iter().zip(lane_weights(&shares, parts)) {
-            let spec = LaneSpec { weight: Some(weight), ..LaneSpec::of(&lane.scheduler) };
+            let policy = self.named(&lane.scheduler, &lane.version)?;
+            let spec = LaneSpec { weight: Some(weight), ..policy.lane() };
             self.lanes.assign_all(program(self.switcher)?, &lane.cgroups, &spec)?;
         }
         Ok(())

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Interrupt, Kind, Result, ResultExt, passed_on};
 use metasched_host::process::{Output, Watched, Woken, wait};
+use metasched_host::schedstat;
 
 use super::application::Application;
 use super::step::{self, command, ended, interrupted, last_lines, outcome, quoted};
@@ -76,7 +77,9 @@ impl Application<'_> {
             _ => None,
         };
         let before = self.usage(observe)?;
+        let waited_before = self.waited_ns(observe);
         let ran = self.run_load(duration, interrupts)?;
+        let waited_after = self.waited_ns(observe);
         let after = self.usage(observe)?;
         let reads = self.form.load.reads;
         let mut figures = readers::read(reads, &ran.output, ran.elapsed_s).map_err(|cause| {
@@ -87,6 +90,9 @@ impl Application<'_> {
             ))
         })?;
         figures.exit_code = given.map(|_| ran.exit_code);
+        let waited =
+            waited_after.zip(waited_before).map(|(after, before)| after.saturating_sub(before));
+        figures.waited_s = waited.map(|ns| ns as f64 / 1e9);
         let mut parts: Parts = after
             .iter()
             .filter_map(|(name, after)| {
@@ -130,6 +136,10 @@ impl Application<'_> {
             }
         }
         Ok(usage)
+    }
+
+    fn waited_ns(&self, observe: Observe) -> Option<u64> {
+        (observe != Observe::Nothing).then(|| schedstat::waited_ns(Path::new("/")))?
     }
 
     /// Has a shell do what comes before a run of the command, where and as that runs.

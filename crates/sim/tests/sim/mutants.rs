@@ -20,7 +20,7 @@ use metasched_sim::metasched::{
     LATE, LAZY, assign, drop_app, reap, replace_root, scenario_of, set_app, unassign,
 };
 use metasched_sim::{Scenario, TaskSpec, between, exactly, image, ms, us};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The scenario passes, and with the plant fails by that checker.
 fn caught(check: &str, run: impl Fn(&'static [u8]) -> Scenario, plant: Plant) {
@@ -394,11 +394,14 @@ fn pieces_that_two_cpus_take_of_the_same_rest_are_caught() {
 	beyond = limit_charge(number, piece, overdraft);
 	if (true)",
     });
-    assert!(most_taken_at_once(image) > GRANTED_NS);
+    let began = Instant::now();
+    while most_taken_at_once(image) <= GRANTED_NS {
+        assert!(began.elapsed() < TO_BE_LOST, "not caught");
+    }
 }
 
-/// With these the pause is longer than a slice of any machine's, so that it is found in the first
-/// rounds, wherever the two threads run; unless others keep them from that.
+/// The pause is longer than a slice of any machine's, so that it is found in the first rounds,
+/// wherever the two threads run; unless others keep them from that.
 const TO_BE_LOST: Duration = Duration::from_secs(30);
 
 #[test]
