@@ -7,8 +7,7 @@
 #   scripts/results-measure.sh --list             the tables, each with what it is of
 #   scripts/results-measure.sh --workloads TABLE  what is measured for one
 #
-# A table is a line for each workload: what is measured of it, under which schedulers (all policies
-# if none is named), and whether turns and lanes are tuned then.
+# A table is a line for each measurement, all of which get the same part of the time.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 readonly METASCHED=$PWD/target/release/metasched
@@ -17,27 +16,44 @@ readonly METASCHED=$PWD/target/release/metasched
 list() {
 	cat <<'TABLES'
 metaschedulers a web front end and a vector search, each alone and both, under every policy, turns and lanes
-bpfland services and builds under bpfland and EEVDF, with the waits of their threads
+bpfland services and builds under bpfland and EEVDF, with the waits of their threads and of their clients
 priority a JVM that waits for its files and one that computes, under first in first out and three policies of priority
+slices the same under slices and slices of priority of 5 to 80 ms, and its threshold and average
 pairs dissimilar work at once, each with its own figures: single policies, turns and lanes
 TABLES
 }
 
-# WORKLOAD|FORMS|SCHEDULERS|tune or -
+# One of
+#	profile|WORKLOAD|FORMS|SCHEDULERS	under every policy if no scheduler is named
+#	tune|WORKLOAD				turns and lanes of what profile found
+#	coordinate|WORKLOADS|SCHEDULER|OPTIONS
 lines() { # TABLE
 	local priority=fifo,io-priority,weighted-average,no-starvation
 	local few=vtime,fair,bpfland,rustland,ioprio
+	local jvm=jvm-store:full,jvm-compiler:full,jvm-mix:reactors,jvm-mix:page-rank
+	local slices=slice=5ms:10ms:20ms:40ms:80ms prio_slices=prio_slice=10ms:20ms:40ms:80ms pair
 	case $1 in
-		metaschedulers) echo 'qa|||tune' ;;
+		metaschedulers) printf '%s\n' 'profile|qa||' 'tune|qa' ;;
 		bpfland)
-			printf '%s|%s|bpfland,bpfland-2024|-\n' postgresql 'read-write read-only' hackbench full \
+			printf 'profile|%s|%s|bpfland,bpfland-2024\n' postgresql 'read-write read-only' hackbench full \
 				nginx short apache2 short ffmpeg 'live upload'
 			;;
 		priority)
-			printf "%s|%s|$priority|-\n" jvm-store full jvm-compiler full jvm-mix 'reactors page-rank'
+			printf "profile|%s|%s|%s\n" jvm-store full "$priority" jvm-compiler full "$priority" \
+				jvm-mix 'reactors page-rank' "$priority"
+			;;
+		slices)
+			echo "coordinate|$jvm|rr|$slices"
+			for policy in io-priority weighted-average no-starvation; do
+				echo "coordinate|$jvm|$policy:prio_slice=10ms|$slices,$prio_slices"
+			done
+			echo "coordinate|$jvm|no-starvation|threshold=1:5:20,average=0:900:990"
 			;;
 		pairs)
-			printf "%s||$few|tune\n" redis+batch nginx+compile postgresql+ffmpeg hackbench+cyclictest jvm-store+nginx
+			for pair in redis+batch nginx+compile postgresql+ffmpeg hackbench+cyclictest jvm-store+nginx; do
+				echo "profile|$pair||$few"
+				echo "tune|$pair"
+			done
 			;;
 	esac
 }
@@ -48,7 +64,8 @@ case ${1:-} in
 		exit
 		;;
 	--workloads)
-		lines "${2:?name a table}" | cut -d '|' -f 1
+		# jvm-mix:reactors is of jvm-mix.
+		lines "${2:?name a table}" | cut -d '|' -f 2 | tr , '\n' | cut -d : -f 1 | awk '!seen[$0]++'
 		exit
 		;;
 esac
@@ -61,20 +78,28 @@ mapfile -t all < <(lines "$table")
 	echo "results: there is no table '$table'" >&2
 	exit 2
 }
-each=$((RESULTS_BUDGET_S / ${#all[@]}))
+readonly EACH=$((RESULTS_BUDGET_S / ${#all[@]}))
+readonly COMMON=(--store "$STORE" --warmup 1s --budget "${EACH}s")
 for line in "${all[@]}"; do
-	IFS='|' read -r workload forms schedulers tune <<<"$line"
-	share=$each
-	# Two fifths for turns and lanes.
-	[ "$tune" != tune ] || share=$((each * 3 / 5))
-	options=(--store "$STORE" --duration "$RESULTS_LOAD" --warmup 1s --budget "${share}s")
-	[ -z "$schedulers" ] || options+=(--schedulers "$schedulers")
-	echo "-- $workload, under ${schedulers:-every policy}"
-	# shellcheck disable=SC2086 # forms are words
-	"$METASCHED" profile "$workload" $forms "${options[@]}" || exit
-	if [ "$tune" = tune ]; then
-		echo "-- $workload, turns and lanes"
-		"$METASCHED" tune --store "$STORE" --workload "$workload" --duration 8s --warmup 1s \
-			--mechanism lane --lanes-by round-robin --budget "$((each - share))s" || exit
-	fi
+	IFS='|' read -r what workload forms schedulers <<<"$line"
+	case $what in
+		profile)
+			echo "-- $workload, under ${schedulers:-every policy}"
+			options=("${COMMON[@]}" --duration "$RESULTS_LOAD")
+			[ -z "$schedulers" ] || options+=(--schedulers "$schedulers")
+			# shellcheck disable=SC2086 # forms are words
+			"$METASCHED" profile "$workload" $forms "${options[@]}" || exit
+			;;
+		tune)
+			echo "-- $workload, turns and lanes"
+			"$METASCHED" tune --workload "$workload" "${COMMON[@]}" --duration 8s \
+				--mechanism lane --lanes-by round-robin || exit
+			;;
+		coordinate)
+			echo "-- $forms, its options"
+			"$METASCHED" tune --workload "$workload" "${COMMON[@]}" --duration "$RESULTS_LOAD" \
+				--scheduler "$forms" --coordinate "$schedulers" |
+				tee "$METASCHED_STATE/$table-${forms%%:*}-${schedulers%%=*}.txt" || exit
+			;;
+	esac
 done

@@ -78,6 +78,9 @@ for table in "${tables[@]}"; do
 		*) die "$status" "'$table' ended with an error; what was finished is in $STORE, and the same command goes on from there" ;;
 	esac
 	step "$table: what was found"
+	shopt -s nullglob
+	searches=("$METASCHED_STATE/$table"-*.txt)
+	[ ${#searches[@]} -eq 0 ] || cat "${searches[@]}"
 	for workload in "${workloads[@]}"; do
 		"$METASCHED" plan --store "$STORE" --workload "$workload" || exit
 		echo

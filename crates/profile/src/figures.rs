@@ -67,6 +67,10 @@ pub struct LoadFigures {
     /// those of at least 2^i and less than 2^(i+1) nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_histogram: Option<Vec<u64>>,
+    /// Likewise those of the tool that loads it, where that has a cgroup of its own: the clients
+    /// wait for CPUs too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_wait_histogram: Option<Vec<u64>>,
 }
 
 impl LoadFigures {

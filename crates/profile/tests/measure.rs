@@ -538,16 +538,32 @@ fn where_one_of_a_pair_fails_the_other_is_ended_too_and_the_failure_is_told() {
     // The other way round: the one that is left would go on for a minute.
     let mut bench = Bench::new(&form("full", "exit 7"), &["fast"]);
     let pair = beside(&bench, &load);
-    let request = |forms: &[String], bench: &mut Bench| {
-        let options = bench.options.clone();
-        let request =
-            Request { workload: &pair, forms, subjects: &bench.subjects, options: &options };
-        let Bench { lab, executor, store, .. } = bench;
-        measure_subjects(&request, &lab.site, executor, store, &mut |_| {})
-    };
-    let summary = request(&["both".to_owned()], &mut bench).unwrap();
-    let error = summary.forms[0].error.as_ref().unwrap().to_string();
+    let error = error_of_both(&mut bench, &pair);
     assert!(error.contains("workload 'tiny'"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+    assert_eq!(bench.lab.left(), Vec::<i32>::new());
+}
+
+/// Has both of a pair run at once, which fails; what is told of it.
+fn error_of_both(bench: &mut Bench, pair: &Workload) -> String {
+    let forms = ["both".to_owned()];
+    let options = bench.options.clone();
+    let request =
+        Request { workload: pair, forms: &forms, subjects: &bench.subjects, options: &options };
+    let Bench { lab, executor, store, .. } = bench;
+    let summary = measure_subjects(&request, &lab.site, executor, store, &mut |_| {}).unwrap();
+    summary.forms[0].error.as_ref().expect("it fails").to_string()
+}
+
+#[test]
+fn a_service_of_a_pair_that_dies_in_the_middle_ends_both_and_is_told() {
+    let dies = form("full", "sleep 60; t=100")
+        .replace("exec sleep 1000", "sleep 0.3; echo out of memory; kill -KILL $$");
+    let mut bench = Bench::new(&dies, &["fast"]);
+    let pair = beside(&bench, &format!("sleep 60; rate() {{ t=100; }}; {LOAD}"));
+    let began = std::time::Instant::now();
+    let error = error_of_both(&mut bench, &pair);
+    assert!(error.contains("SIGKILL") && error.contains("out of memory"), "{error}");
     assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
     assert_eq!(bench.lab.left(), Vec::<i32>::new());
 }

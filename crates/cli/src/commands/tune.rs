@@ -74,12 +74,7 @@ pub struct Args {
     /// while all others stand still, the best stays, and the next option follows. Values have
     /// colons between them (slice=5ms:10ms:20ms); if none are given they lie around the default.
     /// Needs no profile; --workload may name several, each NAME or NAME:FORM, which count alike
-    #[arg(
-        long,
-        value_name = "OPTION,...",
-        value_delimiter = ',',
-        requires = "scheduler"
-    )]
+    #[arg(long, value_name = "OPTION,...", value_delimiter = ',', requires = "scheduler")]
     coordinate: Vec<coordinate::Asked>,
     /// With --coordinate: the policy, with options that are not searched or begin otherwise than by
     /// default, as in ioprio:prio_slice=10ms

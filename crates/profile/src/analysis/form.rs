@@ -54,6 +54,8 @@ pub struct FormFigures {
     pub candidates: Vec<CandidateFigures>,
     /// Run-queue waits by scheduler, from traced runs.
     pub waits: Vec<(String, Log2Histogram)>,
+    /// Likewise of the tool that loads the application.
+    pub load_waits: Vec<(String, Log2Histogram)>,
     /// The default scheduler with metasched's own observation over without it:
     /// what the observation costs. Absent without control runs.
     pub observed_over_unobserved: Option<Interval>,
@@ -123,7 +125,8 @@ impl FormFigures {
             duration_s: series.key.duration_s,
             baseline,
             candidates,
-            waits: waits(all, &subjects),
+            waits: waits(all, &subjects, |figures| figures.wait_histogram.as_ref()),
+            load_waits: waits(all, &subjects, |figures| figures.load_wait_histogram.as_ref()),
             observed_over_unobserved: observation_cost(all),
             failures,
         })
@@ -156,11 +159,12 @@ fn baseline(rounds: &Rounds) -> Option<Baseline> {
 fn waits(
     all: &[Measurement],
     subjects: &BTreeMap<String, &Subject>,
+    of: fn(&LoadFigures) -> Option<&Vec<u64>>,
 ) -> Vec<(String, Log2Histogram)> {
     let mut waits: Vec<(String, Log2Histogram)> = Vec::new();
     for m in all.iter().filter(|m| m.kind == RunKind::Traced) {
         let label = m.subject.to_string();
-        let Some(buckets) = &m.figures.wait_histogram else { continue };
+        let Some(buckets) = of(&m.figures) else { continue };
         if subjects.get(&label) != Some(&&m.subject) {
             continue;
         }

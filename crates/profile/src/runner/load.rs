@@ -73,7 +73,7 @@ impl Application<'_> {
             self.prepare_run(line)?;
         }
         let tracer = match observe {
-            Observe::Waits => Some(Tracer::attach(self.own_groups())?),
+            Observe::Waits => Some(Tracer::attach(self.all_groups())?),
             _ => None,
         };
         let before = self.usage(observe)?;
@@ -104,21 +104,25 @@ impl Application<'_> {
                 parts.entry(name).or_default().wait_histogram = Some(histogram);
             }
         }
-        let own: Vec<&PartFigures> =
-            self.own_groups().filter_map(|(name, _)| parts.get(name)).collect();
+        let own: Vec<&PartFigures> = self.own_groups().filter_map(|name| parts.get(name)).collect();
         sum(&mut figures, &own);
+        let load = &self.form.load.cgroup;
+        if self.own_groups().all(|name| name != load) {
+            figures.load_wait_histogram = parts.get(load).and_then(|p| p.wait_histogram.clone());
+        }
         Ok(RunResult { figures, parts })
     }
 
     /// The groups of the application, without the load's; that one too if there is no
     /// other, as a command without an application beside it is the application.
-    fn own_groups(&self) -> impl Iterator<Item = (&str, &dyn Group)> {
+    fn own_groups(&self) -> impl Iterator<Item = &str> {
         let own = |name: &str| self.running.iter().any(|process| process.cgroup == name);
         let none = self.running.is_empty();
-        self.groups
-            .iter()
-            .filter(move |(name, _)| none || own(name))
-            .map(|(name, group)| (name.as_str(), group.as_ref()))
+        self.groups.keys().map(String::as_str).filter(move |name| none || own(name))
+    }
+
+    fn all_groups(&self) -> impl Iterator<Item = (&str, &dyn Group)> {
+        self.groups.iter().map(|(name, group)| (name.as_str(), group.as_ref()))
     }
 
     fn load_attempt(&self) -> String {

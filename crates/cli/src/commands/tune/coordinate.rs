@@ -9,9 +9,7 @@ use metasched_control::{
     Candidate, CandidateEnv, CandidateKind, Switcher, SwitcherOptions, candidates, put_back_after,
     resolve,
 };
-use metasched_experiment::{
-    Coordinate, Descent, FormRounds, Point, Rules, Step, change,
-};
+use metasched_experiment::{Coordinate, Descent, FormRounds, Point, Rules, Step, change};
 use metasched_loader::{OptionInfo, PolicyInfo, variant};
 use metasched_profile::manifest::Workload;
 use metasched_profile::measure::{Options, Request, SwitcherExecutor, measure_subjects};
@@ -252,7 +250,8 @@ impl Asked {
 /// four times as much, within what the option can be; of a switch both.
 fn around_default(option: &OptionInfo) -> Vec<String> {
     let times = [(1, 4), (1, 2), (1, 1), (2, 1), (4, 1)];
-    let scaled = |(by, over): (u64, u64)| (option.default * by / over).clamp(option.least, option.most);
+    let scaled =
+        |(by, over): (u64, u64)| (option.default * by / over).clamp(option.least, option.most);
     let values: Vec<u64> = match option.most - option.least {
         1 => vec![option.least, option.most],
         _ => times.into_iter().map(scaled).collect(),
