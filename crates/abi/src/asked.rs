@@ -154,7 +154,7 @@ impl PolicyInfo {
     /// Options as users write them, in the policy's order: units at the end of names are left
     /// out, and times have the greatest unit of which they are whole numbers.
     pub fn written(&self, options: &BTreeMap<String, u64>) -> Vec<String> {
-        let is_set = |option: &OptionInfo| Some((option.clone(), *options.get(option.name)?));
+        let is_set = |option: &OptionInfo| Some((*option, *options.get(option.name)?));
         let write = |(option, value): (OptionInfo, u64)| {
             let (name, unit) = (option.name, option.unit);
             let bare = name.strip_suffix(unit).and_then(|name| name.strip_suffix('_'));
@@ -167,7 +167,7 @@ impl PolicyInfo {
 fn written(unit: &str, value: u64) -> String {
     const TIMES: [(u64, &str); 4] =
         [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
-    let whole = TIMES.iter().find(|(ns, _)| unit == "ns" && value > 0 && value % ns == 0);
+    let whole = TIMES.iter().find(|(ns, _)| unit == "ns" && value > 0 && value.is_multiple_of(*ns));
     whole.map_or_else(|| value.to_string(), |(ns, time)| format!("{}{time}", value / ns))
 }
 

@@ -77,6 +77,12 @@ impl Candidate {
         LaneSpec { options: self.settings.clone(), ..LaneSpec::of(self.bare_name()) }
     }
 
+    /// Whether it can have turns that the kernel program takes itself: that knows policies and
+    /// presets, and no options beside them.
+    pub fn turns_by_lane(&self) -> bool {
+        self.kind == CandidateKind::Policy && self.settings.is_empty()
+    }
+
     /// Whether it is a policy of ours with options, under a name of its own.
     pub fn is_preset(&self) -> bool {
         let info = metasched_loader::variant(&self.name);

@@ -9,7 +9,7 @@ use metasched_base::{Error, Interrupt, Kind, Result};
 use metasched_loader::check_turns;
 use serde::Serialize;
 
-use crate::candidate::{Candidate, CandidateKind};
+use crate::candidate::Candidate;
 use crate::switch::{Mechanism, SwitchRecord};
 use crate::switcher::Switcher;
 
@@ -32,7 +32,7 @@ pub struct Turn {
 impl Mechanism {
     /// The one for these turns: lanes where every scheduler is a policy of ours.
     pub fn of_turns(turns: &[Turn]) -> Self {
-        if turns.iter().all(|turn| turn.candidate.kind == CandidateKind::Policy) {
+        if turns.iter().all(|turn| turn.candidate.turns_by_lane()) {
             Mechanism::Lane
         } else {
             Mechanism::Swap
@@ -195,12 +195,12 @@ fn check(turns: &[&Turn], mechanism: Mechanism) -> Result<()> {
     if mechanism == Mechanism::Swap {
         return Ok(());
     }
-    if let Some(turn) = turns.iter().find(|turn| turn.candidate.kind != CandidateKind::Policy) {
+    if let Some(turn) = turns.iter().find(|turn| !turn.candidate.turns_by_lane()) {
         return Err(Error::new(
             Kind::BadInput,
             "take turns by lanes",
             format!(
-                "'{}' prefers '{}', which is not one of our policies",
+                "'{}' prefers '{}', which is not one of our policies, or has options",
                 turn.app, turn.candidate.name
             ),
         )

@@ -182,6 +182,7 @@ impl Args {
     ) -> Result<Searches> {
         let policy =
             |name: &str| resolve(table, name).is_ok_and(|c| c.kind == CandidateKind::Policy);
+        let turns_by_lane = |name: &str| resolve(table, name).is_ok_and(|c| c.turns_by_lane());
         let known = |name: &str| resolve(table, name).is_ok();
         let took = |schedulers: &[&str]| analysis.swap_takes(schedulers);
         // The change itself and the interrupts that follow it. Nothing is under another
@@ -197,7 +198,7 @@ impl Args {
             Mechanism::Lane => experiment::Mechanism {
                 name: "lane",
                 shortest_turn: MIN_TURN_BY_LANE,
-                carries: &policy,
+                carries: &turns_by_lane,
                 switching: &by_lane,
             },
         };

@@ -1,7 +1,6 @@
 //! Every application on a lane of the policy that it prefers, by a plan, a file of rules, or what a
 //! user says.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -144,8 +143,8 @@ fn place(
     let planned = rows.iter().find(|planned| planned.app == app.name);
     let attempt = || app.attempt();
     let share = planned.map(|planned| planned.share).filter(|_| app.weight.is_none());
-    let (policy, why) = match (&app.policy, planned) {
-        (Some(policy), _) => (Some(policy.clone()), why.clone()),
+    let (lane, why) = match (&app.policy, planned) {
+        (Some(policy), _) => (Some(LaneSpec::of(policy)), why.clone()),
         (None, Some(planned)) => (preferred(planned, table, attempt)?, planned.why.clone()),
         (None, None) => {
             let known: Vec<&str> = rows.iter().map(|planned| planned.app.as_str()).collect();
@@ -158,14 +157,12 @@ fn place(
         }
     };
     let weight = app.weight.or_else(|| plan?.lane_weight(&app.name));
-    let lane = policy
-        .map(|policy| -> Result<LaneSpec> {
-            let options = if app.settings.is_empty() {
-                BTreeMap::new()
-            } else {
-                settings(&policy, &app.settings)?
-            };
-            Ok(LaneSpec { policy, weight, options })
+    let lane = lane
+        .map(|mut lane| -> Result<LaneSpec> {
+            if !app.settings.is_empty() {
+                lane.options.extend(settings(&lane.policy, &app.settings)?);
+            }
+            Ok(LaneSpec { weight, ..lane })
         })
         .transpose()?;
     if lane.is_some() && app.patterns.is_empty() {
@@ -175,16 +172,16 @@ fn place(
     Ok(RuleApp { name: app.name, lane, why, share, patterns: app.patterns })
 }
 
-/// The policy that the plan has for an application; `None` for the default scheduler,
+/// The lane that the plan has for an application; `None` for the default scheduler,
 /// which cannot be a lane: who prefers it is told to be on the default one.
 fn preferred(
     planned: &PlannedShare,
     table: &[Candidate],
     attempt: impl Fn() -> String,
-) -> Result<Option<String>> {
+) -> Result<Option<LaneSpec>> {
     let candidate = resolve(table, &planned.scheduler)?;
     match candidate.kind {
-        CandidateKind::Policy => Ok(Some(candidate.name)),
+        CandidateKind::Policy => Ok(Some(candidate.lane())),
         CandidateKind::Default => Ok(None),
         CandidateKind::External => Err(Error::new(
             Kind::BadInput,

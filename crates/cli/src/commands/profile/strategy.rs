@@ -1,7 +1,7 @@
 //! Metaschedulers as subjects.
 
 use metasched_base::{Error, Kind, Result};
-use metasched_control::{Candidate, CandidateKind, Mechanism, resolve};
+use metasched_control::{Candidate, Mechanism, resolve};
 use metasched_profile::{Subject, TurnShare, read_plan};
 
 use super::Args;
@@ -25,16 +25,16 @@ pub(super) fn subjects(
         pool.push(candidate.clone());
         preferred.push(candidate);
     }
-    let policies = preferred.iter().all(|candidate| candidate.kind == CandidateKind::Policy);
+    let policies = preferred.iter().all(Candidate::turns_by_lane);
     let mechanism =
         args.mechanism.unwrap_or(if policies { Mechanism::Lane } else { Mechanism::Swap });
     if mechanism == Mechanism::Lane && !policies {
-        let other = preferred.iter().find(|c| c.kind != CandidateKind::Policy);
+        let other = preferred.iter().find(|c| !c.turns_by_lane());
         let other = other.map(|c| c.name.as_str()).unwrap_or_default();
         return Err(Error::new(
             Kind::Usage,
             "take turns by lanes",
-            format!("the plan prefers '{other}', which is not one of our policies"),
+            format!("the plan prefers '{other}', which is not one of our policies, or has options"),
         )
         .remedy("use --mechanism swap"));
     }
