@@ -136,10 +136,8 @@ pub fn sides_text(sides: &[SideFigures]) -> String {
             side.rounds.to_string(),
         ]);
     }
-    for column in 2..=4 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
+    if let Some(rounds) = table.column_mut(4) {
+        rounds.set_cell_alignment(CellAlignment::Right);
     }
     format!("each of them, while both run:\n{}\n", table.trim_fmt())
 }

@@ -82,8 +82,10 @@ fn legend() -> String {
         (0..=STEPS.len()).map(swatch).collect()
     };
     format!(
-        "<p class=\"legend\">better, by a factor {}</p>\n<p class=\"legend\">worse, by a factor {}</p>\n<p class=\"legend\"><span class=\"none\">grey</span> no difference shown, or \
-         too few rounds</p>\n",
+        "<p class=\"legend\">better, by a factor {}</p>\n\
+         <p class=\"legend\">worse, by a factor {}</p>\n\
+         <p class=\"legend\"><span class=\"none\">grey</span> no difference shown, within the noise \
+         of so many schedulers, or too few rounds</p>\n",
         swatches("better"),
         swatches("worse")
     )
@@ -109,9 +111,11 @@ fn class_and_words(ratio: &Ratio, estimate: f64) -> (String, &'static str) {
     let one_is_within = ratio.interval.is_none_or(|i| i.contains(1.0));
     let kind = match ratio.verdict {
         Verdict::TooFewRounds => return ("none".to_owned(), verdict_text(ratio.verdict)),
-        Verdict::Better if !one_is_within => "better",
-        Verdict::Worse if !one_is_within => "worse",
-        _ => return ("none".to_owned(), "no difference shown"),
+        _ if one_is_within => return ("none".to_owned(), "no difference shown"),
+        // The interval is that of this scheduler alone; the verdict knows of the others.
+        Verdict::WithinNoise => return ("none".to_owned(), verdict_text(ratio.verdict)),
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
     };
     let distance = estimate.max(estimate.recip());
     let step = STEPS.iter().filter(|limit| distance > **limit).count();
@@ -144,6 +148,8 @@ mod tests {
             let out = cell(ratio(1.02, 0.98, 1.06, verdict));
             assert!(out.contains("class=\"none\"") && out.contains("no difference shown"), "{out}");
         }
+        let out = cell(ratio(0.97, 0.95, 0.99, Verdict::WithinNoise));
+        assert!(out.contains("class=\"none\"") && out.contains("within the noise"), "{out}");
         let few = Ratio { estimate: Some(2.0), ..Ratio::default() };
         assert!(cell(few).contains("one round") && cell(few).contains("class=\"none\""));
         assert!(cell(Ratio::default()).contains("not measured"));
