@@ -49,7 +49,7 @@ pub fn section(analysis: &Analysis, plan: &Plan) -> String {
     for name in schedulers {
         let cells = forms.iter().flat_map(|form| {
             let found = form.candidates.iter().find(|c| c.name == name);
-            [found.map(|c| c.throughput), found.map(|c| c.p99)].map(Option::unwrap_or_default)
+            [found.map(|c| c.throughput), found.map(|c| c.p99)]
         });
         out += &row(name, is_recommended(name), cells);
     }
@@ -57,15 +57,15 @@ pub fn section(analysis: &Analysis, plan: &Plan) -> String {
     for s in analysis.strategies.iter().filter(|s| Some(&s.contender) == recommended) {
         let whole = analysis.composition.whole.as_deref();
         let cells = forms.iter().flat_map(|form| match whole == Some(form.form.as_str()) {
-            true => [s.throughput, s.p99],
-            false => [Ratio::default(); 2],
+            true => [Some(s.throughput), Some(s.p99)],
+            false => [None; 2],
         });
         out += &row(&s.contender.to_string(), true, cells);
     }
     out + "</tbody></table></div>\n</section>\n"
 }
 
-fn row(name: &str, recommended: bool, cells: impl Iterator<Item = Ratio>) -> String {
+fn row(name: &str, recommended: bool, cells: impl Iterator<Item = Option<Ratio>>) -> String {
     let mark = if recommended { "<span>recommended</span>" } else { "" };
     let cells: String = cells.map(cell).collect();
     format!("<tr><th scope=\"row\">{}{mark}</th>{cells}</tr>\n", escape(name))
@@ -92,9 +92,13 @@ fn legend() -> String {
 }
 
 /// A cell. Its colour says no more than its words.
-fn cell(ratio: Ratio) -> String {
-    let Some(estimate) = ratio.estimate else {
+fn cell(ratio: Option<Ratio>) -> String {
+    let Some(ratio) = ratio else {
         return "<td class=\"none\">not measured</td>".to_owned();
+    };
+    // As the p99 of a job, which answers no requests.
+    let Some(estimate) = ratio.estimate else {
+        return "<td class=\"none\">no figure</td>".to_owned();
     };
     let interval = match ratio.interval {
         Some(i) => format!("{} to {}", factor(i.low), factor(i.high)),
@@ -134,24 +138,27 @@ mod tests {
 
     #[test]
     fn a_cell_has_the_ratio_its_interval_and_a_word_beside_its_colour() {
-        let out = cell(ratio(1.12, 1.08, 1.16, Verdict::Better));
+        let out = cell(Some(ratio(1.12, 1.08, 1.16, Verdict::Better)));
         let text =
             "<td class=\"better1\"><b>1.12</b><span>1.08 to 1.16</span><span>better</span></td>";
         assert_eq!(out, text);
-        assert!(cell(ratio(0.29, 0.2, 0.4, Verdict::Better)).contains("class=\"better3\""));
-        assert!(cell(ratio(0.97, 0.96, 0.98, Verdict::Worse)).contains("class=\"worse0\""));
+        assert!(cell(Some(ratio(0.29, 0.2, 0.4, Verdict::Better))).contains("class=\"better3\""));
+        assert!(cell(Some(ratio(0.97, 0.96, 0.98, Verdict::Worse))).contains("class=\"worse0\""));
     }
 
     #[test]
     fn a_cell_whose_interval_holds_one_has_no_colour_and_says_so() {
         for verdict in [Verdict::WithinNoise, Verdict::Better, Verdict::Worse] {
-            let out = cell(ratio(1.02, 0.98, 1.06, verdict));
+            let out = cell(Some(ratio(1.02, 0.98, 1.06, verdict)));
             assert!(out.contains("class=\"none\"") && out.contains("no difference shown"), "{out}");
         }
-        let out = cell(ratio(0.97, 0.95, 0.99, Verdict::WithinNoise));
+        let out = cell(Some(ratio(0.97, 0.95, 0.99, Verdict::WithinNoise)));
         assert!(out.contains("class=\"none\"") && out.contains("within the noise"), "{out}");
         let few = Ratio { estimate: Some(2.0), ..Ratio::default() };
-        assert!(cell(few).contains("one round") && cell(few).contains("class=\"none\""));
-        assert!(cell(Ratio::default()).contains("not measured"));
+        assert!(
+            cell(Some(few)).contains("one round") && cell(Some(few)).contains("class=\"none\"")
+        );
+        assert!(cell(Some(Ratio::default())).contains("no figure"));
+        assert!(cell(None).contains("not measured"));
     }
 }

@@ -35,7 +35,7 @@ fn side_figure(
     let caption = format!("{title} of each while both run, against EEVDF");
     let mut table = Table::new(
         &format!("{caption}, with 95 % intervals"),
-        ["of", "under", "rounds", "change", "verdict"],
+        ["of", "under", "change", "verdict", "rounds"],
     );
     let mut groups = Vec::new();
     for name in names(analysis) {
@@ -46,9 +46,9 @@ fn side_figure(
             table.row([
                 name.to_owned(),
                 s.subject.clone(),
-                s.rounds.to_string(),
                 ratio_text(&of(s)),
                 verdict_text(of(s).verdict).to_owned(),
+                s.rounds.to_string(),
             ]);
         }
     }

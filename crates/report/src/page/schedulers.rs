@@ -39,7 +39,7 @@ fn dot_figure(
     let caption = format!("{title} against EEVDF");
     let mut table = Table::new(
         &format!("{caption}, with 95 % intervals"),
-        ["form", "scheduler", "version", "rounds", "change", "verdict"],
+        ["form", "scheduler", "change", "verdict", "rounds", "version"],
     );
     let mut groups = Vec::new();
     for form in analysis.forms.iter().filter(|f| !f.candidates.is_empty()) {
@@ -50,10 +50,10 @@ fn dot_figure(
             table.row([
                 form.form.clone(),
                 c.name.clone(),
-                c.version.clone(),
-                c.rounds.rounds.len().to_string(),
                 ratio_text(&of(c)),
                 verdict_text(of(c).verdict).to_owned(),
+                c.rounds.rounds.len().to_string(),
+                c.version.clone(),
             ]);
         }
     }

@@ -190,7 +190,7 @@ fn table<'a>(
 ) -> Table {
     let mut table = Table::new(
         &format!("{caption}, with 95 % intervals"),
-        ["strategy", "by", "base timeslice", "rounds", "change", "verdict"],
+        ["strategy", "by", "base timeslice", "change", "verdict", "rounds"],
     );
     for s in strategies {
         let ratio = of(s);
@@ -198,9 +198,9 @@ fn table<'a>(
             strategy(s).to_owned(),
             by(&s.contender).to_owned(),
             s.contender.base_slice_ms().map_or("none".to_owned(), |ms| format!("{ms} ms")),
-            s.rounds.rounds.len().to_string(),
             ratio_text(&ratio),
             verdict_text(ratio.verdict).to_owned(),
+            s.rounds.rounds.len().to_string(),
         ]);
     }
     table
