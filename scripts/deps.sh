@@ -130,6 +130,7 @@ find_missing() {
 	need stress-ng "changes affinities while lanes change" has stress-ng
 	need libbpf-tools "runqlat, which 'metasched latency' is held against" has runqlat
 	need tmux "drives 'metasched top' as a person does, in a test" has tmux
+	need chromium "lays the report's page out, in a test" has chromium
 	need linux-perf "perf bench sched pipe" has perf
 	need python3-venv "the question-answering application" /usr/bin/python3 -c 'import ensurepip, venv'
 }

@@ -3,7 +3,7 @@
 #[path = "support/made_up.rs"]
 mod made_up;
 
-use made_up::{Noise, Writer, declared, full_store, profile_only, scheduler};
+use made_up::{Noise, PAIR, Writer, declared, full_store, pair_store, profile_only, scheduler};
 use metasched_base::Kind;
 use metasched_control::Mechanism;
 use metasched_experiment::{Contender, Strategy, Verdict};
@@ -52,6 +52,28 @@ fn effects_come_out_as_they_were_put_in() {
     };
     assert_eq!(verdict("fifo"), (Verdict::Better, Verdict::Better));
     assert_eq!(verdict("scx_rustland"), (Verdict::Worse, Verdict::Worse));
+}
+
+#[test]
+fn each_of_a_pair_is_judged_under_each_scheduler_turns_and_lanes() {
+    let (_folder, path) = temporary();
+    let analysis = analyse(&pair_store(&path, 8), Some(PAIR), declared).unwrap();
+    let all: Vec<(&str, &str)> =
+        analysis.sides.iter().map(|s| (s.subject.as_str(), s.name.as_str())).collect();
+    let subjects = ["delta-benefit lanes", "fifo", "round-robin 1800ms lane", "scx_bpfland"];
+    let both = |subject| ["job", "service"].map(|name| (subject, name));
+    assert_eq!(all, subjects.map(both).concat());
+    let side = |name: &str| {
+        analysis.sides.iter().find(|s| s.subject == "scx_bpfland" && s.name == name).unwrap()
+    };
+    let (service, job) = (side("service"), side("job"));
+    assert_eq!(
+        (service.throughput.verdict, service.p99.verdict),
+        (Verdict::Better, Verdict::Better)
+    );
+    assert!((service.p99.estimate.unwrap() / 0.42 - 1.0).abs() < 0.06, "{service:?}");
+    assert_eq!(job.throughput.verdict, Verdict::Worse);
+    assert_eq!((job.p99.estimate, job.rounds), (None, 8), "its load gives no latencies");
 }
 
 #[test]

@@ -506,7 +506,7 @@ fn a_pair_is_measured_each_alone_and_both_at_once_with_the_figures_of_each() {
     let both = &summary.forms[2];
     let side = |name: &str| {
         let side = both.sides.iter().find(|side| side.name == name && side.subject == "fast");
-        side.unwrap().throughput.unwrap().estimate
+        side.unwrap().throughput.estimate.unwrap()
     };
     assert!((side("tiny") - 1.1).abs() < 1e-9 && (side("job") - 0.5).abs() < 1e-9);
     assert!(summary.forms[0].sides.is_empty() && both.error.is_none());

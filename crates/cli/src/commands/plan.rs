@@ -8,10 +8,8 @@ use metasched_base::{Result, parse_duration};
 use metasched_experiment::{BenefitForm, Objective, Plan, PlanOptions, Recommendation, Strategy};
 use metasched_profile::manifest::Manifest;
 use metasched_profile::{Analysis, Declared, SideFigures, Store, analyse, planned};
-use metasched_stats::Interval;
 use serde::Serialize;
 
-use crate::commands::percent::change;
 use crate::context::Context;
 
 /// Says which scheduler each part prefers, how sure that is, and what to do.
@@ -128,22 +126,19 @@ struct View {
 
 /// What each of a pair has while both run.
 pub fn sides_text(sides: &[SideFigures]) -> String {
-    let ratio = |interval: Option<Interval>| interval.map_or("-".to_owned(), change);
     let mut table =
         new_table(["scheduler", "of both", "throughput", "p99", "n"].map(String::from).to_vec());
     for side in sides {
         table.add_row([
             side.subject.clone(),
             side.name.clone(),
-            ratio(side.throughput),
-            ratio(side.p99),
+            side.throughput.text(),
+            side.p99.text(),
             side.rounds.to_string(),
         ]);
     }
-    for column in 2..=4 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
+    if let Some(rounds) = table.column_mut(4) {
+        rounds.set_cell_alignment(CellAlignment::Right);
     }
     format!("each of them, while both run:\n{}\n", table.trim_fmt())
 }

@@ -11,7 +11,8 @@ use crate::context::Context;
 
 /// Writes what was measured as one self-contained page.
 ///
-/// The page needs no network and no scripts. It shows what is in the store, and
+/// The page begins with the question which scheduler should run the workload, and the plan's
+/// answer. It needs no network and no scripts. It shows what is in the store, and
 /// says of the rest that it was not measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {

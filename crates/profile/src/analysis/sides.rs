@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use metasched_experiment::{Objective, SEED, Sample};
-use metasched_stats::{Interval, paired_ratio};
+use metasched_experiment::{CandidateRounds, Ratio, Round, Sample, ratios};
 use serde::Serialize;
 
 use crate::measurement::round_number;
@@ -16,10 +15,10 @@ pub struct SideFigures {
     pub subject: String,
     /// Which of the two.
     pub name: String,
-    /// Its throughput over that under the default scheduler; absent below two rounds.
-    pub throughput: Option<Interval>,
+    /// Its throughput against that under the default scheduler.
+    pub throughput: Ratio,
     /// Likewise the 99th percentile of its latency.
-    pub p99: Option<Interval>,
+    pub p99: Ratio,
     /// In so many rounds.
     pub rounds: usize,
 }
@@ -30,39 +29,41 @@ pub(crate) fn sides(all: &[Measurement]) -> Vec<SideFigures> {
     let measured = || all.iter().filter(|m| m.kind == RunKind::Measured);
     let newest: BTreeMap<String, &Subject> =
         measured().map(|m| (m.subject.to_string(), &m.subject)).collect();
-    let round = |m: &Measurement| round_number(m.session, m.round);
+    let number = |m: &Measurement| round_number(m.session, m.round);
     let loads = |m: &Measurement| -> BTreeMap<String, Sample> {
         let load = |(name, part): (&String, &crate::PartFigures)| {
             Some((name.clone(), part.load.as_ref()?.sample()))
         };
         m.parts.iter().filter_map(load).collect()
     };
-    let default: BTreeMap<u64, BTreeMap<String, Sample>> =
-        measured().filter(|m| m.subject.is_baseline()).map(|m| (round(m), loads(m))).collect();
-    let mut pairs: BTreeMap<(String, String), Vec<(Sample, Sample)>> = BTreeMap::new();
+    let defaults: BTreeMap<u64, BTreeMap<String, Sample>> =
+        measured().filter(|m| m.subject.is_baseline()).map(|m| (number(m), loads(m))).collect();
+    // By side, then by subject: the subjects of one side are compared with each other.
+    let mut rounds: BTreeMap<String, BTreeMap<String, Vec<Round>>> = BTreeMap::new();
     for m in measured().filter(|m| !m.subject.is_baseline()) {
-        let label = m.subject.to_string();
-        let Some(beside) = default.get(&round(m)).filter(|_| newest[&label] == &m.subject) else {
+        let (label, number) = (m.subject.to_string(), number(m));
+        let Some(beside) = defaults.get(&number).filter(|_| newest[&label] == &m.subject) else {
             continue;
         };
-        for (name, sample) in loads(m) {
-            if let Some(base) = beside.get(&name) {
-                pairs.entry((label.clone(), name)).or_default().push((sample, *base));
+        for (name, candidate) in loads(m) {
+            if let Some(default) = beside.get(&name).copied() {
+                let of_side = rounds.entry(name).or_default();
+                let of_subject = of_side.entry(label.clone()).or_default();
+                of_subject.push(Round { number, candidate, default });
             }
         }
     }
-    let figures = |((subject, name), pairs): ((String, String), Vec<(Sample, Sample)>)| {
-        let ratio = |by: Objective| {
-            let scores = |(it, base): &(Sample, Sample)| (by.score(*it), by.score(*base));
-            paired_ratio(&pairs.iter().map(scores).collect::<Vec<_>>(), SEED)
-        };
-        SideFigures {
-            subject,
-            name,
-            throughput: ratio(Objective::Throughput),
-            p99: ratio(Objective::P99).map(|score| score.inverse()),
-            rounds: pairs.len(),
+    let mut figures = Vec::new();
+    for (name, subjects) in rounds {
+        let of_side: Vec<CandidateRounds> = subjects
+            .into_iter()
+            .map(|(subject, rounds)| CandidateRounds::new(subject, rounds))
+            .collect();
+        for (candidate, (throughput, p99)) in of_side.iter().zip(ratios(&of_side)) {
+            let (subject, rounds) = (candidate.name.clone(), candidate.rounds.len());
+            figures.push(SideFigures { subject, name: name.clone(), throughput, p99, rounds });
         }
-    };
-    pairs.into_iter().map(figures).collect()
+    }
+    figures.sort_by(|a, b| (&a.subject, &a.name).cmp(&(&b.subject, &b.name)));
+    figures
 }

@@ -53,10 +53,14 @@ pub const EFFECTS: [(&str, &str, f64, f64); 15] = [
     ("full", "scx_rustland", 0.7, 2.1),
 ];
 
-/// What the manifest of the made-up workload says.
-pub fn declared(_: &str) -> Declared {
+/// What the manifests of the made-up workload and of the made-up pair say.
+pub fn declared(workload: &str) -> Declared {
+    let (parts, whole) = match workload {
+        PAIR => (["service", "job"], "both"),
+        _ => (["front", "back"], "full"),
+    };
     let composition =
-        Composition { parts: vec!["front".into(), "back".into()], whole: Some("full".into()) };
+        Composition { parts: parts.map(String::from).into(), whole: Some(whole.into()) };
     Declared { composition: Some(composition), ..Declared::default() }
 }
 
@@ -273,7 +277,78 @@ pub fn profile_only(store: &mut Store, rounds: u32) {
     store.add_failure(&failure).unwrap();
 }
 
-/// Keeps a made-up store in the file that `METASCHED_TEST_STORE` names, to try
+/// The name of the made-up pair.
+pub const PAIR: &str = "service+job";
+
+/// What each of a made-up pair has while both run: the subject, then throughput and p99 of the
+/// service, then throughput of the job, which has no latencies.
+fn pair_effects() -> Vec<(Subject, (f64, f64), f64)> {
+    vec![
+        (scheduler("fifo"), (1.01, 1.0), 0.995),
+        (scheduler("scx_bpfland"), (1.8, 0.42), 0.86),
+        (strategy("round-robin", Mechanism::Lane, 1800), (1.2, 0.9), 0.97),
+        (lanes("delta-benefit"), (1.7, 0.45), 0.93),
+    ]
+}
+
+/// A store as `metasched profile service+job` would leave it: each alone, and both at once.
+pub fn pair_store(path: &Path, rounds: u32) -> Store {
+    let mut store = Store::open(path).unwrap();
+    let session = store.begin_session("boot", 9, "metasched profile service+job").unwrap();
+    let mut noise = Noise::new(9);
+    for form in ["service", "job", "both"] {
+        let key = SeriesKey { workload: PAIR.into(), ..key(form) };
+        let series = store.series_id(&key).unwrap();
+        for round in 1..=rounds {
+            let mut load = |throughput: f64, p99_us: f64| LoadFigures {
+                throughput_per_s: 900.0 * throughput * noise.factor(0.015),
+                requests: (18_000.0 * throughput) as u64,
+                duration_s: 20.0,
+                mean_us: p99_us / 4.0,
+                p99_us: p99_us * noise.factor(0.03),
+                ..LoadFigures::default()
+            };
+            let mut add = |subject: &Subject, (throughput, p99): (f64, f64), of_job: f64| {
+                let service = load(throughput, 4_000.0 * p99);
+                let job = load(of_job, 0.0);
+                let part = |f: &LoadFigures| PartFigures {
+                    load: Some(Box::new(f.clone())),
+                    ..PartFigures::default()
+                };
+                let parts = match form {
+                    "both" => [("service", part(&service)), ("job", part(&job))]
+                        .map(|(name, part)| (name.to_owned(), part))
+                        .into(),
+                    _ => BTreeMap::new(),
+                };
+                let figures = if form == "job" { &job } else { &service };
+                store
+                    .add(&NewMeasurement {
+                        series,
+                        session,
+                        round,
+                        order: 0,
+                        kind: RunKind::Measured,
+                        subject,
+                        started_at: "2026-01-02T03:04:05Z",
+                        figures,
+                        parts: &parts,
+                    })
+                    .unwrap();
+            };
+            add(&scheduler("eevdf"), (1.0, 1.0), 1.0);
+            for (subject, of_service, of_job) in pair_effects() {
+                let single = matches!(subject, Subject::Scheduler { .. });
+                if single || form == "both" {
+                    add(&subject, of_service, of_job);
+                }
+            }
+        }
+    }
+    store
+}
+
+/// Keeps the made-up workload and the made-up pair in the file that `METASCHED_TEST_STORE` names, to try
 /// commands on and to look at the page: `cargo test -p metasched-report made_up`.
 #[test]
 fn a_made_up_store_can_be_kept_for_looking_at() {
@@ -283,5 +358,6 @@ fn a_made_up_store_can_be_kept_for_looking_at() {
         None => folder.path().join("store.db"),
     };
     drop(full_store(&path, 6));
-    assert!(Store::open(&path).unwrap().sessions().unwrap().len() >= 2);
+    drop(pair_store(&path, 6));
+    assert!(Store::open(&path).unwrap().sessions().unwrap().len() >= 3);
 }

@@ -30,7 +30,7 @@ pub enum Better {
 
 const ROW: f64 = 21.0;
 const HEADING: f64 = 27.0;
-const LABEL_CHARACTERS: usize = 16;
+const LABEL_CHARACTERS: usize = 20;
 /// The column at the right that holds the values as text.
 const VALUES: f64 = 62.0;
 
@@ -104,13 +104,13 @@ fn row(svg: &mut Svg, x: &Scale, dot: &Dot, gutter: f64, y: f64) {
     let class = class(dot.ratio.verdict);
     svg.text((WIDTH - 2.0, y + 4.0), Anchor::End, "label", &percent(estimate));
     let place = x.at(change(estimate));
-    if let Some(side) = x.beyond(change(estimate)) {
-        svg.arrow((place, y), side == Side::Above, class);
-        return;
-    }
     if let Some(i) = dot.ratio.interval {
         let whisker = class.replace("point", "whisker");
         svg.line((x.at(change(i.low)), y), (x.at(change(i.high)), y), &whisker);
+    }
+    if let Some(side) = x.beyond(change(estimate)) {
+        svg.arrow((place, y), side == Side::Above, class);
+        return;
     }
     svg.point(Shape::Circle, (place, y), class);
 }

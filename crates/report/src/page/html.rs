@@ -54,7 +54,7 @@ impl Table {
     }
 
     pub fn html(&self) -> String {
-        let mut out = String::from("<div class=\"scroll\" tabindex=\"0\"><table>");
+        let mut out = scroll(&self.caption) + "<table>";
         out += &format!("<caption>{}</caption>\n", escape(&self.caption));
         if !self.header.is_empty() {
             let cells: String = self
@@ -82,9 +82,15 @@ impl Table {
     }
 
     /// The table folded away behind a line that opens it.
-    pub fn details(&self) -> String {
-        format!("<details><summary>The figures as a table</summary>\n{}</details>\n", self.html())
+    pub fn details(&self, summary: &str) -> String {
+        format!("<details><summary>{}</summary>\n{}</details>\n", escape(summary), self.html())
     }
+}
+
+/// Opens the container in which something wide scrolls, so that the page does not. It takes the
+/// focus, for who scrolls with keys, and so needs a name.
+pub fn scroll(name: &str) -> String {
+    format!("<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">", escape(name))
 }
 
 /// A ratio as the change that it is: `+6.9 %`, with a true minus sign.
@@ -99,6 +105,16 @@ pub fn percent(ratio: f64) -> String {
     match format!("{change:+.digits$}").as_str() {
         "-0.0" | "+0.0" => format!("±0.0{NO_BREAK}%"),
         text => format!("{}{NO_BREAK}%", text.replace('-', "−")),
+    }
+}
+
+/// A ratio as a factor: `1.12`. Of one that is small, or far off, more digits say nothing.
+pub fn factor(ratio: f64) -> String {
+    match ratio {
+        r if r > 1000.0 => "over 1000".to_owned(),
+        r if r >= 99.95 => format!("{r:.0}"),
+        r if r >= 9.995 => format!("{r:.1}"),
+        r => format!("{r:.2}"),
     }
 }
 
@@ -161,6 +177,15 @@ mod tests {
         assert_eq!(percent(2.826), "+183\u{a0}%");
         assert_eq!(percent(1e9), "over +1000\u{a0}%");
         assert_eq!(percent(0.99999), "±0.0\u{a0}%");
+    }
+
+    #[test]
+    fn factors_have_as_many_digits_as_say_something() {
+        let cases = [(0.288, "0.29"), (1.1, "1.10"), (12.34, "12.3"), (250.2, "250")];
+        for (ratio, text) in cases {
+            assert_eq!(factor(ratio), text);
+        }
+        assert_eq!(factor(1e9), "over 1000");
     }
 
     #[test]

@@ -14,7 +14,8 @@ pub fn facts(analysis: &Analysis) -> String {
             v.as_str().map_or_else(|| v.to_string(), str::to_owned)
         })
     };
-    let mut table = Table::new("", ["what", "value"]);
+    let mut table =
+        Table::new("The machine, its kernel and the workload", ["what", "value"]).wrap_last();
     table.row(["processor", &text("cpu_model")]);
     table.row(["CPUs on line", &cpus(at.cpus, fact("smt"), fact("llcs"), fact("nodes"))]);
     if let Some(bytes) = fact("memory_bytes").and_then(Value::as_f64) {
@@ -37,8 +38,7 @@ pub fn facts(analysis: &Analysis) -> String {
     for form in &analysis.forms {
         table.row([format!("length of a run, {}", form.form), format!("{} s", form.duration_s)]);
     }
-    let table = table.html().replacen("<table>", "<table class=\"facts\">", 1);
-    format!("<section>\n<h2>Where it was measured</h2>\n{table}</section>\n")
+    format!("<section>\n<h2>Where it was measured</h2>\n{}</section>\n", table.html())
 }
 
 fn cpus(cpus: u32, smt: Option<&Value>, llcs: Option<&Value>, nodes: Option<&Value>) -> String {
@@ -72,17 +72,21 @@ pub fn repeat(analysis: &Analysis) -> String {
     let mut lines: Vec<String> = commands.iter().map(|c| (*c).to_owned()).collect();
     lines.push(format!("metasched plan --workload {workload}"));
     lines.push(format!("metasched report --workload {workload} --out report/index.html"));
+    // One block each, since a long command breaks into lines on a narrow page.
+    let lines: String =
+        lines.iter().map(|line| format!("<pre><code>{}</code></pre>\n", escape(line))).collect();
     format!(
-        "<section>\n<h2>How to repeat it</h2>\n<p>The seed of a session fixes the random order \
-         in which things are measured.</p>\n<pre><code>{}</code></pre>\n{}</section>\n",
-        escape(&lines.join("\n")),
-        table.details()
+        "<section>\n<h2>How to repeat it</h2>\n<p>These commands measured it, planned, and wrote \
+         this page. The seed of a session fixes the random order in which things are measured. \
+         Where <code>--store</code> names a store, <code>plan</code> and <code>report</code> take \
+         the same.</p>\n{lines}{}</section>\n",
+        table.details("The sessions, with their seeds")
     )
 }
 
 /// The word as a shell takes it.
 fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
     } else {
@@ -97,6 +101,7 @@ mod tests {
     #[test]
     fn a_workload_with_an_odd_name_is_quoted_for_the_shell() {
         assert_eq!(shell_word("qa"), "qa");
+        assert_eq!(shell_word("redis+batch"), "redis+batch");
         assert_eq!(shell_word("it's; rm"), "'it'\\''s; rm'");
     }
 }

@@ -18,12 +18,11 @@ pub fn ratios(analysis: &Analysis) -> String {
     out += "<p>Every point is a change against the kernel's default scheduler (EEVDF), measured \
             side by side in the same rounds; the line through it is the 95 % interval. A filled \
             point is better (blue) or worse (orange) beyond the noise, corrected for the number \
-            of schedulers compared; a hollow grey one is not. An arrow points to a value off the \
-            scale.</p>\n<div class=\"charts\">\n";
+            of schedulers compared; a hollow grey one is not. A point without a line has one \
+            round, which gives no interval; an arrow points to a value off the scale.</p>\n<div class=\"charts\">\n";
     out += &dot_figure(analysis, "throughput", "Throughput", Better::More, |c| c.throughput);
     out += &dot_figure(analysis, "p99", "99th percentile of latency", Better::Less, |c| c.p99);
     out += "</div>\n";
-    out += &ratio_table(analysis).details();
     out += &baseline_table(analysis).html();
     out += &observation(analysis);
     out += &failures(analysis);
@@ -37,28 +36,37 @@ fn dot_figure(
     better: Better,
     of: impl Fn(&CandidateFigures) -> Ratio,
 ) -> String {
-    let groups: Vec<Group> = analysis
-        .forms
-        .iter()
-        .filter(|f| !f.candidates.is_empty())
-        .map(|f| Group {
-            heading: heading(analysis, f),
-            dots: f
-                .candidates
-                .iter()
-                .map(|c| Dot { label: c.name.clone(), ratio: of(c) })
-                .collect(),
-        })
-        .collect();
+    let caption = format!("{title} against EEVDF");
+    let mut table = Table::new(
+        &format!("{caption}, with 95 % intervals"),
+        ["form", "scheduler", "change", "verdict", "rounds", "version"],
+    );
+    let mut groups = Vec::new();
+    for form in analysis.forms.iter().filter(|f| !f.candidates.is_empty()) {
+        let dot = |c: &CandidateFigures| Dot { label: c.name.clone(), ratio: of(c) };
+        let dots = form.candidates.iter().map(dot).collect();
+        groups.push(Group { heading: heading(analysis, form), dots });
+        for c in &form.candidates {
+            table.row([
+                form.form.clone(),
+                c.name.clone(),
+                ratio_text(&of(c)),
+                verdict_text(of(c).verdict).to_owned(),
+                c.rounds.rounds.len().to_string(),
+                c.version.clone(),
+            ]);
+        }
+    }
     let description = format!(
         "{title} of each form under each scheduler as a percentage against EEVDF, with 95 % \
-         intervals. The values are in the table below the charts."
+         intervals. The values are in the table behind it."
     );
     let svg = Svg::new(&format!("schedulers-{id}"), title, &description);
-    figure(&dots::chart(svg, &groups, better), &format!("{title} against EEVDF"))
+    figure(&dots::chart(svg, &groups, better), &caption, &table)
 }
 
-fn heading(analysis: &Analysis, form: &FormFigures) -> String {
+/// The name of a form, with what it is among them.
+pub fn heading(analysis: &Analysis, form: &FormFigures) -> String {
     match analysis.composition.whole.as_deref() {
         Some(whole) if whole == form.form => format!("{} (the whole)", form.form),
         _ => form.form.clone(),
@@ -86,28 +94,6 @@ pub fn verdict_text(verdict: Verdict) -> &'static str {
     }
 }
 
-fn ratio_table(analysis: &Analysis) -> Table {
-    let mut table = Table::new(
-        "Changes against EEVDF with 95 % intervals",
-        ["form", "scheduler", "version", "rounds", "throughput", "", "p99 latency", ""],
-    );
-    for form in &analysis.forms {
-        for c in &form.candidates {
-            table.row([
-                form.form.clone(),
-                c.name.clone(),
-                c.version.clone(),
-                c.rounds.rounds.len().to_string(),
-                ratio_text(&c.throughput),
-                verdict_text(c.throughput.verdict).to_owned(),
-                ratio_text(&c.p99),
-                verdict_text(c.p99.verdict).to_owned(),
-            ]);
-        }
-    }
-    table
-}
-
 fn baseline_table(analysis: &Analysis) -> Table {
     let mut table = Table::new(
         "EEVDF's own figures (medians); absolute values hold for this machine only",
@@ -117,12 +103,17 @@ fn baseline_table(analysis: &Analysis) -> Table {
         table.row([
             f.form.clone(),
             format!("{} {}", number(f.baseline.throughput_per_s), f.unit),
-            time(f.baseline.mean_us * 1e3),
-            time(f.baseline.p99_us * 1e3),
+            latency(f.baseline.mean_us),
+            latency(f.baseline.p99_us),
             f.baseline.runs.to_string(),
         ]);
     }
     table
+}
+
+/// A latency; the load of a job, and that of both of a pair, has none.
+fn latency(us: f64) -> String {
+    if us > 0.0 { time(us * 1e3) } else { "none".to_owned() }
 }
 
 /// What metasched's own observation costs, from the control runs.
@@ -160,31 +151,18 @@ fn failures(analysis: &Analysis) -> String {
 pub fn wait_histograms(analysis: &Analysis) -> String {
     let mut out = String::from("<section>\n<h2>Waiting for a CPU</h2>\n");
     let mut charts = Vec::new();
-    let mut table = Table::new(
-        "Run-queue latency; a bucket spans a factor of two, so figures are that coarse",
-        ["form", "scheduler", "waits", "p50", "p95", "p99"],
-    );
     for form in analysis.forms.iter().rev() {
         let title = format!("Run-queue latency, {}", heading(analysis, form));
         let description = format!(
             "For each scheduler, how the waits of {}'s threads between becoming runnable and \
-             running spread over powers of two; a line marks the 99th percentile.",
+             running spread over powers of two; a line marks the 99th percentile. The values are \
+             in the table behind it.",
             form.form
         );
         let svg = Svg::new(&format!("waits-{}", super::slug(&form.form)), &title, &description);
         if let Some(chart) = waits::chart(svg, &form.waits) {
-            charts.push(figure(&chart, &format!("{title}; the upright line is the p99")));
-        }
-        for (label, h) in &form.waits {
-            let at = |q| h.percentile_ns(q).map_or("-".to_owned(), |ns| time(waits::round(ns)));
-            table.row([
-                form.form.clone(),
-                label.clone(),
-                h.count().to_string(),
-                at(0.5),
-                at(0.95),
-                at(0.99),
-            ]);
+            let caption = format!("{title}, under each scheduler; the upright line is the p99");
+            charts.push(figure(&chart, &caption, &waits::table(&title, &form.waits)));
         }
     }
     // The whole, which comes first here, says most; the parts are there to open.
@@ -193,7 +171,8 @@ pub fn wait_histograms(analysis: &Analysis) -> String {
         Some((first, others)) => {
             out += "<p>How long threads that were ready to run waited for a CPU. These runs \
                     were made for this alone, with a tracer attached; no other figure comes from \
-                    them.</p>\n";
+                    them. They count every wait, and nothing is compared with EEVDF in one round, \
+                    so there are no intervals.</p>\n";
             out += first;
             if !others.is_empty() {
                 out += "<details><summary>The same for the parts</summary>\n<div \
@@ -201,7 +180,6 @@ pub fn wait_histograms(analysis: &Analysis) -> String {
                 out += &others.concat();
                 out += "</div>\n</details>\n";
             }
-            out += &table.details();
         }
     }
     out + "</section>\n"

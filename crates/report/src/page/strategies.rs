@@ -3,6 +3,7 @@
 use metasched_control::Mechanism;
 use metasched_experiment::{Contender, Ratio, Strategy, Verdict};
 
+use super::dots::{self, Better, Dot, Group};
 use super::html::{Table, escape, percent};
 use super::lines::{self, Line, Panel, Reference};
 use super::schedulers::{ratio_text, verdict_text};
@@ -98,9 +99,15 @@ pub fn section(analysis: &Analysis) -> String {
     out += &line_figure(analysis, "throughput", "Throughput", |s| s.throughput, single.as_ref());
     let single = best_single(analysis, |c| c.p99, false);
     out += &line_figure(analysis, "p99", "99th percentile of latency", |s| s.p99, single.as_ref());
+    out += &lanes_figure(analysis, "throughput", "Throughput", Better::More, |s| s.throughput);
+    out += &lanes_figure(analysis, "p99", "99th percentile of latency", Better::Less, |s| s.p99);
     out += "</div>\n";
-    out += &table(analysis).details();
     out + &turns(analysis) + "</section>\n"
+}
+
+/// Those that take turns, or those that do not: lanes side by side.
+fn strategies(analysis: &Analysis, turns: bool) -> impl Iterator<Item = &StrategyFigures> {
+    analysis.strategies.iter().filter(move |s| s.contender.base_slice_ms().is_some() == turns)
 }
 
 /// The single scheduler that did best on the whole, to compare with.
@@ -115,6 +122,7 @@ fn best_single(
     best.map(|(c, ratio)| Reference { label: c.name.clone(), ratio })
 }
 
+/// Turns over base timeslices; nothing where there are none.
 fn line_figure(
     analysis: &Analysis,
     id: &str,
@@ -126,9 +134,7 @@ fn line_figure(
     for mechanism in [Mechanism::Swap, Mechanism::Lane] {
         let mut lines = Vec::new();
         for (series, strategy) in Strategy::ALL.iter().enumerate() {
-            let points: Vec<(f64, Ratio)> = analysis
-                .strategies
-                .iter()
+            let points: Vec<(f64, Ratio)> = strategies(analysis, true)
                 .filter(|s| s.contender.mechanism() == Some(mechanism.to_string().as_str()))
                 .filter(|s| s.contender.strategy() == Some(*strategy))
                 .filter_map(|s| Some((s.contender.base_slice_ms()? as f64, of(s))))
@@ -141,29 +147,60 @@ fn line_figure(
             panels.push(Panel { heading: format!("by {}", mechanism_text(mechanism)), lines });
         }
     }
+    if panels.is_empty() {
+        return String::new();
+    }
     let description = format!(
         "{title} of the whole application under each metascheduler, over the base timeslice, as \
-         a percentage against EEVDF with 95 % intervals. The values are in the table below."
+         a percentage against EEVDF with 95 % intervals. The values are in the table behind it."
     );
     let svg = Svg::new(&format!("strategies-{id}"), title, &description);
-    figure(&lines::chart(svg, &panels, reference), &format!("{title} of the whole against EEVDF"))
+    let chart = lines::chart(svg, &panels, reference);
+    let caption = format!("{title} of the whole by turns, against EEVDF");
+    figure(&chart, &caption, &table(strategies(analysis, true), &caption, of))
 }
 
-fn table(analysis: &Analysis) -> Table {
-    let mut table = Table::new(
-        "Metaschedulers on the whole, against EEVDF, with 95 % intervals",
-        ["strategy", "by", "base timeslice", "rounds", "throughput", "", "p99 latency", ""],
+/// Lanes side by side, which have no timeslice; nothing where there are none.
+fn lanes_figure(
+    analysis: &Analysis,
+    id: &str,
+    title: &str,
+    better: Better,
+    of: impl Fn(&StrategyFigures) -> Ratio,
+) -> String {
+    let dot = |s: &StrategyFigures| Dot { label: strategy(s).to_owned(), ratio: of(s) };
+    let dots: Vec<Dot> = strategies(analysis, false).map(dot).collect();
+    if dots.is_empty() {
+        return String::new();
+    }
+    let caption = format!("{title} of the whole on lanes, against EEVDF");
+    let description = format!(
+        "{caption}, for each strategy as a percentage with its 95 % interval. The values are in \
+         the table behind it."
     );
-    for s in &analysis.strategies {
+    let svg = Svg::new(&format!("lanes-{id}"), &caption, &description);
+    let chart = dots::chart(svg, &[Group { heading: "lanes".to_owned(), dots }], better);
+    figure(&chart, &caption, &table(strategies(analysis, false), &caption, of))
+}
+
+fn table<'a>(
+    strategies: impl Iterator<Item = &'a StrategyFigures>,
+    caption: &str,
+    of: impl Fn(&StrategyFigures) -> Ratio,
+) -> Table {
+    let mut table = Table::new(
+        &format!("{caption}, with 95 % intervals"),
+        ["strategy", "by", "base timeslice", "change", "verdict", "rounds"],
+    );
+    for s in strategies {
+        let ratio = of(s);
         table.row([
             strategy(s).to_owned(),
             by(&s.contender).to_owned(),
             s.contender.base_slice_ms().map_or("none".to_owned(), |ms| format!("{ms} ms")),
-            s.throughput.interval.map_or(1, |i| i.n).to_string(),
-            ratio_text(&s.throughput),
-            verdict_text(s.throughput.verdict).to_owned(),
-            ratio_text(&s.p99),
-            verdict_text(s.p99.verdict).to_owned(),
+            ratio_text(&ratio),
+            verdict_text(ratio.verdict).to_owned(),
+            s.rounds.rounds.len().to_string(),
         ]);
     }
     table
@@ -185,5 +222,5 @@ fn turns(analysis: &Analysis) -> String {
             seen.push(row);
         }
     }
-    table.details().replace("The figures as a table", "The turns and lanes")
+    table.details("The turns and lanes")
 }

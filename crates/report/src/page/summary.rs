@@ -9,9 +9,7 @@ use metasched_profile::Analysis;
 
 /// Which scheduler each part prefers, how sure that is, and what turns gave.
 pub fn section(analysis: &Analysis, plan: &Plan) -> String {
-    let mut out = String::from("<section class=\"summary\">\n<h2>In short</h2>\n");
-    out += &recommendation(plan);
-    out += "<ul>\n";
+    let mut out = String::from("<section class=\"summary\">\n<h2>In short</h2>\n<ul>\n");
     for app in &plan.apps {
         out += &preference(&app.name, &app.preferred, &app.sure, app.best_estimate.as_deref());
     }
@@ -31,31 +29,8 @@ pub fn section(analysis: &Analysis, plan: &Plan) -> String {
          picked.</p>\n",
         escape(&objectives(plan))
     );
-    out += &weights(plan).details().replace("The figures as a table", "The weights of the turns");
+    out += &weights(plan).details("The weights of the turns");
     out + "</section>\n"
-}
-
-/// What to do, with the command that does it.
-fn recommendation(plan: &Plan) -> String {
-    let Some(recommended) = &plan.recommendation else { return String::new() };
-    let sentence = escape(&typeset(&recommended.sure.sentence));
-    let mut out = match &recommended.contender {
-        None => format!("<p><b>Leave the default scheduler in force.</b> {sentence}.</p>\n"),
-        Some(contender) => {
-            let who = match contender.shares() {
-                [] => String::new(),
-                _ => format!(" ({})", escape(&contender.assignments())),
-            };
-            let name = escape(&contender.to_string());
-            format!("<p><b>Run {name}</b>{who}. {sentence}.")
-                + &format!(" <code>{}</code></p>\n", escape(&recommended.command))
-        }
-    };
-    if !recommended.not_measured.is_empty() {
-        let what = recommended.not_measured.join(", ");
-        out += &format!("<p class=\"muted\">Not measured: {}.</p>\n", escape(&what));
-    }
-    out
 }
 
 /// What each part was judged by.

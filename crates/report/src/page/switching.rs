@@ -33,10 +33,10 @@ pub fn section(records: &[SwitchRecord], benches: &[Bench]) -> String {
         Some(chart) => {
             out += "<p>By process swap the old scheduler's process is stopped and the new one's \
                     started, and in between every task is under EEVDF. By lane the running \
-                    program's policy is replaced. Points are medians, lines reach from the 5th \
-                    to the 95th percentile; every mark on the axis is ten times the one before.</p>\n";
-            out += &figure(&chart, "Circles: process swap. Squares: lane.");
-            out += &table(&spans).details();
+                    program's policy is replaced. Points are medians, lines reach from the 5th to the \
+                    95th percentile of three times or more; every mark on the axis is ten \
+                    times the one before.</p>\n";
+            out += &figure(&chart, "Circles: process swap. Squares: lane.", &table(&spans));
         }
     }
     for bench in benches {

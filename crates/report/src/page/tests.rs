@@ -5,7 +5,7 @@ use metasched_experiment::{Objective, PlanOptions, plan};
 use metasched_profile::{Declared, Store, analyse};
 
 use super::*;
-use crate::made_up::{declared, full_store, key, profile_only};
+use crate::made_up::{declared, full_store, key, pair_store, profile_only};
 
 fn options() -> PlanOptions {
     PlanOptions { objective: Some(Objective::Throughput), ..PlanOptions::default() }
@@ -70,10 +70,83 @@ fn the_page_is_well_formed_and_every_chart_is_labelled() {
     let page = full_page(4);
     let ids = well_formed(&page);
     let charts = page.matches("<svg ").count();
-    assert_eq!(charts, 2 + 2 + 3 + 1, "figures 1 and 2, the waits of three forms, switching");
+    assert_eq!(charts, 2 + 2 + 2 + 3 + 1, "single, turns, lanes, waits of three forms, switching");
     for reference in page.split("aria-labelledby=\"").skip(1) {
         for id in reference.split('"').next().unwrap().split(' ') {
             assert!(ids.contains(id), "'{id}' is referred to and not there");
+        }
+    }
+}
+
+/// The page of a made-up pair.
+fn pair_page(rounds: u32) -> String {
+    let folder = crate::made_up::folder();
+    of(&pair_store(&folder.path().join("store.db"), rounds))
+}
+
+#[test]
+fn the_page_begins_with_the_question_and_the_answer() {
+    for (page, question) in [
+        (full_page(4), "Which scheduler should run qa?"),
+        (pair_page(4), "Which scheduler should run service beside job?"),
+    ] {
+        assert!(page.contains(&format!("<title>{question}</title>")));
+        assert!(page.contains(&format!("<h1>{question}</h1>\n<p class=\"answer\"><b>")));
+    }
+    let answer = pair_page(4).split("<p class=\"answer\">").nth(1).unwrap().to_owned();
+    assert!(answer.starts_with("<b>Run scx_bpfland</b>: "), "{}", &answer[..200]);
+    let few = pair_page(1);
+    assert!(few.contains("<b>Not enough was measured to say</b>"));
+}
+
+#[test]
+fn what_is_recommended_is_a_row_of_the_heat_map() {
+    for (page, name) in
+        [(pair_page(4), "scx_bpfland"), (full_page(4), "delta-benefit, lanes side by side")]
+    {
+        let mark = format!("<th scope=\"row\">{name}<span>recommended</span></th>");
+        assert_eq!(page.matches(&mark).count(), 1, "{name}");
+        assert_eq!(page.matches("<span>recommended</span>").count(), 1, "{name}");
+    }
+}
+
+#[test]
+fn each_of_a_pair_is_drawn_under_each_scheduler_turns_and_lanes() {
+    let page = pair_page(4);
+    well_formed(&page);
+    let section = page.split("<h2>Each of the two, while both run</h2>").nth(1).unwrap();
+    let section = section.split("</section>").next().unwrap();
+    assert_eq!(section.matches("<svg ").count(), 2);
+    let after = |what: &str| section.find(what).unwrap_or_else(|| panic!("'{what}' is missing"));
+    assert!(after(">service<") < after(">job<"), "in the order of the name");
+    for contender in ["fifo", "scx_bpfland", "round-robin 1800ms lane", "delta-benefit lanes"] {
+        // In the table of either figure, for either side.
+        let cell = format!("<td>{contender}</td>");
+        assert_eq!(section.matches(&cell).count(), 4, "{contender}");
+    }
+    assert!(!full_page(4).contains("while both run"), "a workload that is no pair has none");
+}
+
+#[test]
+fn every_chart_has_a_table_behind_it() {
+    for page in [full_page(4), full_page(1), pair_page(3)] {
+        assert_eq!(page.matches("<svg ").count(), page.matches("<figure>").count());
+        for figure in page.split("<figure>").skip(1) {
+            let figure = figure.split("</figure>").next().unwrap();
+            let (_, table) = figure.split_once("</svg>").expect("a chart");
+            assert!(table.contains("<details>") && table.contains("<tr><th scope=\"row\">"));
+        }
+    }
+}
+
+#[test]
+fn the_waits_say_of_which_form_and_scheduler_they_are() {
+    let page = full_page(4);
+    for form in ["front", "back", "full"] {
+        let (_, figure) = page.split_once(&format!("Run-queue latency, {form}")).unwrap();
+        let table = figure.split("<table>").nth(1).unwrap().split("</table>").next().unwrap();
+        for scheduler in ["eevdf", "fifo", "vtime", "scx_rustland"] {
+            assert!(table.contains(&format!("<th scope=\"col\">{scheduler}</th>")), "{form}");
         }
     }
 }
@@ -105,6 +178,8 @@ fn every_scheduler_form_strategy_and_fact_is_on_the_page() {
         "encoder",
         "lsa",
         "emulated in software",
+        "At a glance",
+        "no difference shown",
         "metasched profile qa --rounds 6",
         "swap to scx_rusty",
         "lane first run",
@@ -170,8 +245,11 @@ fn all_that_is_drawn_lies_within_its_chart() {
 #[test]
 fn the_same_store_gives_the_same_page() {
     let folder = crate::made_up::folder();
-    let store = full_store(&folder.path().join("store.db"), 3);
-    assert!(of(&store) == of(&store));
+    let path = folder.path().join("store.db");
+    for make in [full_store, pair_store] {
+        let store = make(&path, 3);
+        assert!(of(&store) == of(&store));
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use metasched_stats::Log2Histogram;
 
-use super::html::time;
+use super::html::{Table, time};
 use super::scale::{Scale, decades};
 use super::svg::{Anchor, Svg, WIDTH, shorten};
 
@@ -31,6 +31,33 @@ pub fn chart(mut svg: Svg, waits: &[(String, Log2Histogram)]) -> Option<String> 
     svg.text((WIDTH / 2.0, bottom + 32.0), Anchor::Middle, "tick", hint);
     svg.extend_to(bottom + 38.0);
     Some(svg.finish())
+}
+
+/// What the histograms show: percentiles, and the share of each bucket, under each scheduler.
+pub fn table(title: &str, waits: &[(String, Log2Histogram)]) -> Table {
+    let mut header = vec!["time from runnable to running".to_owned()];
+    header.extend(waits.iter().map(|(label, _)| label.clone()));
+    let caption = format!("{title}; a bucket spans a factor of two, so figures are that coarse");
+    let mut table = Table::new(&caption, header);
+    let mut add = |name: &str, of: &dyn Fn(&Log2Histogram) -> String| {
+        let cells = waits.iter().map(|(_, histogram)| of(histogram));
+        table.row(std::iter::once(name.to_owned()).chain(cells));
+    };
+    add("number of waits", &|h| h.count().to_string());
+    for (name, quantile) in [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)] {
+        add(name, &|h| h.percentile_ns(quantile).map_or("-".to_owned(), |ns| time(round(ns))));
+    }
+    let ranges = || waits.iter().filter_map(|(_, h)| h.range());
+    let first = ranges().map(|r| r.0).min().unwrap_or(0);
+    let last = ranges().map(|r| r.1).max().unwrap_or(0);
+    for bucket in first..=last {
+        let edge = |at: usize| time(round((at as f64).exp2()));
+        add(&format!("{} to {}", edge(bucket), edge(bucket + 1)), &|h| {
+            let count = h.buckets.get(bucket).copied().unwrap_or(0);
+            format!("{:.2}\u{a0}%", count as f64 / h.count().max(1) as f64 * 100.0)
+        });
+    }
+    table
 }
 
 fn panel(svg: &mut Svg, x: &Scale, top: f64, label: &str, histogram: &Log2Histogram) {
