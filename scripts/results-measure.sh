@@ -7,7 +7,7 @@
 #   scripts/results-measure.sh --list             the tables, each with what it is of
 #   scripts/results-measure.sh --workloads TABLE  what is measured for one
 #
-# A table is a line for each measurement, all of which get the same part of the time.
+# A table is a line for each measurement, with the part of the time that it gets.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 readonly METASCHED=$PWD/target/release/metasched
@@ -23,36 +23,37 @@ pairs dissimilar work at once, each with its own figures: single policies, turns
 TABLES
 }
 
-# One of
+# After the part, one of
 #	profile|WORKLOAD|FORMS|SCHEDULERS	under every policy if no scheduler is named
-#	tune|WORKLOAD				turns and lanes of what profile found
+#	tune|WORKLOAD|BASE SLICES		turns and lanes of what profile found; the slices are searched
+#						if none is named
 #	coordinate|WORKLOADS|SCHEDULER|OPTIONS
 lines() { # TABLE
 	local priority=fifo,io-priority,weighted-average,no-starvation
-	local few=vtime,fair,bpfland,rustland,ioprio
+	local few=vtime,bpfland,ioprio
 	local jvm=jvm-store:full,jvm-compiler:full,jvm-mix:reactors,jvm-mix:page-rank
 	local slices=slice=5ms:10ms:20ms:40ms:80ms prio_slices=prio_slice=10ms:20ms:40ms:80ms pair
 	case $1 in
-		metaschedulers) printf '%s\n' 'profile|qa||' 'tune|qa' ;;
+		metaschedulers) printf '%s\n' '3|profile|qa||' '2|tune|qa' ;;
 		bpfland)
-			printf 'profile|%s|%s|bpfland,bpfland-2024\n' postgresql 'read-write read-only' hackbench full \
+			printf '1|profile|%s|%s|bpfland,bpfland-2024\n' postgresql 'read-write read-only' hackbench full \
 				nginx short apache2 short ffmpeg 'live upload'
 			;;
 		priority)
-			printf "profile|%s|%s|%s\n" jvm-store full "$priority" jvm-compiler full "$priority" \
+			printf "1|profile|%s|%s|%s\n" jvm-store full "$priority" jvm-compiler full "$priority" \
 				jvm-mix 'reactors page-rank' "$priority"
 			;;
 		slices)
-			echo "coordinate|$jvm|rr|$slices"
+			echo "1|coordinate|$jvm|rr|$slices"
 			for policy in io-priority weighted-average no-starvation; do
-				echo "coordinate|$jvm|$policy:prio_slice=10ms|$slices,$prio_slices"
+				echo "1|coordinate|$jvm|$policy:prio_slice=10ms|$slices,$prio_slices"
 			done
-			echo "coordinate|$jvm|no-starvation|threshold=1:5:20,average=0:900:990"
+			echo "1|coordinate|$jvm|no-starvation|threshold=1:5:20,average=0:900:990"
 			;;
 		pairs)
 			for pair in redis+batch nginx+compile postgresql+ffmpeg hackbench+cyclictest jvm-store+nginx; do
-				echo "profile|$pair||$few"
-				echo "tune|$pair"
+				echo "5|profile|$pair||$few"
+				echo "3|tune|$pair|50ms"
 			done
 			;;
 	esac
@@ -65,7 +66,7 @@ case ${1:-} in
 		;;
 	--workloads)
 		# jvm-mix:reactors is of jvm-mix.
-		lines "${2:?name a table}" | cut -d '|' -f 2 | tr , '\n' | cut -d : -f 1 | awk '!seen[$0]++'
+		lines "${2:?name a table}" | cut -d '|' -f 3 | tr , '\n' | cut -d : -f 1 | awk '!seen[$0]++'
 		exit
 		;;
 esac
@@ -78,26 +79,26 @@ mapfile -t all < <(lines "$table")
 	echo "results: there is no table '$table'" >&2
 	exit 2
 }
-readonly EACH=$((RESULTS_BUDGET_S / ${#all[@]}))
-readonly COMMON=(--store "$STORE" --warmup 1s --budget "${EACH}s")
+parts=$(lines "$table" | cut -d '|' -f 1 | paste -s -d +)
 for line in "${all[@]}"; do
-	IFS='|' read -r what workload forms schedulers <<<"$line"
+	IFS='|' read -r part what workload forms schedulers <<<"$line"
+	common=(--store "$STORE" --warmup 1s --budget "$((RESULTS_BUDGET_S * part / (parts)))s")
 	case $what in
 		profile)
 			echo "-- $workload, under ${schedulers:-every policy}"
-			options=("${COMMON[@]}" --duration "$RESULTS_LOAD")
+			options=("${common[@]}" --duration "$RESULTS_LOAD")
 			[ -z "$schedulers" ] || options+=(--schedulers "$schedulers")
 			# shellcheck disable=SC2086 # forms are words
 			"$METASCHED" profile "$workload" $forms "${options[@]}" || exit
 			;;
 		tune)
 			echo "-- $workload, turns and lanes"
-			"$METASCHED" tune --workload "$workload" "${COMMON[@]}" --duration 8s \
-				--mechanism lane --lanes-by round-robin || exit
+			"$METASCHED" tune --workload "$workload" "${common[@]}" --duration 8s \
+				--mechanism lane --strategy round-robin ${forms:+--base-slice "$forms"} || exit
 			;;
 		coordinate)
 			echo "-- $forms, its options"
-			"$METASCHED" tune --workload "$workload" "${COMMON[@]}" --duration "$RESULTS_LOAD" \
+			"$METASCHED" tune --workload "$workload" "${common[@]}" --duration "$RESULTS_LOAD" \
 				--scheduler "$forms" --coordinate "$schedulers" |
 				tee "$METASCHED_STATE/$table-${forms%%:*}-${schedulers%%=*}.txt" || exit
 			;;

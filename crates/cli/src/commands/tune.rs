@@ -32,7 +32,7 @@ pub use show::text;
 /// What a run takes besides warm-up and load: settling, switching, reading figures.
 const OVERHEAD: Duration = Duration::from_secs(1);
 /// The same where the CPUs are emulated.
-const OVERHEAD_EMULATED: Duration = Duration::from_secs(10);
+const OVERHEAD_EMULATED: Duration = Duration::from_secs(4);
 
 /// Searches the best way to run the preferred schedulers together, by what the whole is for.
 ///
