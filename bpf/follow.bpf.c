@@ -232,7 +232,6 @@ int BPF_PROG(follow_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	process->tgid = tgid;
 	process->parent = parent->tgid;
-	process->began_ns = bpf_ktime_get_ns();
 	bpf_core_read_str(&process->name, sizeof(process->name), &child->comm);
 	/* The number may be that of one that has ended: it is not seen any more. */
 	if (bpf_map_update_elem(&processes, &tgid, process, BPF_ANY))

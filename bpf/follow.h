@@ -17,7 +17,6 @@ struct follow_process {
 	u32 tgid;
 	u32 parent; /* who forked it; 0 for those that were there */
 	char name[WAIT_NAME_BYTES];
-	u64 began_ns; /* when it was first seen */
 	u64 ran_ns; /* of runs that have ended */
 	u64 runs; /* how often a thread began to run */
 	u64 preemptions; /* how often one had to stop, and could have gone on */

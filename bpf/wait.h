@@ -7,6 +7,8 @@
 #define WAIT_CGROUPS_MAX 16
 /* And as many processes and names of programs. */
 #define WAIT_TASKS_MAX 16
+/* Those, and the whole system. */
+#define WAIT_PLACES (WAIT_CGROUPS_MAX + WAIT_TASKS_MAX + 1)
 /* The kernel's TASK_COMM_LEN: 15 characters and a NUL. */
 #define WAIT_NAME_BYTES 16
 /* How deep a cgroup may lie: deeper than systemd and containers nest. */

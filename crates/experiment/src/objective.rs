@@ -70,7 +70,7 @@ impl Objective {
             Objective::P99 | Objective::Service => ("p99 latency", score.inverse()),
             Objective::Mix { .. } => ("throughput and p99 latency together", score),
             Objective::Wait => ("wait for a CPU", score.inverse()),
-            Objective::Parts => ("each part by what it is for", score),
+            Objective::Parts => ("the parts together, each by what it is for,", score),
         };
         let percent = |ratio: f64| (ratio - 1.0) * 100.0;
         format!(

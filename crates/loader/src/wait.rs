@@ -1,13 +1,14 @@
-//! How long tasks wait for a CPU, under whatever scheduler is in force.
+//! How long tasks wait for a CPU, and how long they run each time that they get one, under whatever
+//! scheduler is in force.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags};
-use metasched_abi::{FromBytes, WAIT_CGROUPS_MAX, WAIT_TASKS_MAX, WaitTasks};
+use metasched_abi::{FromBytes, WAIT_CGROUPS_MAX, WAIT_PLACES, WAIT_TASKS_MAX, WaitTasks};
 use metasched_base::{Error, Kind, Result, ResultExt};
-use metasched_stats::WaitHistogram;
+use metasched_stats::{RunLengths, WaitHistogram};
 
 use crate::capture::Capture;
 use crate::refusal::{self, Stage};
@@ -15,6 +16,8 @@ use crate::run_stats::Runs;
 use crate::skel::wait::{WaitSkel, WaitSkelBuilder};
 use crate::stored::Stored;
 
+/// Of the whole system, and of each that can be told apart.
+const PLACES: u32 = WAIT_PLACES as u32;
 const NAME_BYTES: usize = metasched_abi::WAIT_NAME_BYTES as usize;
 
 /// Traces run-queue waits: from runnable (awake, new or preempted) to running.
@@ -27,6 +30,7 @@ pub struct WaitTracer {
     skel: Stored<WaitSkel<'static>>,
     /// Where in the map are those of each who was asked for.
     places: Vec<u32>,
+    counts_runs: bool,
 }
 
 // SAFETY: the raw pointers inside are to mapped variables and to libbpf's object,
@@ -142,6 +146,18 @@ impl WaitTracer {
     /// `BadInput` for more cgroups than [`WaitTracer::CGROUPS_MAX`], or more processes and names
     /// than [`WaitTracer::TASKS_MAX`]; else as for loading any BPF program.
     pub fn attach(waiters: &[Waiters]) -> Result<WaitTracer> {
+        Self::attached(waiters, false)
+    }
+
+    /// The same, and counts how long they run, which costs a little more at each switch.
+    ///
+    /// # Errors
+    /// As [`WaitTracer::attach`].
+    pub fn attach_with_runs(waiters: &[Waiters]) -> Result<WaitTracer> {
+        Self::attached(waiters, true)
+    }
+
+    fn attached(waiters: &[Waiters], counts_runs: bool) -> Result<WaitTracer> {
         let asked = Asked::new(waiters)?;
         let capture = Capture::start();
         let refused = |stage: Stage, error: &libbpf_rs::Error| {
@@ -154,9 +170,14 @@ impl WaitTracer {
                 rodata.nr_cgroups = asked.cgroups.len() as u32;
                 rodata.cgroup_ids[..asked.cgroups.len()].copy_from_slice(&asked.cgroups);
                 rodata.nr_tasks = asked.tasks.len() as u32;
+                rodata.counts_runs = counts_runs.into();
                 for (place, tasks) in rodata.tasks.iter_mut().zip(&asked.tasks) {
                     (place.tgid, place.name) = (tasks.tgid, tasks.name);
                 }
+            }
+            if !counts_runs {
+                let histograms = &mut open.maps.histograms;
+                histograms.set_max_entries(PLACES).map_err(|e| refused(Stage::Load, &e))?;
             }
             let mut skel = open.load().map_err(|e| refused(Stage::Load, &e))?;
             skel.attach().map_err(|e| refused(Stage::Attach, &e))?;
@@ -166,7 +187,7 @@ impl WaitTracer {
         // SAFETY: an aligned u64 that the kernel's side only reads. It is mapped for as long as the
         // skeleton lives, which the tracer has beside it, and nobody else has a reference any more.
         let epoch = unsafe { AtomicU64::from_ptr(&raw mut variables.epoch) };
-        Ok(WaitTracer { epoch, skel, places: asked.places })
+        Ok(WaitTracer { epoch, skel, places: asked.places, counts_runs })
     }
 
     /// Begins anew: what was recorded is forgotten, and so are the waits under way.
@@ -176,7 +197,9 @@ impl WaitTracer {
             .attempt(Kind::Failed, || "count the CPUs".to_string())?;
         let zeros = vec![vec![0u8; map.value_size() as usize]; cpus];
         self.epoch.fetch_add(1, Ordering::SeqCst);
-        for index in &self.places {
+        let kinds = if self.counts_runs { 3 } else { 1 };
+        let all = |place: &u32| (0..kinds).map(move |kind| kind * PLACES + place);
+        for index in self.places.iter().flat_map(all) {
             map.update_percpu(&index.to_ne_bytes(), &zeros, MapFlags::ANY)
                 .attempt(Kind::Failed, || "reset the run-queue waits".to_string())?;
         }
@@ -188,6 +211,21 @@ impl WaitTracer {
     pub fn read(&self) -> Result<Vec<WaitHistogram>> {
         let map = &self.skel.get().maps.histograms;
         self.places.iter().map(|index| read_waits(map, *index)).collect()
+    }
+
+    /// Likewise how long they ran; nothing where that is not counted.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read_runs(&self) -> Result<Vec<RunLengths>> {
+        let map = &self.skel.get().maps.histograms;
+        let read = |place: &u32| {
+            Ok(RunLengths {
+                slept: read_waits(map, PLACES + place)?,
+                stopped: read_waits(map, 2 * PLACES + place)?,
+            })
+        };
+        self.places.iter().filter(|_| self.counts_runs).map(read).collect()
     }
 
     /// How often the tracer ran and for how long, since counting began: see

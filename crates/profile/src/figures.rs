@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use metasched_experiment::Sample;
+use metasched_stats::RunLengths;
 use serde::{Deserialize, Serialize};
 
 /// What one run of a load gave.
@@ -71,6 +72,9 @@ pub struct LoadFigures {
     /// wait for CPUs too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_wait_histogram: Option<Vec<u64>>,
+    /// How long the application's threads ran at a time, only in traced runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<RunLengths>,
 }
 
 impl LoadFigures {
@@ -113,6 +117,9 @@ pub struct PartFigures {
     /// Run-queue waits, only in traced runs; buckets as in [`LoadFigures::wait_histogram`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_histogram: Option<Vec<u64>>,
+    /// How long its threads ran at a time, only in traced runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<RunLengths>,
     /// What its own load says, where it is one of a pair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Box<LoadFigures>>,

@@ -26,4 +26,4 @@ pub use recordings::{PIECES_LEAST, compare_waits, whole};
 pub use sample::{
     coefficient_of_variation, geometric_mean, mean, median, median_interval, percentile, std_dev,
 };
-pub use waits::WaitHistogram;
+pub use waits::{RunLengths, WaitHistogram};

@@ -22,6 +22,40 @@ impl Default for WaitHistogram {
     }
 }
 
+/// How long tasks ran each time that they got a CPU, in histograms as of waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunLengths {
+    /// Runs at whose end the task slept.
+    pub slept: WaitHistogram,
+    /// Those at whose end it could have gone on: its slice was over, or it was preempted.
+    pub stopped: WaitHistogram,
+}
+
+impl RunLengths {
+    /// How many runs there were.
+    pub fn count(&self) -> u64 {
+        self.slept.count() + self.stopped.count()
+    }
+
+    /// The part of the runs at whose end the task slept; absent where there was none.
+    pub fn slept_share(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.slept.count() as f64 / self.count() as f64)
+    }
+
+    /// The part of the runs that were shorter than that; absent where there was none. Within a
+    /// bucket runs are taken as spread evenly.
+    pub fn shorter_than(&self, ns: u64) -> Option<f64> {
+        let below = self.slept.below(ns) + self.stopped.below(ns);
+        (self.count() > 0).then(|| below / self.count() as f64)
+    }
+
+    /// Adds what another one has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.slept.merge(&other.slept);
+        self.stopped.merge(&other.stopped);
+    }
+}
+
 /// What a BPF program keeps for one CPU.
 impl From<&metasched_abi::WaitHistogram> for WaitHistogram {
     fn from(kept: &metasched_abi::WaitHistogram) -> Self {
@@ -102,6 +136,16 @@ impl WaitHistogram {
         self.buckets[bucket.min(BUCKETS - 1)] += 1;
         self.sum_ns += wait_ns;
         self.max_ns = self.max_ns.max(wait_ns);
+    }
+
+    /// About how many were shorter than that.
+    fn below(&self, ns: u64) -> f64 {
+        let part = |(bucket, count): (usize, &u64)| {
+            let (from, to) = Self::bounds_ns(bucket);
+            let within = ns.clamp(from, to) - from;
+            *count as f64 * within as f64 / (to - from) as f64
+        };
+        self.buckets.iter().enumerate().map(part).sum()
     }
 
     /// How many waits there were.

@@ -1,5 +1,6 @@
 //! What lanes had and did between two looks at the keeper.
 
+use metasched_base::{Figure, Unit};
 use metasched_control::keeper::KeeperStatus;
 use metasched_loader::{LaneInfo, LaneState};
 
@@ -23,6 +24,59 @@ pub struct LaneRow {
     /// The same lane at the first; none if it is newer.
     pub earlier: Option<LaneInfo>,
 }
+
+/// What is told of a lane, in tables and documents, beside its waits.
+pub const LANE_FIGURES: &[Figure<LaneRow>] = &[
+    Figure {
+        name: "weight",
+        title: "WEIGHT",
+        unit: Unit::Count,
+        help: "its weight among the cgroups beside it",
+        of: |row| Some(f64::from(row.lane.weight)),
+    },
+    Figure {
+        name: "share_wanted",
+        title: "WANTED",
+        unit: Unit::Share,
+        help: "its part by its weight, among the lanes that had work",
+        of: |row| row.share_wanted,
+    },
+    Figure {
+        name: "share_got",
+        title: "GOT",
+        unit: Unit::Share,
+        help: "its part of the CPU time of all lanes",
+        of: |row| row.share_got,
+    },
+    Figure {
+        name: "nr_queued",
+        title: "QUEUED",
+        unit: Unit::Count,
+        help: "how many tasks stand in its queues now",
+        of: |row| Some(f64::from(row.lane.nr_queued)),
+    },
+    Figure {
+        name: "kicks",
+        title: "PREEMPTS",
+        unit: Unit::Count,
+        help: "how often another application's task had to make way for its own",
+        of: |row| Some(row.lane.kicks as f64),
+    },
+    Figure {
+        name: "longest_unserved_ns",
+        title: "UNSERVED",
+        unit: Unit::Nanoseconds,
+        help: "the longest time for which it had work and no CPU",
+        of: |row| Some(row.lane.longest_unserved_ns as f64),
+    },
+    Figure {
+        name: "replaced",
+        title: "REPLACED",
+        unit: Unit::Count,
+        help: "how often its application got another lane in place of the one it had",
+        of: |row| row.replaced.map(|times| times as f64),
+    },
+];
 
 /// Every lane of the second look.
 pub fn lane_rows(before: &KeeperStatus, after: &KeeperStatus) -> Vec<LaneRow> {

@@ -44,12 +44,12 @@ impl Source {
 }
 
 impl Recorder {
-    /// Begins to record.
+    /// Begins to record; how long they run, too, of those that are traced, if `runs` says so.
     ///
     /// # Errors
     /// `BadInput` where a subject is not there; for a lane, where metasched keeps no scheduler
     /// with lanes. Else as [`WaitTracer::attach`].
-    pub fn begin(whom: &[Whom], interrupt: &Interrupt) -> Result<Self> {
+    pub fn begin(whom: &[Whom], runs: bool, interrupt: &Interrupt) -> Result<Self> {
         let root = Path::new("/");
         let force = in_force(interrupt)?;
         let (mut waiters, mut sources): (Vec<Waiters>, Vec<Source>) = Default::default();
@@ -66,11 +66,12 @@ impl Recorder {
                 (other, None) => unreachable!("{other} is traced"),
             });
         }
-        let tracer = (!waiters.is_empty()).then(|| WaitTracer::attach(&waiters)).transpose()?;
+        let attach = if runs { WaitTracer::attach_with_runs } else { WaitTracer::attach };
+        let tracer = (!waiters.is_empty()).then(|| attach(&waiters)).transpose()?;
         // Without it is recorded all the same, and what that takes is not known.
         let counting = tracer.as_ref().and_then(|_| CountRuns::start().ok());
         let mut recording = Recording::of(&machine(root)?, force.scheduler.clone());
-        let subject = |whom: &Whom| Subject { whom: whom.clone(), pieces: Vec::new() };
+        let subject = |whom: &Whom| Subject { whom: whom.clone(), pieces: Vec::new(), runs: None };
         recording.subjects = whom.iter().map(subject).collect();
         let ran_before = tracer.as_ref().map_or(Ok(Runs::default()), WaitTracer::runs)?;
         // To attach takes time: only now begins what is recorded, of lanes too.
@@ -136,6 +137,14 @@ impl Recorder {
             let runs = tracer.runs()?.since(&self.ran_before);
             let Recording { length_ns, cpus, .. } = self.recording;
             self.recording.overhead = Some(Overhead::new(runs, length_ns, cpus));
+        }
+        if let Some(tracer) = &self.tracer {
+            let runs = tracer.read_runs()?;
+            for (source, subject) in self.sources.iter().zip(&mut self.recording.subjects) {
+                if let Source::Tracer { place, .. } = source {
+                    subject.runs = runs.get(*place).cloned();
+                }
+            }
         }
         let later = in_force(&self.interrupt)?;
         let same = later.scheduler == self.force.scheduler && later.enabled == self.force.enabled;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use metasched_base::{Error, Kind, Result, ResultExt, document};
-use metasched_stats::{WaitHistogram, whole};
+use metasched_stats::{RunLengths, WaitHistogram, whole};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -49,6 +49,9 @@ pub struct Subject {
     pub whom: Whom,
     /// Its waits, cut into pieces of time.
     pub pieces: Vec<Piece>,
+    /// How long it ran each time, all pieces together; none where that was not asked for.
+    #[serde(default)]
+    pub runs: Option<RunLengths>,
 }
 
 /// Waits that ended in a piece of the time.
@@ -107,6 +110,8 @@ impl Serialize for Subject {
             figures: Map<String, Value>,
             histogram: Vec<crate::Bar>,
             pieces: &'a [Piece],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            runs: &'a Option<RunLengths>,
         }
         let waits = self.waits();
         Shown {
@@ -114,6 +119,7 @@ impl Serialize for Subject {
             figures: document(WaitHistogram::FIGURES, &waits),
             histogram: bars(&waits),
             pieces: &self.pieces,
+            runs: &self.runs,
         }
         .serialize(serializer)
     }
@@ -212,7 +218,7 @@ pub(crate) mod tests {
             scheduler_later: None,
             began: String::new(),
             length_ns: pieces.len() as u64 * 1_000_000_000,
-            subjects: vec![Subject { whom, pieces: pieces.iter().map(piece).collect() }],
+            subjects: vec![Subject { whom, pieces: pieces.iter().map(piece).collect(), runs: None }],
             overhead: None,
         }
     }

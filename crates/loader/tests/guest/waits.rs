@@ -8,7 +8,7 @@ use metasched_loader::{LaneSpec, WaitTracer, Waiters};
 
 use crate::lanes::{Assigned, lane_of};
 use crate::load::Hog;
-use crate::support::{assert_alive, load, wait_until};
+use crate::support::{Group, assert_alive, load, wait_until};
 
 /// How far apart a percentile may be. Both are the middles of buckets a quarter wide, and a
 /// wait that ends in another one by a few ns is a bucket off.
@@ -63,4 +63,40 @@ fn a_lanes_waits_are_those_that_the_tracer_sees() {
         drop(tracer);
         program.unload().unwrap();
     }
+}
+
+/// What is not in both: the run under way at each end, and the kernel's ticks of one that is charged.
+const UNSEEN: f64 = 0.1;
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn runs_are_as_long_as_the_cpu_time_and_end_as_they_should() {
+    run_first(1).unwrap();
+    let program = load("fifo");
+    let (computing, sleeping) = (Group::new("metasched-computes"), Group::new("metasched-sleeps"));
+    let hogs = [Hog::start(&[0], 0), Hog::start(&[0], 0)];
+    hogs.iter().for_each(|hog| computing.take(hog));
+    let sleeper = Hog::mostly_waiting();
+    sleeping.take(&sleeper);
+    let groups = [Waiters::Cgroup(computing.id()), Waiters::Cgroup(sleeping.id())];
+    let tracer = WaitTracer::attach_with_runs(&groups).unwrap();
+    let usage = || [computing.usage(), sleeping.usage()];
+    tracer.reset().unwrap();
+    let before = usage();
+    std::thread::sleep(Duration::from_secs(4));
+    let (runs, after) = (tracer.read_runs().unwrap(), usage());
+    for (at, runs) in runs.iter().enumerate() {
+        let (ran, used) = (runs.slept.sum_ns + runs.stopped.sum_ns, after[at] - before[at]);
+        println!("{} runs, {:?} slept: {ran} ns of {used:?}", runs.count(), runs.slept_share());
+        let off = (ran as f64 / used.as_nanos() as f64 - 1.0).abs();
+        assert!(off <= UNSEEN, "{ran} ns of {used:?}");
+    }
+    let share = |at: usize| runs[at].slept_share().unwrap();
+    assert!(share(0) < 0.05, "who computes never sleeps: {}", share(0));
+    assert!(share(1) > 0.3, "who sleeps all the time: {}", share(1));
+    // One that counts waits only counts no runs.
+    assert!(WaitTracer::attach(&groups).unwrap().read_runs().unwrap().is_empty());
+    assert_alive(&program);
+    drop((hogs, sleeper));
+    program.unload().unwrap();
 }

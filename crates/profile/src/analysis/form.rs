@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use metasched_base::Result;
 use metasched_experiment::{CandidateRounds, Ratio, SEED, ratios};
-use metasched_stats::{Interval, Log2Histogram, median, paired_estimate, paired_ratio};
+use metasched_stats::{
+    Interval, Log2Histogram, RunLengths, median, paired_estimate, paired_ratio,
+};
 use serde::Serialize;
 
 use super::Rounds;
@@ -56,6 +58,8 @@ pub struct FormFigures {
     pub waits: Vec<(String, Log2Histogram)>,
     /// Likewise of the tool that loads the application.
     pub load_waits: Vec<(String, Log2Histogram)>,
+    /// How long threads ran at a time, by scheduler, from traced runs.
+    pub runs: Vec<(String, RunLengths)>,
     /// The default scheduler with metasched's own observation over without it:
     /// what the observation costs. Absent without control runs.
     pub observed_over_unobserved: Option<Interval>,
@@ -119,14 +123,18 @@ impl FormFigures {
                 })
             })
             .collect();
+        let waits = |of: fn(&LoadFigures) -> Option<Log2Histogram>| {
+            traced(all, &subjects, of, Log2Histogram::merge, Log2Histogram::count)
+        };
         Some(Self {
             form: series.key.form.clone(),
             unit: series.key.unit.clone(),
             duration_s: series.key.duration_s,
             baseline,
             candidates,
-            waits: waits(all, &subjects, |figures| figures.wait_histogram.as_ref()),
-            load_waits: waits(all, &subjects, |figures| figures.load_wait_histogram.as_ref()),
+            waits: waits(|figures| figures.wait_histogram.clone().map(Log2Histogram::new)),
+            load_waits: waits(|figures| figures.load_wait_histogram.clone().map(Log2Histogram::new)),
+            runs: traced(all, &subjects, |f| f.runs.clone(), RunLengths::merge, RunLengths::count),
             observed_over_unobserved: observation_cost(all),
             failures,
         })
@@ -155,29 +163,30 @@ fn baseline(rounds: &Rounds) -> Option<Baseline> {
     })
 }
 
-/// The wait histograms of the traced runs of each of these subjects, added up.
-fn waits(
+/// What the traced runs of each of these subjects have of a kind, added up; the default's first.
+fn traced<T>(
     all: &[Measurement],
     subjects: &BTreeMap<String, &Subject>,
-    of: fn(&LoadFigures) -> Option<&Vec<u64>>,
-) -> Vec<(String, Log2Histogram)> {
-    let mut waits: Vec<(String, Log2Histogram)> = Vec::new();
+    of: fn(&LoadFigures) -> Option<T>,
+    merge: fn(&mut T, &T),
+    count: fn(&T) -> u64,
+) -> Vec<(String, T)> {
+    let mut sums: Vec<(String, T)> = Vec::new();
     for m in all.iter().filter(|m| m.kind == RunKind::Traced) {
         let label = m.subject.to_string();
-        let Some(buckets) = of(&m.figures) else { continue };
+        let Some(found) = of(&m.figures) else { continue };
         if subjects.get(&label) != Some(&&m.subject) {
             continue;
         }
-        let histogram = Log2Histogram::new(buckets.clone());
-        match waits.iter_mut().find(|(l, _)| *l == label) {
-            Some((_, sum)) => sum.merge(&histogram),
-            None => waits.push((label, histogram)),
+        match sums.iter_mut().find(|(l, _)| *l == label) {
+            Some((_, sum)) => merge(sum, &found),
+            None => sums.push((label, found)),
         }
     }
-    waits.retain(|(_, h)| h.count() > 0);
-    // The default first, the rest as they came.
-    waits.sort_by_key(|(label, _)| label != BASELINE);
-    waits
+    sums.retain(|(_, sum)| count(sum) > 0);
+    // The rest as they came.
+    sums.sort_by_key(|(label, _)| label != BASELINE);
+    sums
 }
 
 /// Control runs share a round with an observed run of the default scheduler.

@@ -142,6 +142,7 @@ fn joined(sides: &[(&Side, RunResult)]) -> RunResult {
             nvcsw_per_s: figures.nvcsw_per_s,
             nivcsw_per_s: figures.nivcsw_per_s,
             wait_histogram: figures.wait_histogram.clone(),
+            runs: figures.runs.clone(),
             load: Some(Box::new(figures.clone())),
         };
         (side.name.clone(), part)

@@ -100,8 +100,10 @@ impl Application<'_> {
             })
             .collect();
         if let Some(tracer) = tracer {
-            for (name, histogram) in tracer.read()? {
-                parts.entry(name).or_default().wait_histogram = Some(histogram);
+            for (name, traced) in tracer.read()? {
+                let part = parts.entry(name).or_default();
+                part.wait_histogram = Some(traced.waits);
+                part.runs = Some(traced.runs);
             }
         }
         let own: Vec<&PartFigures> = self.own_groups().filter_map(|name| parts.get(name)).collect();
@@ -308,6 +310,9 @@ fn sum(figures: &mut LoadFigures, parts: &[&PartFigures]) {
             );
             all.merge(&metasched_stats::Log2Histogram::new(histogram.clone()));
             figures.wait_histogram = Some(all.buckets);
+        }
+        if let Some(runs) = &part.runs {
+            figures.runs.get_or_insert_default().merge(runs);
         }
     }
 }

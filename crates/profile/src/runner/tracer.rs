@@ -1,10 +1,11 @@
-//! Run-queue waits of an application's cgroups, while one load runs.
+//! Run-queue waits of an application's cgroups, and how long they run at a time, while one load
+//! runs.
 
 use std::collections::BTreeMap;
 
 use metasched_base::{Error, Kind, Result};
 use metasched_loader::{WaitTracer, Waiters};
-use metasched_stats::WaitHistogram;
+use metasched_stats::{RunLengths, WaitHistogram};
 
 use super::Group;
 
@@ -12,6 +13,13 @@ use super::Group;
 pub(super) struct Tracer {
     tracer: WaitTracer,
     names: Vec<String>,
+}
+
+/// What was traced of one cgroup.
+pub(super) struct Traced {
+    /// Waits by powers of two.
+    pub waits: Vec<u64>,
+    pub runs: RunLengths,
 }
 
 impl Tracer {
@@ -32,12 +40,14 @@ impl Tracer {
             names.push(name.to_owned());
             waiters.push(Waiters::Cgroup(id));
         }
-        Ok(Self { tracer: WaitTracer::attach(&waiters)?, names })
+        Ok(Self { tracer: WaitTracer::attach_with_runs(&waiters)?, names })
     }
 
-    /// The waits since it was attached, by the name of the cgroup.
-    pub(super) fn read(&self) -> Result<BTreeMap<String, Vec<u64>>> {
-        let histograms = self.tracer.read()?;
-        Ok(self.names.iter().cloned().zip(histograms.iter().map(WaitHistogram::octaves)).collect())
+    /// The waits and the runs since it was attached, by the name of the cgroup.
+    pub(super) fn read(&self) -> Result<BTreeMap<String, Traced>> {
+        let (waits, runs) = (self.tracer.read()?, self.tracer.read_runs()?);
+        let traced = waits.iter().map(WaitHistogram::octaves).zip(runs);
+        let traced = traced.map(|(waits, runs)| Traced { waits, runs });
+        Ok(self.names.iter().cloned().zip(traced).collect())
     }
 }

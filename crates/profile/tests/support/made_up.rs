@@ -9,6 +9,7 @@ use metasched_profile::{
     Composition, Declared, Environment, Failure, LoadFigures, NewMeasurement, PartFigures, RunKind,
     SeriesKey, Store, Subject, TurnShare,
 };
+use metasched_stats::{RunLengths, WaitHistogram};
 
 /// A generator of noise that needs no crate (splitmix64).
 pub struct Noise(u64);
@@ -147,11 +148,17 @@ impl Writer<'_> {
         };
         let throughput_per_s = level * throughput * self.noise.factor(0.015);
         let p99_us = 3e7 / level * p99 * self.noise.factor(0.03);
-        let wait_histogram = (kind == RunKind::Traced).then(|| {
+        let traced = kind == RunKind::Traced;
+        let waits_about = |power: f64| -> Vec<u64> {
             (0..32)
-                .map(|i| (2e4 * (-((i as f64 - 12.0 - p99).powi(2)) / 9.0).exp()) as u64)
+                .map(|i| (2e4 * (-((i as f64 - power - p99).powi(2)) / 9.0).exp()) as u64)
                 .collect()
-        });
+        };
+        let runs_of = |count: u64, ns: u64| {
+            let mut runs = WaitHistogram::default();
+            (0..count).for_each(|i| runs.add(ns + i * ns / count));
+            runs
+        };
         let figures = LoadFigures {
             throughput_per_s,
             requests: (throughput_per_s * 20.0) as u64,
@@ -162,7 +169,12 @@ impl Writer<'_> {
             p99_us,
             p999_us: p99_us * 1.5,
             max_us: p99_us * 2.0,
-            wait_histogram,
+            wait_histogram: traced.then(|| waits_about(12.0)),
+            load_wait_histogram: traced.then(|| waits_about(10.0)),
+            runs: traced.then(|| RunLengths {
+                slept: runs_of(900, 200_000),
+                stopped: runs_of(100, 20_000_000),
+            }),
             ..LoadFigures::default()
         };
         let parts = BTreeMap::from([("front".to_owned(), PartFigures::default())]);

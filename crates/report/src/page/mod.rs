@@ -10,6 +10,7 @@ mod html;
 mod lines;
 mod machine;
 mod pair;
+mod runs;
 mod scale;
 mod schedulers;
 mod spans;
@@ -50,6 +51,7 @@ pub fn page(analysis: &Analysis, plan: &Plan, benches: &[Bench]) -> String {
     body += &pair::section(analysis);
     body += &strategies::section(analysis);
     body += &schedulers::wait_histograms(analysis);
+    body += &runs::section(analysis);
     body += &switching::section(&analysis.switches, benches);
     body += &machine::facts(analysis);
     body += &machine::repeat(analysis);

@@ -8,6 +8,7 @@ use super::svg::Svg;
 use super::{absent, figure, waits};
 use metasched_experiment::Ratio;
 use metasched_profile::{Analysis, CandidateFigures, FormFigures};
+use metasched_stats::Log2Histogram;
 
 /// Throughput and p99 of every form under every scheduler.
 pub fn ratios(analysis: &Analysis) -> String {
@@ -153,17 +154,16 @@ pub fn wait_histograms(analysis: &Analysis) -> String {
     let mut charts = Vec::new();
     for form in analysis.forms.iter().rev() {
         let title = format!("Run-queue latency, {}", heading(analysis, form));
-        let description = format!(
-            "For each scheduler, how the waits of {}'s threads between becoming runnable and \
-             running spread over powers of two; a line marks the 99th percentile. The values are \
-             in the table behind it.",
-            form.form
-        );
-        let svg = Svg::new(&format!("waits-{}", super::slug(&form.form)), &title, &description);
-        if let Some(chart) = waits::chart(svg, &form.waits) {
-            let caption = format!("{title}, under each scheduler; the upright line is the p99");
-            charts.push(figure(&chart, &caption, &waits::table(&title, &form.waits)));
-        }
+        let whose = format!("{}'s threads", form.form);
+        let id = format!("waits-{}", super::slug(&form.form));
+        charts.extend(wait_figure(&id, &title, &whose, &form.waits));
+    }
+    // Clients that share the machine with what they ask wait for its CPUs too.
+    for form in analysis.forms.iter().rev() {
+        let title = format!("Run-queue latency of what loads {}", heading(analysis, form));
+        let whose = format!("the threads of the tool that loads {}", form.form);
+        let id = format!("waits-of-load-{}", super::slug(&form.form));
+        charts.extend(wait_figure(&id, &title, &whose, &form.load_waits));
     }
     // The whole, which comes first here, says most; the parts are there to open.
     match charts.split_first() {
@@ -175,7 +175,7 @@ pub fn wait_histograms(analysis: &Analysis) -> String {
                     so there are no intervals.</p>\n";
             out += first;
             if !others.is_empty() {
-                out += "<details><summary>The same for the parts</summary>\n<div \
+                out += "<details><summary>The same for the parts, and for what loads them</summary>\n<div \
                         class=\"charts\">\n";
                 out += &others.concat();
                 out += "</div>\n</details>\n";
@@ -183,4 +183,21 @@ pub fn wait_histograms(analysis: &Analysis) -> String {
         }
     }
     out + "</section>\n"
+}
+
+/// The histograms of one form under each scheduler; nothing where it was not traced.
+fn wait_figure(
+    id: &str,
+    title: &str,
+    whose: &str,
+    histograms: &[(String, Log2Histogram)],
+) -> Option<String> {
+    let description = format!(
+        "For each scheduler, how the waits of {whose} between becoming runnable and running \
+         spread over powers of two; a line marks the 99th percentile. The values are in the table \
+         behind it."
+    );
+    let chart = waits::chart(Svg::new(id, title, &description), histograms)?;
+    let caption = format!("{title}, under each scheduler; the upright line is the p99");
+    Some(figure(&chart, &caption, &waits::table(title, histograms)))
 }

@@ -70,7 +70,8 @@ fn the_page_is_well_formed_and_every_chart_is_labelled() {
     let page = full_page(4);
     let ids = well_formed(&page);
     let charts = page.matches("<svg ").count();
-    assert_eq!(charts, 2 + 2 + 2 + 3 + 1, "single, turns, lanes, waits of three forms, switching");
+    // Single schedulers, turns, lanes; of three forms waits, those of what loads them, and runs; switching.
+    assert_eq!(charts, 2 + 2 + 2 + 3 * 3 + 1);
     for reference in page.split("aria-labelledby=\"").skip(1) {
         for id in reference.split('"').next().unwrap().split(' ') {
             assert!(ids.contains(id), "'{id}' is referred to and not there");
@@ -149,6 +150,17 @@ fn the_waits_say_of_which_form_and_scheduler_they_are() {
             assert!(table.contains(&format!("<th scope=\"col\">{scheduler}</th>")), "{form}");
         }
     }
+}
+
+#[test]
+fn the_runs_say_how_they_ended_and_how_many_were_short() {
+    let page = full_page(4);
+    let (_, section) = page.split_once("<h2>Time on a CPU</h2>").unwrap();
+    let table = section.split("<table>").nth(1).unwrap().split("</table>").next().unwrap();
+    // Of a thousand 900 slept, and these are the short ones.
+    assert_eq!(table.matches("90.0 %").count(), 2 * 4, "{table}");
+    assert!(table.contains("shorter than 1\u{a0}ms"), "{table}");
+    assert!(page.contains("Run-queue latency of what loads front"));
 }
 
 #[test]

@@ -6,13 +6,14 @@ mod waits;
 use std::path::Path;
 use std::time::Duration;
 
-use metasched_base::{Kind, Result, parse_duration};
+use metasched_base::{Figure, Kind, document, parse_duration};
 use metasched_control::describe_quarantine;
 use metasched_control::keeper::KeeperStatus;
 use metasched_host::process::Prompt;
 use metasched_loader::{LaneInfo, LaneState, Quarantine};
-use metasched_watch::{LaneRow, lane_rows};
-use serde::Serialize;
+use metasched_watch::{LANE_FIGURES, LaneRow, lane_rows};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
 
 use crate::commands::keeper::kept_status;
 use crate::commands::table::{Column, Fit, clear_screen, fitted, terminal_width};
@@ -47,28 +48,35 @@ struct View {
 }
 
 /// One lane over the time that was looked at.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 struct Row {
-    /// The application whose lane it is; none for the default lane.
-    name: Option<String>,
-    /// The cgroups that are on it; none for the default lane.
-    cgroups: Vec<String>,
-    /// What it weighs in the hierarchy of cgroups, over that of all lanes that had work.
-    share_wanted: Option<f64>,
-    /// Its CPU time over that of all lanes; `None` where nothing was measured, as with
-    /// a lane that is alone.
-    share_got: Option<f64>,
+    row: LaneRow,
     /// How long its tasks waited for a CPU; `None` where the kernel does not tell.
     waits: Option<Waits>,
-    /// How often the application has got another lane in place of the one it had; `None`
-    /// where it is no application's lane.
-    replaced: Option<u64>,
-    #[serde(flatten)]
-    lane: LaneInfo,
+}
+
+/// The lane as the kernel program has it, its figures, and who is on it.
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Shown<'a> {
+            name: &'a Option<String>,
+            cgroups: &'a [String],
+            waits: &'a Option<Waits>,
+            #[serde(flatten)]
+            lane: Map<String, Value>,
+        }
+        let LaneRow { name, cgroups, lane, .. } = &self.row;
+        let known = serde_json::to_value(lane).map_err(serde::ser::Error::custom)?;
+        let mut lane = known.as_object().cloned().unwrap_or_default();
+        lane.remove("waits");
+        lane.extend(document(LANE_FIGURES, &self.row));
+        Shown { name, cgroups, waits: &self.waits, lane }.serialize(serializer)
+    }
 }
 
 /// Carries the command out; the value is the process's exit status.
-pub fn run(args: &Args, context: &Context) -> Result<u8> {
+pub fn run(args: &Args, context: &Context) -> metasched_base::Result<u8> {
     let _prompt = Prompt::new();
     match show(args, context) {
         // That is how watching is meant to end.
@@ -77,7 +85,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     }
 }
 
-fn show(args: &Args, context: &Context) -> Result<()> {
+fn show(args: &Args, context: &Context) -> metasched_base::Result<()> {
     let attempt = "show the lanes";
     let mut before = kept_status(context, attempt)?;
     loop {
@@ -102,12 +110,7 @@ fn show(args: &Args, context: &Context) -> Result<()> {
 /// What happened between two looks.
 fn compare(before: &KeeperStatus, after: &KeeperStatus) -> View {
     let app_numbered = |number: u32| after.apps.iter().find(|app| app.number == number);
-    let row = |row: LaneRow| {
-        let LaneRow { name, cgroups, share_wanted, share_got, replaced, lane, earlier } = row;
-        let waits = Waits::of(earlier.as_ref(), &lane);
-        let lane = LaneInfo { waits: None, ..lane };
-        Row { name, cgroups, share_wanted, share_got, waits, replaced, lane }
-    };
+    let row = |row: LaneRow| Row { waits: Waits::of(row.earlier.as_ref(), &row.lane), row };
     View {
         lanes: lane_rows(before, after).into_iter().map(row).collect(),
         quarantines: after.quarantines.clone(),
@@ -120,50 +123,41 @@ fn compare(before: &KeeperStatus, after: &KeeperStatus) -> View {
     }
 }
 
+/// What may become of a figure's column where there is no room.
+fn fit(figure: &Figure<LaneRow>) -> Fit {
+    match figure.name {
+        "nr_queued" => Fit::Out(4),
+        "kicks" => Fit::Out(2),
+        "longest_unserved_ns" => Fit::Out(1),
+        "replaced" => Fit::Out(0),
+        _ => Fit::Whole,
+    }
+}
+
 fn text(view: &View, width: Option<usize>) -> String {
-    const COLUMNS: &[Column] = &[
-        ("APP", Fit::Names),
-        ("POLICY", Fit::Whole),
-        ("WEIGHT", Fit::Whole),
-        ("WANTED", Fit::Whole),
-        ("GOT", Fit::Whole),
-        ("QUEUED", Fit::Out(4)),
-        ("WAIT P50", Fit::Out(5)),
-        ("P99", Fit::Whole),
-        ("LONGEST", Fit::Out(3)),
-        ("PREEMPTS", Fit::Out(2)),
-        ("UNSERVED", Fit::Out(1)),
-        ("REPLACED", Fit::Out(0)),
-        ("STATE", Fit::Whole),
-        ("CGROUPS", Fit::Names),
-    ];
-    let percent = |share: Option<f64>| share.map_or("-".to_owned(), metasched_base::percent);
-    let cells = |row: &Row| {
-        let lane = &row.lane;
+    // Waits stand after what tasks wait for: the queue.
+    let place = LANE_FIGURES.iter().position(|figure| figure.name == "kicks");
+    let (before, after) = LANE_FIGURES.split_at(place.unwrap_or(LANE_FIGURES.len()));
+    let column = |figure: &Figure<LaneRow>| (figure.title, fit(figure));
+    let mut columns: Vec<Column> = vec![("APP", Fit::Names), ("POLICY", Fit::Whole)];
+    columns.extend(before.iter().map(column));
+    columns.extend([("WAIT P50", Fit::Out(5)), ("P99", Fit::Whole), ("LONGEST", Fit::Out(3))]);
+    columns.extend(after.iter().map(column));
+    columns.extend([("STATE", Fit::Whole), ("CGROUPS", Fit::Names)]);
+    let cells = |Row { row, waits }: &Row| {
         let name = match &row.name {
             Some(name) => name.as_str(),
-            None if lane.is_root() => "(everything else)",
+            None if row.lane.is_root() => "(everything else)",
             None => "(none any more)",
         };
-        let [p50, p99, longest] = Waits::cells(row.waits.as_ref());
-        vec![
-            name.to_owned(),
-            lane.policy.clone(),
-            lane.weight.to_string(),
-            percent(row.share_wanted),
-            percent(row.share_got),
-            lane.nr_queued.to_string(),
-            p50,
-            p99,
-            longest,
-            lane.kicks.to_string(),
-            format!("{} ms", lane.longest_unserved_ns / 1_000_000),
-            row.replaced.map_or("-".to_owned(), |times| times.to_string()),
-            state(lane).to_owned(),
-            some(&row.cgroups),
-        ]
+        let mut cells = vec![name.to_owned(), row.lane.policy.clone()];
+        cells.extend(before.iter().map(|figure| figure.text(row)));
+        cells.extend(Waits::cells(waits.as_ref()));
+        cells.extend(after.iter().map(|figure| figure.text(row)));
+        cells.extend([state(&row.lane).to_owned(), some(&row.cgroups)]);
+        cells
     };
-    let mut out = fitted(COLUMNS, &view.lanes.iter().map(cells).collect::<Vec<_>>(), width);
+    let mut out = fitted(&columns, &view.lanes.iter().map(cells).collect::<Vec<_>>(), width);
     out.extend(Waits::notes(view.lanes.iter().map(|row| row.waits.as_ref())));
     out.extend(view.limits.text(width));
     out.extend(view.told.iter().cloned());
@@ -252,7 +246,12 @@ mod tests {
         let text = text(&view, None);
         assert!(text.contains("(everything else)") && text.contains("75.0 %"), "{text}");
         assert!(text.contains("a/b c d and 1 more"), "{text}");
-        assert_eq!(view.lanes[1].cgroups.len(), 4);
+        assert_eq!(view.lanes[1].row.cgroups.len(), 4);
+        let document = serde_json::to_value(&view).unwrap();
+        let front = &document["lanes"][1];
+        let has = |key: &str| front.get(key).cloned().unwrap_or_else(|| panic!("no {key}"));
+        assert_eq!((has("name"), has("share_got"), has("weight")), ("front".into(), 0.75.into(), 300.into()));
+        assert!(has("waits").is_null() && has("policy") == "fifo" && has("replaced") == 3);
         // What follows the table is prose.
         for line in super::text(&view, Some(80)).lines().take(1 + view.lanes.len()) {
             assert!(line.chars().count() <= 80, "{line}");

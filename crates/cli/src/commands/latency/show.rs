@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use metasched_base::{brief_time, document};
-use metasched_stats::WaitHistogram;
+use metasched_base::{brief_time, document, percent};
+use metasched_stats::{RunLengths, WaitHistogram};
 use metasched_watch::{Bar, Piece, Recording, Whom, bars};
 use serde_json::{Value, json};
 
@@ -34,6 +34,7 @@ pub fn text(recording: &Recording, kept: Option<&Path>) -> String {
                 _ => "",
             };
         }
+        out += &subject.runs.as_ref().map_or(String::new(), runs);
     }
     out.push('\n');
     if let Some(later) = &recording.scheduler_later {
@@ -91,6 +92,24 @@ pub fn waits(waits: &WaitHistogram, length_ns: u64) -> String {
     format!("usecs, of 1,024 ns\n{lines}{counts}{}\n", figures.join(", "))
 }
 
+/// How long they ran each time, by what came then.
+fn runs(runs: &RunLengths) -> String {
+    let Some(slept) = runs.slept_share() else { return "no run ended\n".to_owned() };
+    let mut out = String::from("how long they ran at a time, until they slept | until they were stopped\n");
+    out += &histogram(&[&bars(&runs.slept), &bars(&runs.stopped)]);
+    let middle = |of: &WaitHistogram| {
+        of.percentile_ns(0.5).map_or("-".to_owned(), |ns| brief_time(ns as f64))
+    };
+    out += &format!(
+        "{} runs, {} ended in sleep; p50 {} until they slept, {} until they were stopped\n",
+        runs.count(),
+        percent(slept),
+        middle(&runs.slept),
+        middle(&runs.stopped)
+    );
+    out
+}
+
 /// The bars of histograms side by side.
 pub fn histogram(all: &[&[Bar]]) -> String {
     let places = BAR / all.len();
@@ -133,6 +152,15 @@ mod tests {
         assert!(lines[3].starts_with("[8, 16)              1 |@@@@@@@@@@@@@@@@@ "), "{text}");
         assert!(lines[4].starts_with("4 waits, 2 a second; mean 4.35 us, p50 "), "{text}");
         assert_eq!(waits(&of(&[]), 1), "no wait ended\n");
+    }
+
+    #[test]
+    fn runs_are_told_by_what_came_then() {
+        let lengths = RunLengths { slept: of(&[2, 3, 3]), stopped: of(&[4000]) };
+        let text = runs(&lengths);
+        assert!(text.contains("4 runs, 75.0 % ended in sleep; p50 "), "{text}");
+        assert!(text.contains("[2, 4)               3 |@"), "{text}");
+        assert_eq!(runs(&RunLengths::default()), "no run ended\n");
     }
 
     #[test]
