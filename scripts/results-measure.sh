@@ -30,7 +30,7 @@ TABLES
 #	coordinate|WORKLOADS|SCHEDULER|OPTIONS
 lines() { # TABLE
 	local priority=fifo,io-priority,weighted-average,no-starvation
-	local few=vtime,bpfland,ioprio
+	local few=vtime,fair,bpfland,rustland,ioprio
 	local jvm=jvm-store:full,jvm-compiler:full,jvm-mix:reactors,jvm-mix:page-rank
 	local slices=slice=5ms:10ms:20ms:40ms:80ms prio_slices=prio_slice=10ms:20ms:40ms:80ms pair
 	case $1 in
@@ -52,7 +52,7 @@ lines() { # TABLE
 			;;
 		pairs)
 			for pair in redis+batch nginx+compile postgresql+ffmpeg hackbench+cyclictest jvm-store+nginx; do
-				echo "5|profile|$pair||$few"
+				echo "5|profile|$pair|both|$few"
 				echo "3|tune|$pair|50ms"
 			done
 			;;

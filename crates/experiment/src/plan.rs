@@ -27,6 +27,9 @@ pub struct Measured {
     pub default: String,
     /// What was measured for itself.
     pub parts: Vec<Part>,
+    /// Whether the parts' figures are those that they had while the whole ran, each by its own
+    /// load, and not alone.
+    pub together: bool,
     /// Parts that were not measured.
     pub missing: Vec<String>,
     /// What the parts make up together; absent where there is one part, or it was not measured.
@@ -218,6 +221,8 @@ pub struct Plan {
     pub base_slice_ms: f64,
     /// The parts.
     pub apps: Vec<AppPlan>,
+    /// Whether these were measured while all of them ran, and not each alone.
+    pub together: bool,
     /// The single scheduler that the whole prefers; absent without a whole.
     pub whole: Option<WholePlan>,
     /// All candidates on all forms.
@@ -298,6 +303,7 @@ pub fn plan(measured: &Measured, options: PlanOptions) -> Result<Plan> {
         expected: expected(measured, &apps, &slices),
         recommendation: Some(recommend(measured, &apps, options)),
         apps,
+        together: measured.together,
         whole,
         table,
         notes,

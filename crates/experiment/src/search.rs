@@ -41,6 +41,9 @@ pub struct Lanes<'a> {
     pub default: &'a str,
     /// Whether a scheduler can have a lane.
     pub carries: &'a dyn Fn(&str) -> bool,
+    /// Whether parts that have the same policy have a lane each, so that none takes from another
+    /// what is its by its weight.
+    pub apart: bool,
 }
 
 /// What is searched.
@@ -124,7 +127,10 @@ impl Searches {
         for strategy in lanes.by {
             // The plan's notes say what a strategy says nothing about.
             let Ok(weights) = beside.weights(*strategy, options.benefit) else { continue };
-            let shares = beside.lanes(&weights);
+            let shares = match lanes.apart {
+                true => beside.turns(&weights),
+                false => beside.lanes(&weights),
+            };
             if let [one] = shares.as_slice() {
                 self.notes.push(format!(
                     "side by side: all parts come to {}, which is one scheduler for all",

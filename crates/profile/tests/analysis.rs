@@ -6,8 +6,8 @@ mod made_up;
 use made_up::{Noise, PAIR, Writer, declared, full_store, pair_store, profile_only, scheduler};
 use metasched_base::Kind;
 use metasched_control::Mechanism;
-use metasched_experiment::{Contender, Strategy, Verdict};
-use metasched_profile::{RunKind, Store, analyse};
+use metasched_experiment::{Contender, PlanOptions, Strategy, Verdict};
+use metasched_profile::{RunKind, Store, analyse, planned};
 
 fn temporary() -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = made_up::folder();
@@ -74,6 +74,27 @@ fn each_of_a_pair_is_judged_under_each_scheduler_turns_and_lanes() {
     assert!((service.p99.estimate.unwrap() / 0.42 - 1.0).abs() < 0.06, "{service:?}");
     assert_eq!(job.throughput.verdict, Verdict::Worse);
     assert_eq!((job.p99.estimate, job.rounds), (None, 8), "its load gives no latencies");
+}
+
+#[test]
+fn each_of_a_pair_prefers_what_it_had_while_both_ran() {
+    let (_folder, path) = temporary();
+    let analysis = analyse(&pair_store(&path, 8), Some(PAIR), declared).unwrap();
+    let measured = analysis.measured();
+    assert!(measured.together && measured.missing.is_empty());
+    let names: Vec<&str> = measured.parts.iter().map(|part| part.name.as_str()).collect();
+    assert_eq!(names, ["service", "job"]);
+    let candidates: Vec<&str> =
+        measured.parts[1].candidates.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(candidates, ["fifo", "scx_bpfland"], "what has lanes or turns is nobody's alone");
+    let others: Vec<&str> = measured.others.iter().map(|part| part.name.as_str()).collect();
+    assert_eq!(others, ["service, alone", "job, alone"]);
+    let plan = planned(&analysis, PlanOptions::default()).unwrap();
+    let preferred: Vec<&str> = plan.apps.iter().map(|app| app.preferred.as_str()).collect();
+    assert_eq!(preferred, ["scx_bpfland", "eevdf"], "{plan:#?}");
+    // Not a pair: each part by what it had alone.
+    let single = analyse(&full_store(&path, 4), Some("qa"), declared).unwrap();
+    assert!(!single.measured().together);
 }
 
 #[test]

@@ -241,6 +241,10 @@ fn each_part_is_judged_by_what_it_is_for_unless_something_else_is_asked_for() {
 }
 
 fn searches(plan: &Plan, asked: &BTreeMap<String, String>) -> Searches {
+    searches_of(plan, asked, false)
+}
+
+fn searches_of(plan: &Plan, asked: &BTreeMap<String, String>, apart: bool) -> Searches {
     let policy = |name: &str| policy(name);
     let mechanism = Mechanism {
         name: "lane",
@@ -251,7 +255,7 @@ fn searches(plan: &Plan, asked: &BTreeMap<String, String>) -> Searches {
     let options = SearchOptions {
         strategies: &Strategy::ALL,
         mechanisms: &[mechanism],
-        lanes: Some(Lanes { by: &Strategy::ALL, default: "vtime", carries: &policy }),
+        lanes: Some(Lanes { by: &Strategy::ALL, default: "vtime", carries: &policy, apart }),
         base_slices: &[],
         asked,
         benefit: BenefitForm::Relative,
@@ -275,6 +279,16 @@ fn parts_that_have_the_same_policy_share_a_lane_which_weighs_what_they_weigh_tog
     };
     assert_eq!((shared.name().as_str(), shared.scheduler.as_str()), ("front+batch", "fifo"));
     assert!((shared.weight - 0.67).abs() < 0.011 && (alone.weight - 0.33).abs() < 0.011);
+}
+
+#[test]
+fn parts_that_are_to_be_apart_have_a_lane_each_even_of_the_same_policy() {
+    let asked = ["front", "back"].map(|part| (part.to_owned(), "fifo".to_owned())).into();
+    let searches = searches_of(&planned(8), &asked, true);
+    let lanes = searches.contenders().find(|c| matches!(c, Contender::Lanes { .. })).unwrap();
+    let shares = lanes.shares().iter().map(|s| (s.name(), s.scheduler.clone()));
+    let shares: Vec<(String, String)> = shares.collect();
+    assert_eq!(shares, [("front".into(), "fifo".into()), ("back".into(), "fifo".into())]);
 }
 
 #[test]

@@ -150,7 +150,8 @@ impl Tuning<'_> {
             carries: &policy,
             switching: &at_once,
         };
-        let lanes = Lanes { by: self.strategies, default: DEFAULT_POLICY, carries: &policy };
+        let lanes =
+            Lanes { by: self.strategies, default: DEFAULT_POLICY, carries: &policy, apart: false };
         Searches::new(
             plan,
             &SearchOptions {

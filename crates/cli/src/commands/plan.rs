@@ -156,7 +156,8 @@ pub fn text(plan: &Plan) -> String {
     );
     out += "better, worse: beyond the noise, corrected for the number of schedulers\n\n";
     let width = plan.apps.iter().map(|a| a.name.len()).max().unwrap_or(0);
-    out += "preferred, alone (intervals wide enough for the best of several):\n";
+    let when = if plan.together { "while all run" } else { "alone" };
+    out += &format!("preferred, {when} (intervals wide enough for the best of several):\n");
     for app in &plan.apps {
         out += &format!("  {:width$}  by {:10}  {}\n", app.name, app.objective, app.sure.sentence);
         if app.preferred == plan.default

@@ -209,7 +209,9 @@ impl Args {
                 .collect();
         let by = if self.lanes_by.is_empty() { &self.searched.strategies } else { &self.lanes_by };
         let default = resolve(table, &self.default)?;
-        let lanes = Lanes { by, default: &default.name, carries: &policy };
+        // The two of a pair know nothing of each other.
+        let apart = plan.together;
+        let lanes = Lanes { by, default: &default.name, carries: &policy, apart };
         let asked: BTreeMap<String, String> = self.turns.iter().cloned().collect();
         Searches::new(
             plan,

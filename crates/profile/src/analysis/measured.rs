@@ -7,11 +7,12 @@ use metasched_control::SwitchRecord;
 use metasched_experiment::{CandidateRounds, Measured, Objective, Part, Whole};
 use metasched_stats::median;
 
-use super::{Analysis, FormFigures};
+use super::{Analysis, FormFigures, SideFigures};
 use crate::BASELINE;
 
 impl Analysis {
-    /// What the planner wants to know.
+    /// What the planner wants to know. Each of a pair is judged by what it had while both ran: what
+    /// it prefers alone says little of what it wants beside the other.
     pub fn measured(&self) -> Measured {
         let whole = self.composition.whole.as_deref();
         let part = |form: &FormFigures| Part {
@@ -22,24 +23,35 @@ impl Analysis {
             asked: None,
         };
         let is_part = |form: &FormFigures| self.composition.parts.contains(&form.form);
-        let (parts, others): (Vec<_>, Vec<_>) = self
+        let (alone, others): (Vec<_>, Vec<_>) = self
             .forms
             .iter()
             .filter(|form| Some(form.form.as_str()) != whole)
             .partition(|form| is_part(form));
+        let mut others: Vec<Part> = others.into_iter().map(part).collect();
+        let together = self.together();
+        let parts = match &together {
+            Some(parts) => {
+                let alone = alone.into_iter().map(part);
+                others.extend(alone.map(|p| Part { name: format!("{}, alone", p.name), ..p }));
+                parts.clone()
+            }
+            None => alone.into_iter().map(part).collect(),
+        };
         Measured {
             application: self.workload.clone(),
             kernel: Some(self.environment.kernel.clone()),
             machine: self.environment.machine.clone(),
             default: BASELINE.to_owned(),
-            parts: parts.into_iter().map(part).collect(),
             missing: self
                 .composition
                 .parts
                 .iter()
-                .filter(|name| self.form(name).is_none())
+                .filter(|name| parts.iter().all(|part| part.name != **name))
                 .cloned()
                 .collect(),
+            parts,
+            together: together.is_some(),
             whole: self.whole().map(|form| Whole {
                 name: form.form.clone(),
                 objective: self.objective(form),
@@ -50,9 +62,37 @@ impl Analysis {
                     .map(|s| (s.contender.clone(), s.rounds.rounds.clone()))
                     .collect(),
             }),
-            others: others.into_iter().map(part).collect(),
+            others,
             switching: switching_times(&self.switches),
         }
+    }
+
+    /// The two of a pair, each by its own load while both ran under single schedulers; none where
+    /// it is no pair, or they were not measured together.
+    fn together(&self) -> Option<Vec<Part>> {
+        let whole = self.whole()?;
+        let under = |side: &SideFigures| {
+            let single = whole.candidates.iter().find(|single| single.name == side.subject)?;
+            Some(CandidateRounds { version: single.version.clone(), ..side.candidate.clone() })
+        };
+        let part = |name: &String| {
+            let sides = self.sides.iter().filter(|side| side.name == *name);
+            let candidates: Vec<CandidateRounds> = sides.filter_map(under).collect();
+            let latency_us = self.form(name).map(|form| form.baseline.mean_us);
+            (!candidates.is_empty()).then(|| Part {
+                name: name.clone(),
+                objective: self.objectives.get(name).copied().unwrap_or_default(),
+                latency_us: latency_us.filter(|us| *us > 0.0),
+                candidates,
+                asked: None,
+            })
+        };
+        self.composition
+            .parts
+            .iter()
+            .map(part)
+            .collect::<Option<Vec<_>>>()
+            .filter(|p| !p.is_empty())
     }
 
     /// What a form is for: what its manifest says; where that is not found, its unit tells.

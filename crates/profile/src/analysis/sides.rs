@@ -21,6 +21,9 @@ pub struct SideFigures {
     pub p99: Ratio,
     /// In so many rounds.
     pub rounds: usize,
+    /// These.
+    #[serde(skip)]
+    pub candidate: CandidateRounds,
 }
 
 /// Each of the two under each subject, by what their own loads said; those of a subject that was
@@ -59,9 +62,11 @@ pub(crate) fn sides(all: &[Measurement]) -> Vec<SideFigures> {
             .into_iter()
             .map(|(subject, rounds)| CandidateRounds::new(subject, rounds))
             .collect();
-        for (candidate, (throughput, p99)) in of_side.iter().zip(ratios(&of_side)) {
+        let ratios = ratios(&of_side);
+        for (candidate, (throughput, p99)) in of_side.into_iter().zip(ratios) {
             let (subject, rounds) = (candidate.name.clone(), candidate.rounds.len());
-            figures.push(SideFigures { subject, name: name.clone(), throughput, p99, rounds });
+            let name = name.clone();
+            figures.push(SideFigures { subject, name, throughput, p99, rounds, candidate });
         }
     }
     figures.sort_by(|a, b| (&a.subject, &a.name).cmp(&(&b.subject, &b.name)));
