@@ -17,7 +17,7 @@ use crate::skel::wait::{WaitSkel, WaitSkelBuilder};
 use crate::stored::Stored;
 
 /// Of the whole system, and of each that can be told apart.
-const PLACES: u32 = WAIT_PLACES as u32;
+const PLACES: u32 = WAIT_PLACES;
 const NAME_BYTES: usize = metasched_abi::WAIT_NAME_BYTES as usize;
 
 /// Traces run-queue waits: from runnable (awake, new or preempted) to running.
@@ -198,8 +198,8 @@ impl WaitTracer {
         let zeros = vec![vec![0u8; map.value_size() as usize]; cpus];
         self.epoch.fetch_add(1, Ordering::SeqCst);
         let kinds = if self.counts_runs { 3 } else { 1 };
-        let all = |place: &u32| (0..kinds).map(move |kind| kind * PLACES + place);
-        for index in self.places.iter().flat_map(all) {
+        let all = |place: u32| (0..kinds).map(move |kind| kind * PLACES + place);
+        for index in self.places.iter().copied().flat_map(all) {
             map.update_percpu(&index.to_ne_bytes(), &zeros, MapFlags::ANY)
                 .attempt(Kind::Failed, || "reset the run-queue waits".to_string())?;
         }

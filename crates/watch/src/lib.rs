@@ -21,7 +21,7 @@ pub use bars::{Bar, bars};
 pub use difference::{Compared, Difference, Ratio};
 pub use following::{Following, PROCESS_FIGURES};
 pub use force::{Force, in_force};
-pub use lanes::{LaneRow, LANE_FIGURES, lane_rows};
+pub use lanes::{LANE_FIGURES, LaneRow, lane_rows};
 pub use looks::{Look, Looks, ROW_FIGURES, Row};
 pub use overhead::Overhead;
 pub use recorder::Recorder;

@@ -218,7 +218,11 @@ pub(crate) mod tests {
             scheduler_later: None,
             began: String::new(),
             length_ns: pieces.len() as u64 * 1_000_000_000,
-            subjects: vec![Subject { whom, pieces: pieces.iter().map(piece).collect(), runs: None }],
+            subjects: vec![Subject {
+                whom,
+                pieces: pieces.iter().map(piece).collect(),
+                runs: None,
+            }],
             overhead: None,
         }
     }

@@ -45,7 +45,7 @@ pub struct Args {
     children: bool,
     /// Also shows how long they ran each time that they got a CPU, and whether they slept then
     #[arg(long, conflicts_with_all = ["lane", "children", "watch"])]
-    runs: bool,
+    run_lengths: bool,
     /// For how long [default: 10s; with --watch until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     length: Option<Duration>,
@@ -88,7 +88,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     // Known before anything is recorded.
     args.out.as_deref().map_or(Ok(()), Recording::may_write)?;
     let whom = args.whom();
-    let mut recorder = Recorder::begin(&whom, args.runs, &context.interrupt)?;
+    let mut recorder = Recorder::begin(&whom, args.run_lengths, &context.interrupt)?;
     let mut pieces = Pieces::new(args, context);
     while let Some(()) = pieces.next() {
         let ended = recorder.piece()?;

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use metasched_base::Result;
 use metasched_experiment::{CandidateRounds, Ratio, SEED, ratios};
-use metasched_stats::{
-    Interval, Log2Histogram, RunLengths, median, paired_estimate, paired_ratio,
-};
+use metasched_stats::{Interval, Log2Histogram, RunLengths, median, paired_estimate, paired_ratio};
 use serde::Serialize;
 
 use super::Rounds;
@@ -133,7 +131,9 @@ impl FormFigures {
             baseline,
             candidates,
             waits: waits(|figures| figures.wait_histogram.clone().map(Log2Histogram::new)),
-            load_waits: waits(|figures| figures.load_wait_histogram.clone().map(Log2Histogram::new)),
+            load_waits: waits(|figures| {
+                figures.load_wait_histogram.clone().map(Log2Histogram::new)
+            }),
             runs: traced(all, &subjects, |f| f.runs.clone(), RunLengths::merge, RunLengths::count),
             observed_over_unobserved: observation_cost(all),
             failures,

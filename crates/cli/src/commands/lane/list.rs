@@ -250,7 +250,10 @@ mod tests {
         let document = serde_json::to_value(&view).unwrap();
         let front = &document["lanes"][1];
         let has = |key: &str| front.get(key).cloned().unwrap_or_else(|| panic!("no {key}"));
-        assert_eq!((has("name"), has("share_got"), has("weight")), ("front".into(), 0.75.into(), 300.into()));
+        assert_eq!(
+            (has("name"), has("share_got"), has("weight")),
+            ("front".into(), 0.75.into(), 300.into())
+        );
         assert!(has("waits").is_null() && has("policy") == "fifo" && has("replaced") == 3);
         // What follows the table is prose.
         for line in super::text(&view, Some(80)).lines().take(1 + view.lanes.len()) {

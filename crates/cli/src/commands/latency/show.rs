@@ -95,7 +95,8 @@ pub fn waits(waits: &WaitHistogram, length_ns: u64) -> String {
 /// How long they ran each time, by what came then.
 fn runs(runs: &RunLengths) -> String {
     let Some(slept) = runs.slept_share() else { return "no run ended\n".to_owned() };
-    let mut out = String::from("how long they ran at a time, until they slept | until they were stopped\n");
+    let mut out =
+        String::from("how long they ran at a time, until they slept | until they were stopped\n");
     out += &histogram(&[&bars(&runs.slept), &bars(&runs.stopped)]);
     let middle = |of: &WaitHistogram| {
         of.percentile_ns(0.5).map_or("-".to_owned(), |ns| brief_time(ns as f64))
