@@ -79,28 +79,35 @@ mapfile -t all < <(lines "$table")
 	echo "results: there is no table '$table'" >&2
 	exit 2
 }
+# One that failed, or that left a scheduler out, costs nothing but itself; Ctrl-C ends all.
+left_out=0
+leaves_out() { # STATUS
+	[ "$1" != 130 ] || exit 130
+	left_out=1
+}
 parts=$(lines "$table" | cut -d '|' -f 1 | paste -s -d +)
 for line in "${all[@]}"; do
 	IFS='|' read -r part what workload forms schedulers <<<"$line"
-	common=(--store "$STORE" --warmup 1s --budget "$((RESULTS_BUDGET_S * part / (parts)))s")
+	common=(--store "$STORE" --warmup 2s --budget "$((RESULTS_BUDGET_S * part / (parts)))s")
 	case $what in
 		profile)
 			echo "-- $workload, under ${schedulers:-every policy}"
 			options=("${common[@]}" --duration "$RESULTS_LOAD")
 			[ -z "$schedulers" ] || options+=(--schedulers "$schedulers")
 			# shellcheck disable=SC2086 # forms are words
-			"$METASCHED" profile "$workload" $forms "${options[@]}" || exit
+			"$METASCHED" profile "$workload" $forms "${options[@]}" || leaves_out $?
 			;;
 		tune)
 			echo "-- $workload, turns and lanes"
 			"$METASCHED" tune --workload "$workload" "${common[@]}" --duration 8s \
-				--mechanism lane --strategy round-robin ${forms:+--base-slice "$forms"} || exit
+				--mechanism lane --strategy round-robin ${forms:+--base-slice "$forms"} || leaves_out $?
 			;;
 		coordinate)
 			echo "-- $forms, its options"
 			"$METASCHED" tune --workload "$workload" "${common[@]}" --duration "$RESULTS_LOAD" \
 				--scheduler "$forms" --coordinate "$schedulers" |
-				tee "$METASCHED_STATE/$table-${forms%%:*}-${schedulers%%=*}.txt" || exit
+				tee "$METASCHED_STATE/$table-${forms%%:*}-${schedulers%%=*}.txt" || leaves_out $?
 			;;
 	esac
 done
+exit "$left_out"
