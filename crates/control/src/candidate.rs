@@ -89,9 +89,14 @@ impl Candidate {
         self.kind == CandidateKind::Policy && info.is_ok_and(|info| info.preset_of.is_some())
     }
 
-    /// Its options, as they follow its name where users write it.
+    /// Its options, as users write them.
     pub fn options(&self) -> Vec<&str> {
-        self.name.split(' ').skip(1).collect()
+        match self.kind {
+            CandidateKind::External => self.command.iter().skip(1).map(String::as_str).collect(),
+            CandidateKind::Policy | CandidateKind::Default => {
+                self.name.split(' ').skip(1).collect()
+            }
+        }
     }
 }
 
