@@ -16,7 +16,7 @@ pub const OPS_NAME: &str = "metasched";
 
 /// A program of ours that is attached. Dropping it detaches it.
 pub trait LaneProgram: Send {
-    /// Replaces the lane of the root cgroup by a new one, whose weight stays as it is.
+    /// Replaces the lane of the root cgroup by a new one.
     fn replace_root(&mut self, lane: &LaneSpec) -> Result<Replacement>;
     /// When the first task ran under the lane of this generation (CLOCK_MONOTONIC,
     /// nanoseconds); `None` when none has yet.
@@ -57,7 +57,7 @@ pub trait LaneProgram: Send {
 
 /// What brings a program of ours into the kernel.
 pub trait ProgramLoader: Send {
-    /// Loads and attaches the program with this root lane, whose weight stays as it is.
+    /// Loads and attaches the program with this root lane.
     fn load(&self, root: &LaneSpec) -> Result<Box<dyn LaneProgram>>;
 }
 
@@ -112,10 +112,7 @@ impl Loaded {
 
     /// Gives the root lane its options: it has its policy's defaults for the moment until then.
     fn set_root(&mut self, lane: &LaneSpec) -> Result<()> {
-        match lane.options.is_empty() {
-            true => Ok(()),
-            false => self.program.set_lane(0, &LaneSpec { weight: None, ..lane.clone() }),
-        }
+        if lane.options.is_empty() { Ok(()) } else { self.program.set_lane(0, lane) }
     }
 }
 

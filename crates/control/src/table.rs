@@ -172,7 +172,9 @@ pub fn resolve(candidates: &[Candidate], spec: &str) -> Result<Candidate> {
             .remedy(format!("write '{name}' alone")));
         }
         CandidateKind::Policy => {
-            let given = options.iter().map(|option| option.parse()).collect::<Result<Vec<_>>>()?;
+            let read =
+                |option: &&str| option.parse().map_err(|e| Error { kind: Kind::BadInput, ..e });
+            let given = options.iter().map(read).collect::<Result<Vec<_>>>()?;
             let policy = metasched_loader::variant(name)?;
             candidate.settings = policy.settings(&given)?;
             candidate.name = [name.to_owned()]
@@ -278,7 +280,7 @@ mod tests {
         for (spec, kind) in [(" vtime", CandidateKind::Policy), ("eevdf", CandidateKind::Default)] {
             assert_eq!(resolve_in(&env, spec).unwrap().kind, kind);
         }
-        assert!(resolve_in(&env, "fifo:-f").is_err());
+        assert_eq!(resolve_in(&env, "fifo:-f").unwrap_err().kind, Kind::BadInput);
         assert!(!asked.exists());
         assert_eq!(resolve_in(&env, "scx_aaa:-s 1").unwrap().name, "scx_aaa -s 1");
         assert!(asked.exists());

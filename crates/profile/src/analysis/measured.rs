@@ -29,14 +29,13 @@ impl Analysis {
             .filter(|form| Some(form.form.as_str()) != whole)
             .partition(|form| is_part(form));
         let mut others: Vec<Part> = others.into_iter().map(part).collect();
-        let together = self.together();
-        let parts = match &together {
+        let alone = alone.into_iter().map(part);
+        let (parts, together) = match self.together() {
             Some(parts) => {
-                let alone = alone.into_iter().map(part);
                 others.extend(alone.map(|p| Part { name: format!("{}, alone", p.name), ..p }));
-                parts.clone()
+                (parts, true)
             }
-            None => alone.into_iter().map(part).collect(),
+            None => (alone.collect(), false),
         };
         Measured {
             application: self.workload.clone(),
@@ -51,7 +50,7 @@ impl Analysis {
                 .cloned()
                 .collect(),
             parts,
-            together: together.is_some(),
+            together,
             whole: self.whole().map(|form| Whole {
                 name: form.form.clone(),
                 objective: self.objective(form),

@@ -156,17 +156,25 @@ pub fn analyse(
     })
 }
 
-/// What a series holds of a scheduler beside the default one.
+/// What a series holds of each of these schedulers beside the default one.
 ///
 /// # Errors
 /// When the store cannot be read.
-pub fn candidate_rounds(store: &Store, series: i64, subject: &Subject) -> Result<CandidateRounds> {
+pub fn candidate_rounds(
+    store: &Store,
+    series: i64,
+    subjects: &[Subject],
+) -> Result<Vec<CandidateRounds>> {
     let all = store.measurements(&Query::of_series(series))?;
-    let name = subject.to_string();
     let rounds = Rounds::new(&all, |m| {
-        (m.subject == *subject || m.subject.is_baseline()).then(|| m.subject.to_string())
+        let wanted = m.subject.is_baseline() || subjects.contains(&m.subject);
+        wanted.then(|| m.subject.to_string())
     });
-    Ok(CandidateRounds::new(&name, rounds.pairs(&name, BASELINE)))
+    let of = |subject: &Subject| {
+        let name = subject.to_string();
+        CandidateRounds::new(&name, rounds.pairs(&name, BASELINE))
+    };
+    Ok(subjects.iter().map(of).collect())
 }
 
 /// Of the same in two series the one with more rounds is kept.

@@ -43,8 +43,16 @@ fn nothing_runs_on_a_cpu_that_is_off_line() {
         let going: Vec<u64> = lines().filter(goes).map(at).collect();
         assert_eq!((going.len(), going[0]), (2, ms(100)), "under {name}");
         let late = |at: &u64| *at >= going[1] + ms(1);
-        let ran = lines().filter(|line| line.ends_with(" start")).map(at).filter(late).count();
-        assert_eq!(ran, 0, "under {name}");
+        let starts = || lines().filter(|line| line.ends_with(" start"));
+        assert_eq!(starts().map(at).filter(late).count(), 0, "under {name}");
+        let mut between: Vec<&str> = starts()
+            .filter(|line| (ms(100) + 1..going[1]).contains(&at(line)))
+            .map(|line| line.split_whitespace().find(|word| word.starts_with("task")).unwrap())
+            .collect();
+        let all = between.len();
+        between.sort_unstable();
+        between.dedup();
+        assert_eq!(between.len(), all, "none runs there more than once under {name}");
         for (task, figures) in outcome.all() {
             assert!(figures.ran_ns > ms(5), "{task} ran for {} ns under {name}", figures.ran_ns);
         }

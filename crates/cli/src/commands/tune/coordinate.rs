@@ -206,11 +206,10 @@ impl Bench<'_> {
             if let Some(error) = &form.error {
                 eprintln!("metasched: warning: {name}, {}: {error}", form.form);
             }
-            let rounds = |subject| candidate_rounds(store, form.series, subject);
             Ok(FormRounds {
                 form: format!("{name} {}", form.form),
                 objective: one.workload.manifest.form(&form.form)?.objective(),
-                points: subjects.iter().map(rounds).collect::<Result<_>>()?,
+                points: candidate_rounds(store, form.series, &subjects)?,
             })
         };
         summary.forms.iter().map(form).collect()
