@@ -20,7 +20,12 @@ bpfland services and builds under bpfland and EEVDF, with the waits of their thr
 priority a JVM that waits for its files and one that computes, under first in first out and three policies of priority
 slices the same under slices and slices of priority of 5 to 80 ms, and its threshold and average
 pairs dissimilar work at once, each with its own figures: single policies, turns and lanes
+storms each part of the pairs beside a storm of forks
 TABLES
+}
+
+peer() { # NAME: with a comma before it, if this machine has it
+	! "$METASCHED" list 2>/dev/null | grep -qw "$1" || echo ",$1"
 }
 
 # After the part, one of
@@ -32,28 +37,34 @@ lines() { # TABLE
 	local priority=fifo,io-priority,weighted-average,no-starvation
 	local few=vtime,fair,bpfland,rustland,ioprio
 	local jvm=jvm-store:full,jvm-compiler:full,jvm-mix:reactors,jvm-mix:page-rank
-	local slices=slice=5ms:10ms:20ms:40ms:80ms prio_slices=prio_slice=10ms:20ms:40ms:80ms pair
+	local slices=slice=5ms:10ms:20ms:40ms:80ms prio_slices=prio_slice=10ms:20ms:40ms:80ms pair part compared
 	case $1 in
 		metaschedulers) printf '%s\n' '3|profile|qa||' '2|tune|qa' ;;
 		bpfland)
-			printf '1|profile|%s|%s|bpfland,bpfland-2024\n' postgresql 'read-write read-only' hackbench full \
-				nginx short apache2 short ffmpeg 'live upload'
+			compared=bpfland,bpfland-2024$(peer scx_bpfland)
+			printf '1|profile|%s|%s|%s\n' postgresql 'read-write read-only' "$compared" hackbench full "$compared" \
+				nginx short "$compared" apache2 short "$compared" ffmpeg 'live upload' "$compared"
 			;;
 		priority)
 			printf "1|profile|%s|%s|%s\n" jvm-store full "$priority" jvm-compiler full "$priority" \
 				jvm-mix 'reactors page-rank' "$priority"
 			;;
 		slices)
-			echo "1|coordinate|$jvm|rr|$slices"
+			echo "2|coordinate|$jvm|rr|$slices"
 			for policy in io-priority weighted-average no-starvation; do
-				echo "1|coordinate|$jvm|$policy:prio_slice=10ms|$slices,$prio_slices"
+				echo "3|coordinate|$jvm|$policy:prio_slice=10ms|$slices,$prio_slices"
 			done
-			echo "1|coordinate|$jvm|no-starvation|threshold=1:5:20,average=0:900:990"
+			echo "2|coordinate|$jvm|no-starvation|threshold=1:5:20,average=0:900:990"
 			;;
 		pairs)
 			for pair in redis+batch nginx+compile postgresql+ffmpeg hackbench+cyclictest jvm-store+nginx; do
 				echo "5|profile|$pair|both|$few"
 				echo "3|tune|$pair|50ms"
+			done
+			;;
+		storms)
+			for part in redis batch nginx compile postgresql ffmpeg hackbench cyclictest jvm-store; do
+				echo "1|profile|$part+forks|both|$few"
 			done
 			;;
 	esac

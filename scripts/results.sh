@@ -56,6 +56,10 @@ run cargo build --release --locked --quiet -p metasched || exit
 
 for table in "${tables[@]}"; do
 	mapfile -t workloads < <("$MEASURE" --workloads "$table")
+	if [ "$table" = bpfland ]; then
+		step "$table: its original"
+		run scripts/peers.sh scx_bpfland || echo "$NAME: goes on without scx_bpfland"
+	fi
 	step "$table: preparing ${workloads[*]}"
 	for workload in "${workloads[@]}"; do
 		run "$METASCHED" profile "$workload" --prepare-only || exit
