@@ -12,6 +12,8 @@ mod machine;
 mod published;
 #[path = "guest/rules.rs"]
 mod rules;
+#[path = "../../cli/tests/schema/mod.rs"]
+mod schema;
 #[path = "guest/start.rs"]
 mod start;
 #[path = "guest/support.rs"]

@@ -28,8 +28,8 @@ pub enum Contender {
     },
     /// Policies side by side, each on a lane of its own.
     Lanes {
-        /// How the CPUs are shared.
-        strategy: Strategy,
+        /// How the CPUs are shared; absent where the lanes' weights are by no formula.
+        strategy: Option<Strategy>,
         /// The policy of everything else.
         default: String,
         /// The lanes.
@@ -82,10 +82,17 @@ impl Contender {
     pub fn strategy(&self) -> Option<Strategy> {
         match self {
             Contender::Scheduler { .. } => None,
-            Contender::Turns { strategy, .. } | Contender::Lanes { strategy, .. } => {
-                Some(*strategy)
-            }
+            Contender::Turns { strategy, .. } => Some(*strategy),
+            Contender::Lanes { strategy, .. } => *strategy,
         }
+    }
+
+    /// By what they share it, in a word: the strategy, or the weights in hundredths (`33:67`).
+    pub fn by(&self) -> String {
+        self.strategy().map_or_else(
+            || in_hundredths(self.shares().iter().map(|share| share.weight)),
+            |strategy| strategy.to_string(),
+        )
     }
 
     /// The turns or the lanes.
@@ -148,7 +155,13 @@ impl fmt::Display for Contender {
             Contender::Turns { strategy, mechanism, base_slice_ms, .. } => {
                 write!(f, "{strategy}, turns of {base_slice_ms} ms by {mechanism}")
             }
-            Contender::Lanes { strategy, .. } => write!(f, "{strategy}, lanes side by side"),
+            Contender::Lanes { .. } => write!(f, "{}, lanes side by side", self.by()),
         }
     }
+}
+
+/// Weights from 0 to 1 as a word: `33:67`.
+pub fn in_hundredths(weights: impl Iterator<Item = f64>) -> String {
+    let hundredths = weights.map(|weight| format!("{:.0}", weight * 100.0));
+    hundredths.collect::<Vec<_>>().join(":")
 }

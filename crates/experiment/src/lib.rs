@@ -16,6 +16,7 @@ mod cycle;
 mod descent;
 mod error;
 mod objective;
+mod part_weights;
 mod plan;
 mod race;
 mod ratio;
@@ -33,11 +34,12 @@ pub use choose::{
     Assessment, CandidateRounds, Choice, ChooseOptions, Outcome, Verdict, WORTHWHILE_GAIN, assess,
     choose,
 };
-pub use contender::{Contender, Share};
+pub use contender::{Contender, Share, in_hundredths};
 pub use cycle::{Cycle, PartTurn, cycle, side_by_side};
 pub use descent::{Coordinate, Descent, FormPoint, FormRounds, Point, Step};
 pub use error::StrategyError;
 pub use objective::{Objective, Round, Sample};
+pub use part_weights::PartWeights;
 pub use plan::{
     AppPlan, Confidence, Estimate, ExpectedRatio, Measured, PUBLISHED_BASE_SLICE, Part, Plan,
     PlanOptions, TableRow, Whole, WholePlan, plan,

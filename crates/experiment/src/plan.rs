@@ -66,6 +66,8 @@ pub struct Whole {
     pub candidates: Vec<CandidateRounds>,
     /// Under several that share the machine.
     pub metaschedulers: Vec<(Contender, Vec<Round>)>,
+    /// Under single schedulers in the rounds of these, where those above are of rounds of their own.
+    pub beside: Vec<CandidateRounds>,
 }
 
 impl Whole {

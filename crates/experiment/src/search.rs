@@ -13,6 +13,7 @@ use crate::bed::{Bed, Effort};
 use crate::choose::{CandidateRounds, assess};
 use crate::contender::Contender;
 use crate::cycle::{Cycle, cycle, side_by_side};
+use crate::part_weights::PartWeights;
 use crate::plan::{Measured, Plan, Whole};
 use crate::race::pairs;
 use crate::ratio::{Ratio, ratios};
@@ -37,6 +38,8 @@ pub struct Mechanism<'a> {
 pub struct Lanes<'a> {
     /// The strategies whose weights they have.
     pub by: &'a [Strategy],
+    /// Further weights to try, by no formula: each has one for every part, in the plan's order.
+    pub weights: &'a [PartWeights],
     /// The policy of everything that has no lane.
     pub default: &'a str,
     /// Whether a scheduler can have a lane.
@@ -124,9 +127,12 @@ impl Searches {
         let beside = side_by_side(plan, lanes.carries, options.asked)?;
         refuse_uncarried(&beside, lanes.carries, "on lanes")?;
         self.notes.extend(beside.notes.iter().map(|note| format!("side by side: {note}")));
-        for strategy in lanes.by {
-            // The plan's notes say what a strategy says nothing about.
-            let Ok(weights) = beside.weights(*strategy, options.benefit) else { continue };
+        // The plan's notes say what a strategy says nothing about.
+        let by_formula = lanes.by.iter().filter_map(|strategy| {
+            Some((Some(*strategy), beside.weights(*strategy, options.benefit).ok()?))
+        });
+        let by_none = lanes.weights.iter().map(|weights| (None, weights.shares()));
+        for (strategy, weights) in by_formula.chain(by_none) {
             let shares = match lanes.apart {
                 true => beside.turns(&weights),
                 false => beside.lanes(&weights),
@@ -138,11 +144,8 @@ impl Searches {
                 ));
                 return Ok(());
             }
-            let contender = Contender::Lanes {
-                strategy: *strategy,
-                default: lanes.default.to_owned(),
-                lanes: shares,
-            };
+            let contender =
+                Contender::Lanes { strategy, default: lanes.default.to_owned(), lanes: shares };
             self.add(contender, First::Nothing);
         }
         Ok(())
@@ -191,8 +194,7 @@ impl Searches {
         };
         match self.searches.iter().find(same) {
             Some(same) => {
-                let other = same.contender.strategy().map(Strategy::name).unwrap_or_default();
-                let this = contender.strategy().map(Strategy::name).unwrap_or_default();
+                let (other, this) = (same.contender.by(), contender.by());
                 self.notes.push(format!(
                     "{}: {this} weighs the parts as {other} does, and is not measured",
                     contender
@@ -279,7 +281,8 @@ impl Searches {
         let scores = assess(&rounds, objective);
         let single = beside.and_then(|beside| {
             let name = beside.to_string();
-            whole.candidates.iter().find(|candidate| candidate.name == name)
+            let mut all = whole.beside.iter().chain(&whole.candidates);
+            all.find(|candidate| candidate.name == name)
         });
         let best_of = |objective| -> Vec<(&Search, u64)> {
             let of = |s| Some((s, best(&Search::points(s, whole, objective))?.base_slice_ms));

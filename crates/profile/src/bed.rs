@@ -91,7 +91,7 @@ pub fn subject(
                 Ok(share(lane)?.cgroups(cgroups))
             };
             Subject::Lanes {
-                strategy: strategy.to_string(),
+                strategy: strategy.map(|strategy| strategy.to_string()),
                 default: (Subject::scheduler(&default).to_string(), default.version.clone()),
                 lanes: lanes.iter().map(lane).collect::<Result<_>>()?,
             }

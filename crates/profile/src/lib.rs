@@ -18,8 +18,8 @@ pub mod wanted;
 pub(crate) use metasched_base::{Error, Kind, ResultExt};
 
 pub use analysis::{
-    Analysis, Baseline, CandidateFigures, Composition, Declared, FormFigures, SideFigures,
-    StrategyFigures, analyse, candidate_rounds,
+    ACTIVITY_FIGURES, Activity, Analysis, Baseline, CandidateFigures, Composition, Declared,
+    FormFigures, SideFigures, StrategyFigures, analyse, candidate_rounds,
 };
 pub use bed::{WorkloadBed, cgroups_of, subject};
 pub use figures::{LoadFigures, PartFigures, Parts};

@@ -1,6 +1,7 @@
 use std::fmt;
 
 use metasched_control::{Candidate, Mechanism};
+use metasched_experiment::in_hundredths;
 use serde::{Deserialize, Serialize};
 
 /// The name of the kernel's default scheduler, against which all is compared.
@@ -36,8 +37,9 @@ pub enum Subject {
     },
     /// Policies side by side, each application on a lane of its own.
     Lanes {
-        /// The strategy's name, by which the lanes are weighted.
-        strategy: String,
+        /// The strategy's name, by which the lanes are weighted; absent where their weights are by no
+        /// formula.
+        strategy: Option<String>,
         /// The policy of everything else, and its version.
         default: (String, String),
         /// The applications, with their cgroups.
@@ -113,7 +115,10 @@ impl fmt::Display for Subject {
                 };
                 write!(f, "{strategy} {base_slice_ms}ms {mechanism}")
             }
-            Subject::Lanes { strategy, .. } => write!(f, "{strategy} lanes"),
+            Subject::Lanes { strategy: Some(strategy), .. } => write!(f, "{strategy} lanes"),
+            Subject::Lanes { strategy: None, lanes, .. } => {
+                write!(f, "{} lanes", in_hundredths(lanes.iter().map(|lane| lane.weight)))
+            }
         }
     }
 }

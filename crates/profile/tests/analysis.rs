@@ -6,7 +6,7 @@ mod made_up;
 use made_up::{Noise, PAIR, Writer, declared, full_store, pair_store, profile_only, scheduler};
 use metasched_base::Kind;
 use metasched_control::Mechanism;
-use metasched_experiment::{Contender, PlanOptions, Strategy, Verdict};
+use metasched_experiment::{Contender, PlanOptions, Strategy, Verdict, over};
 use metasched_profile::{RunKind, Store, analyse, planned};
 
 fn temporary() -> (tempfile::TempDir, std::path::PathBuf) {
@@ -163,4 +163,10 @@ fn a_tuning_with_runs_of_another_length_hides_no_scheduler_either() {
     assert_eq!((whole.candidates.len(), whole.duration_s), (5, 20.0));
     assert!(!whole.waits.is_empty());
     assert_eq!(analysis.strategies.len(), 1, "and the strategies come from the tuning");
+    // Regression: the single scheduler beside them was looked for among rounds of the other length,
+    // so that nothing was compared with it.
+    let beside = analysis.measured().whole.unwrap().beside;
+    let fifo = beside.iter().find(|single| single.name == "fifo").unwrap();
+    let turns = over(&analysis.strategies[0].rounds, fifo).unwrap();
+    assert_eq!(turns.throughput.n, 3);
 }

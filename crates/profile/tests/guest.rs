@@ -3,6 +3,8 @@
 
 #[path = "../../control/tests/guest/machine.rs"]
 mod machine;
+#[path = "../../cli/tests/schema/mod.rs"]
+mod schema;
 #[path = "guest/support.rs"]
 mod support;
 
@@ -36,6 +38,7 @@ fn every_scheduler_is_measured_with_what_the_cgroups_and_the_tracer_say() {
     assert_eq!(ended.code, Some(0), "{ended}");
     assert!(nothing_left());
     let summary = ended.json();
+    schema::check("profile", &summary);
     let subjects = summary["forms"][0]["subjects"].as_array().unwrap();
     assert_eq!(subjects.len(), 2, "{ended}");
     for subject in subjects {
@@ -265,8 +268,8 @@ fn parts_are_measured_side_by_side_each_on_its_lane() {
     let quick = ["--trace-runs", "0", "--control-runs", "0"];
     let profiled = lab.profile(&workload, &[&once[..], &quick[..]].concat()).finish();
     assert_eq!(profiled.code, Some(0), "{profiled}");
-    let strategies = ["--mode", "lanes", "--lanes-by", "round-robin"];
-    let turns = ["--turn", "answers=vtime", "--turn", "computes=fifo", "--budget", "70s"];
+    let strategies = ["--mode", "lanes", "--lanes-by", "round-robin", "--lane-weights", "1:3"];
+    let turns = ["--turn", "answers=vtime", "--turn", "computes=fifo", "--budget", "90s"];
     let ended = lab.tune(&workload, &[&strategies[..], &turns[..]].concat()).finish();
     assert_eq!(ended.code, Some(0), "{ended}");
     assert!(nothing_left());
@@ -279,11 +282,46 @@ fn parts_are_measured_side_by_side_each_on_its_lane() {
     let expected = [("vtime", "metasched/beside/answers"), ("fifo", "metasched/beside/computes")];
     assert_eq!(placed, expected);
     let tuned = ended.json();
+    schema::check("tune", &tuned);
     let row = &tuned["table"][0];
     assert_eq!(row["contender"]["type"], "lanes", "{ended}");
     assert!(tuned["recommendation"]["sentence"].is_string(), "{ended}");
     assert!(row["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{ended}");
     println!("lanes over EEVDF: {}", row["throughput"]);
+    // And by weights that no formula gave.
+    let weighed = of(&runs, RunKind::Measured, "25:75 lanes");
+    let [first, ..] = weighed.as_slice() else { panic!("{ended}") };
+    let Subject::Lanes { lanes, .. } = &first.subject else { panic!("{ended}") };
+    let weights: Vec<f64> = lanes.iter().map(|lane| lane.weight).collect();
+    assert_eq!(weights, [0.25, 0.75]);
+    let three = lab.tune(&workload, &[&strategies[..5], &["1:2:3"], &turns[..]].concat()).finish();
+    assert_eq!(three.code, code(Kind::Usage), "{three}");
+    assert!(three.to_string().contains("3 weights are given, and it has 2 parts"), "{three}");
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: make test-guest"]
+fn options_of_a_policy_are_searched_one_after_the_other() {
+    let _machine = machine();
+    let lab = Lab::new();
+    let options = ["--scheduler", "ioprio:threshold=9", "--coordinate"];
+    let coordinates = ["slice=5ms:40ms,prio_slice=10ms", "--budget", "60s"];
+    let workload = format!("{}:pair", pingpong());
+    let ended = lab.tune(&workload, &[&options[..], &coordinates].concat()).finish();
+    assert_eq!(ended.code, Some(0), "{ended}");
+    assert!(nothing_left());
+    let found = ended.json();
+    schema::check("tune-coordinate", &found);
+    let steps = found["steps"].as_array().unwrap();
+    assert_eq!((steps.len(), &found["policy"]), (2, &"ioprio".into()), "{ended}");
+    // What stood still, and what was found of what did not.
+    let scheduler = found["scheduler"].as_str().unwrap();
+    assert!(scheduler.contains("threshold=9"), "{ended}");
+    let runs = lab.measurements();
+    for slice in ["5ms", "40ms"] {
+        let name = format!("ioprio slice={slice} threshold=9");
+        assert!(!of(&runs, RunKind::Measured, &name).is_empty(), "{name}: {ended}");
+    }
 }
 
 #[test]

@@ -9,8 +9,8 @@ use std::time::Duration;
 use made_up::{declared, full_store, key, profile_only};
 use metasched_base::Kind;
 use metasched_experiment::{
-    BenefitForm, Contender, Cycle, Lanes, Mechanism, Objective, Outcome, Plan, PlanOptions,
-    SearchOptions, Searches, Strategy, cycle, plan, side_by_side,
+    BenefitForm, Contender, Cycle, Lanes, Mechanism, Objective, Outcome, PartWeights, Plan,
+    PlanOptions, SearchOptions, Searches, Strategy, cycle, plan, side_by_side,
 };
 use metasched_profile::{BASELINE, Query, Store, analyse};
 use serde_json::Value;
@@ -214,7 +214,7 @@ fn what_is_recommended_is_what_the_whole_did_best_under_beyond_the_noise() {
     let Some(Contender::Lanes { strategy, lanes, .. }) = recommended.contender else {
         panic!("{:?}", recommended.contender)
     };
-    assert_eq!((strategy, lanes.len()), (Strategy::DeltaBenefit, 2));
+    assert_eq!((strategy, lanes.len()), (Some(Strategy::DeltaBenefit), 2));
     assert!(recommended.sure.confidence > 0.95, "{}", recommended.sure.sentence);
     assert_eq!(recommended.not_measured, Vec::<String>::new());
 }
@@ -245,6 +245,15 @@ fn searches(plan: &Plan, asked: &BTreeMap<String, String>) -> Searches {
 }
 
 fn searches_of(plan: &Plan, asked: &BTreeMap<String, String>, apart: bool) -> Searches {
+    searches_with(plan, asked, apart, &[])
+}
+
+fn searches_with(
+    plan: &Plan,
+    asked: &BTreeMap<String, String>,
+    apart: bool,
+    weights: &[PartWeights],
+) -> Searches {
     let policy = |name: &str| policy(name);
     let mechanism = Mechanism {
         name: "lane",
@@ -255,7 +264,13 @@ fn searches_of(plan: &Plan, asked: &BTreeMap<String, String>, apart: bool) -> Se
     let options = SearchOptions {
         strategies: &Strategy::ALL,
         mechanisms: &[mechanism],
-        lanes: Some(Lanes { by: &Strategy::ALL, default: "vtime", carries: &policy, apart }),
+        lanes: Some(Lanes {
+            by: &Strategy::ALL,
+            weights,
+            default: "vtime",
+            carries: &policy,
+            apart,
+        }),
         base_slices: &[],
         asked,
         benefit: BenefitForm::Relative,
@@ -271,7 +286,7 @@ fn parts_that_have_the_same_policy_share_a_lane_which_weighs_what_they_weigh_tog
     plan.apps.push(metasched_experiment::AppPlan { name: "batch".into(), ..third });
     let searches = searches(&plan, &BTreeMap::new());
     let lanes = searches.contenders().find_map(|contender| match contender {
-        Contender::Lanes { strategy: Strategy::RoundRobin, lanes, .. } => Some(lanes),
+        Contender::Lanes { strategy: Some(Strategy::RoundRobin), lanes, .. } => Some(lanes),
         _ => None,
     });
     let [shared, alone] = lanes.expect("lanes by round-robin").as_slice() else {
@@ -289,6 +304,20 @@ fn parts_that_are_to_be_apart_have_a_lane_each_even_of_the_same_policy() {
     let shares = lanes.shares().iter().map(|s| (s.name(), s.scheduler.clone()));
     let shares: Vec<(String, String)> = shares.collect();
     assert_eq!(shares, [("front".into(), "fifo".into()), ("back".into(), "fifo".into())]);
+}
+
+#[test]
+fn weights_by_no_formula_are_measured_beside_those_of_the_strategies_and_told_by_themselves() {
+    let weights: Vec<PartWeights> = ["1:2", "1:1"].map(|text| text.parse().unwrap()).into();
+    let searches = searches_with(&planned(8), &BTreeMap::new(), true, &weights);
+    let lanes = searches.contenders().filter(|c| matches!(c, Contender::Lanes { .. }));
+    let further: Vec<&Contender> = lanes.filter(|lanes| lanes.strategy().is_none()).collect();
+    let [third] = further.as_slice() else { panic!("{further:?}") };
+    assert_eq!(third.to_string(), "33:67, lanes side by side");
+    let shares: Vec<f64> = third.shares().iter().map(|share| share.weight).collect();
+    assert_eq!(shares, [0.33, 0.67]);
+    let same = "side by side: 50:50 weighs the parts as round-robin does, and is not measured";
+    assert!(searches.notes.iter().any(|note| note == same), "{:?}", searches.notes);
 }
 
 #[test]

@@ -150,8 +150,13 @@ impl Tuning<'_> {
             carries: &policy,
             switching: &at_once,
         };
-        let lanes =
-            Lanes { by: self.strategies, default: DEFAULT_POLICY, carries: &policy, apart: false };
+        let lanes = Lanes {
+            by: self.strategies,
+            weights: &[],
+            default: DEFAULT_POLICY,
+            carries: &policy,
+            apart: false,
+        };
         Searches::new(
             plan,
             &SearchOptions {

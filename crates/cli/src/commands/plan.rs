@@ -11,6 +11,7 @@ use metasched_profile::{Analysis, Declared, SideFigures, Store, analyse, planned
 use serde::Serialize;
 
 use crate::context::Context;
+use crate::given::line;
 
 /// Says which scheduler each part prefers, how sure that is, and what to do.
 ///
@@ -45,7 +46,7 @@ pub struct Source {
 }
 
 /// What a preferred scheduler is to be; shared with `tune` and `report`.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct ChoiceArgs {
     /// What the preferred scheduler is best at: throughput, p99, service (p99, while at most 2 %
     /// fewer requests are served), wait (least waiting for a CPU for the same work) or mix:W with
@@ -84,6 +85,36 @@ impl Source {
 }
 
 impl ChoiceArgs {
+    /// What the figures come to, with the command that carries it out from the same store.
+    pub fn planned(&self, analysis: &Analysis, source: &Source) -> Result<Plan> {
+        self.planned_with(analysis, source, self.options())
+    }
+
+    fn planned_with(
+        &self,
+        analysis: &Analysis,
+        source: &Source,
+        options: PlanOptions,
+    ) -> Result<Plan> {
+        let mut plan = planned(analysis, options)?;
+        if let Some(recommended) = plan.recommendation.as_mut().filter(|r| !r.command.is_empty()) {
+            let store = source.store.as_ref().map(|store| store.display().to_string());
+            let objective = self.objective.map(|objective| objective.to_string());
+            let form = (self.benefit_form != BenefitForm::default()).then_some(self.benefit_form);
+            let options = [
+                ("--workload", Some(analysis.workload.clone())),
+                ("--store", store),
+                ("--objective", objective),
+                ("--benefit-form", form.map(|form| form.to_string())),
+            ];
+            let words = options.into_iter().filter_map(|(option, value)| Some((option, value?)));
+            let words: Vec<String> =
+                words.flat_map(|(option, value)| [option.to_owned(), value]).collect();
+            recommended.command += &format!(" {}", line(&words));
+        }
+        Ok(plan)
+    }
+
     /// As the planner wants them.
     pub fn options(&self) -> PlanOptions {
         PlanOptions {
@@ -107,7 +138,10 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         options = PlanOptions { base_slice, count_switching: true, ..options };
     }
     let analysis = args.source.analyse(&store)?;
-    let view = View { plan: planned(&analysis, options)?, sides: analysis.sides };
+    let view = View {
+        plan: args.choice.planned_with(&analysis, &args.source, options)?,
+        sides: analysis.sides,
+    };
     context.print(&view, |view| match view.sides.as_slice() {
         [] => text(&view.plan),
         sides => format!("{}\n\n{}", text(&view.plan), sides_text(sides)),

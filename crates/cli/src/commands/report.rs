@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use metasched_base::{Kind, Result, ResultExt};
-use metasched_profile::planned;
 use metasched_report::{Bench, page};
 
 use super::plan::{ChoiceArgs, Source};
@@ -41,7 +40,7 @@ struct Written {
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
     let store = args.source.open()?;
     let analysis = args.source.analyse(&store)?;
-    let plan = planned(&analysis, args.choice.options())?;
+    let plan = args.choice.planned(&analysis, &args.source)?;
     let benches: Vec<Bench> = args.benches.iter().map(|b| Bench::read(b)).collect::<Result<_>>()?;
     let html = page(&analysis, &plan, &benches);
     let attempt = || format!("write the report '{}'", args.out.display());

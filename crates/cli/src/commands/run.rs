@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use metasched_base::{Error, Kind, Result, parse_duration};
 use metasched_control::{Candidate, CandidateEnv, EEVDF, Mechanism, candidates};
-use metasched_experiment::{Contender, PUBLISHED_BASE_SLICE, Plan, PlanOptions, Strategy};
+use metasched_experiment::{Contender, PUBLISHED_BASE_SLICE, Plan, Strategy};
+use metasched_profile::read_plan;
 use metasched_profile::wanted::{AppCgroup, PlannedShares, TurnSpec, Wanted};
-use metasched_profile::{planned, read_plan};
 
-use super::plan::Source;
+use super::plan::{ChoiceArgs, Source};
 use crate::context::Context;
 pub use hold::HoldArgs;
 use turns::Cycle;
@@ -80,6 +80,8 @@ pub struct PlanArgs {
     turns: Vec<TurnSpec>,
     #[command(flatten)]
     source: Source,
+    #[command(flatten)]
+    choice: ChoiceArgs,
 }
 
 impl PlanArgs {
@@ -101,9 +103,16 @@ impl PlanArgs {
     /// The plan that a file has, or that `metasched plan` would make of the store.
     fn file(&self) -> Result<Plan> {
         if let Some(path) = &self.plan {
+            if let Some(objective) = self.choice.objective {
+                let cause = "the plan of a file was chosen by what its figures were judged by then";
+                return Err(Error::new(Kind::Usage, format!("choose by {objective}"), cause)
+                    .remedy(format!(
+                        "metasched plan --objective {objective} --json makes another"
+                    )));
+            }
             return read_plan(path);
         }
-        planned(&self.source.analyse(&self.source.open()?)?, PlanOptions::default())
+        self.choice.planned(&self.source.analyse(&self.source.open()?)?, &self.source)
     }
 
     /// Whether one was named, rather than left to the store.

@@ -15,12 +15,12 @@ use metasched_experiment::timeslice::{
     Allotment, MIN_TURN_BY_LANE, MIN_TURN_BY_SWAP, TuneError, allot,
 };
 use metasched_experiment::{
-    self as experiment, Contender, Lanes, SearchOptions, Searches, Strategy,
+    self as experiment, Contender, Lanes, PartWeights, SearchOptions, Searches, Strategy,
 };
 use metasched_loader::DEFAULT_POLICY;
 use metasched_profile::measure::{Options, SwitcherExecutor};
 use metasched_profile::runner::{Cgroups, Site};
-use metasched_profile::{Analysis, WorkloadBed, cgroups_of, planned, subject};
+use metasched_profile::{Analysis, WorkloadBed, cgroups_of, subject};
 
 use super::plan::{ChoiceArgs, Source};
 use super::run::Mode;
@@ -57,6 +57,10 @@ pub struct Args {
     /// With lanes: the strategies whose weights they have, if not those of --strategy
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     lanes_by: Vec<Strategy>,
+    /// With lanes: further weights to try, of the parts in their order; of a pair 1:2 and 2:1 if
+    /// none are given
+    #[arg(long = "lane-weights", value_name = "N:N,...", value_delimiter = ',')]
+    lane_weights: Vec<PartWeights>,
     /// With lanes: the policy of everything that has none of its own
     #[arg(long, value_name = "POLICY", default_value = DEFAULT_POLICY)]
     default: String,
@@ -108,7 +112,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     }
     let mut store = args.source.open()?;
     let analysis = args.source.analyse(&store)?;
-    let plan = planned(&analysis, args.choice.options())?;
+    let plan = args.choice.planned(&analysis, &args.source)?;
     let Some(whole) = analysis.composition.whole.clone() else {
         return Err(Error::new(
             Kind::BadInput,
@@ -158,7 +162,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         measured
     })?;
     let analysis = args.source.analyse(&store)?;
-    let plan = planned(&analysis, args.choice.options())?;
+    let plan = args.choice.planned(&analysis, &args.source)?;
     let tuned = searches.result(&analysis.measured(), plan, single.as_ref());
     if tuned.table.is_empty() {
         return Err(Error::new(
@@ -211,7 +215,9 @@ impl Args {
         let default = resolve(table, &self.default)?;
         // The two of a pair know nothing of each other.
         let apart = plan.together;
-        let lanes = Lanes { by, default: &default.name, carries: &policy, apart };
+        let weights = self.lane_weights(plan)?;
+        let lanes =
+            Lanes { by, weights: &weights, default: &default.name, carries: &policy, apart };
         let asked: BTreeMap<String, String> = self.turns.iter().cloned().collect();
         Searches::new(
             plan,
@@ -227,10 +233,44 @@ impl Args {
         )
     }
 
+    /// The weights of lanes that are by no formula.
+    fn lane_weights(&self, plan: &experiment::Plan) -> Result<Vec<PartWeights>> {
+        let parts = plan.apps.len();
+        if let Some(other) = self.lane_weights.iter().find(|weights| weights.parts() != parts) {
+            let names: Vec<&str> = plan.apps.iter().map(|app| app.name.as_str()).collect();
+            let (given, names) = (other.parts(), names.join(", "));
+            return Err(Error::new(
+                Kind::Usage,
+                format!("weigh the lanes of '{}'", plan.workload),
+                format!("{given} weights are given, and it has {parts} parts: {names}"),
+            )
+            .remedy("give one for each part, with colons between them: --lane-weights 1:2"));
+        }
+        Ok(match self.lane_weights.as_slice() {
+            [] if plan.together && parts == 2 => PartWeights::of_two(),
+            given => given.to_vec(),
+        })
+    }
+
+    /// What a run takes in all.
+    fn measurement(&self, emulated: bool) -> Duration {
+        self.duration + self.warmup + if emulated { OVERHEAD_EMULATED } else { OVERHEAD }
+    }
+
+    /// Refuses a budget in which so many runs do not fit twice, since an interval needs two rounds.
+    fn suffices(&self, runs: usize, emulated: bool) -> Result<()> {
+        let needed = self.measurement(emulated) * 2 * u32::try_from(runs).unwrap_or(u32::MAX);
+        if self.budget >= needed {
+            return Ok(());
+        }
+        let cause = TuneError::BudgetTooSmall { needed };
+        Err(Error::new(Kind::Usage, "tune within the budget", cause)
+            .remedy("raise --budget, shorten --duration, or name fewer values or workloads"))
+    }
+
     /// How the budget is spent.
     fn allot(&self, searches: &Searches, singles: usize, emulated: bool) -> Result<Allotment> {
-        let overhead = if emulated { OVERHEAD_EMULATED } else { OVERHEAD };
-        let measurement = self.duration + self.warmup + overhead;
+        let measurement = self.measurement(emulated);
         let too_small = |e: TuneError| {
             Error::new(Kind::Usage, "tune within the budget", e)
                 .remedy("raise --budget, or name fewer of --strategy, one --mechanism or --mode")

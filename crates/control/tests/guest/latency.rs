@@ -9,6 +9,7 @@ use metasched_host::cgroup::Cgroup;
 use serde_json::Value;
 
 use crate::machine::TestMachine;
+use crate::schema;
 use crate::support::{Beside, FEW, PUBLISHED, Run, published};
 
 /// A shell that computes, and those of them that keep both CPUs of the guest busy.
@@ -16,11 +17,14 @@ fn hogs() -> Vec<Beside> {
     (0..3).map(|_| Beside::start("sh", &["-c", "while :; do :; done"])).collect()
 }
 
-fn document(arguments: &[&str]) -> Value {
+/// What it prints as JSON, which is held to the recorded schema of this name.
+pub fn document(schema: &str, arguments: &[&str]) -> Value {
     let (code, said) = Run::start(arguments).finish();
     assert_eq!(code, Some(0), "{arguments:?}: {said}");
     // Progress comes before it.
-    serde_json::from_str(&said[said.find('{').expect("a document")..]).unwrap()
+    let document = serde_json::from_str(&said[said.find('{').expect("a document")..]).unwrap();
+    schema::check(schema, &document);
+    document
 }
 
 /// How many waits there were below each power of two, in about us.
@@ -72,7 +76,7 @@ fn waits_are_those_that_runqlat_sees_under_any_scheduler() {
             .spawn()
             .unwrap_or_else(|e| panic!("'runqlat', which deps.sh installs: {e}"));
         let length = format!("{SECONDS}s");
-        let ours = document(&["latency", "--for", &length, "--pid", &pid, "--json"]);
+        let ours = document("latency", &["latency", "--for", &length, "--pid", &pid, "--json"]);
         let theirs = runqlat.wait_with_output().unwrap();
         let theirs = of_runqlat(&String::from_utf8_lossy(&theirs.stdout));
         if scheduler != "eevdf" {
@@ -107,7 +111,10 @@ fn a_process_is_followed_with_all_that_it_forks_and_who_ran_instead() {
     let shell = watched.pid().to_string();
     let (code, said) = Run::start(&[&["start", "vtime"], &FEW[..]].concat()).finish();
     assert_eq!(code, Some(0), "{said}");
-    let view = document(&["latency", "--for", "3s", "--pid", &shell, "--children", "--json"]);
+    let view = document(
+        "latency-follow",
+        &["latency", "--for", "3s", "--pid", &shell, "--children", "--json"],
+    );
     assert_eq!(view["scheduler"], "vtime");
     let processes = view["processes"].as_array().unwrap();
     // One that was there when it began has no parent here.
@@ -156,7 +163,7 @@ fn a_lane_has_its_own_waits_and_two_recordings_are_compared() {
     let both = ["--lane", "metasched-test/watched", "--cgroup", "metasched-test/watched"];
     let record = |out: &str| {
         let rest = ["--for", "3s", "--interval", "500ms", "--out", out, "--json"];
-        document(&[&["latency"], &both[..], &rest].concat())
+        document("latency", &[&["latency"], &both[..], &rest].concat())
     };
     let first = record(&file("first"));
     let figures = |at: usize| first["subjects"][at]["figures"].clone();
@@ -171,7 +178,8 @@ fn a_lane_has_its_own_waits_and_two_recordings_are_compared() {
     drop(hogs);
     let alone = hogs_in(&cgroup);
     record(&file("second"));
-    let view = document(&["latency", "diff", &file("first"), &file("second"), "--json"]);
+    let view =
+        document("latency-diff", &["latency", "diff", &file("first"), &file("second"), "--json"]);
     let subject = &view["subjects"][0];
     assert_eq!(subject["figures"][0]["name"], "per_s");
     assert!(subject["figures"][0]["values"][0].is_number(), "{view:#}");

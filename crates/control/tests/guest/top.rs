@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use metasched_host::cgroup::Cgroup;
 
+use crate::latency::document;
 use crate::machine::{TestMachine, status};
 use crate::support::{Beside, FEW, Run, eventually};
 
@@ -68,6 +69,9 @@ fn lanes_are_seen_and_changed_by_keys_and_the_terminal_is_as_it_was() {
     cgroup.add(busy.pid()).unwrap();
     ok(&["start", "vtime", FEW[0], FEW[1]]);
     ok(&["lane", "assign", "metasched-test/front", "vtime"]);
+    let looks = document("top", &["top", "--json", "--count", "1"]);
+    let names = looks["rows"].as_array().unwrap().iter().map(|row| row["name"].clone());
+    assert!(names.into_iter().any(|name| name == "metasched-test/front"), "{looks:#}");
     let program = Run::program();
     let exit = "echo; echo ended with $?; stty -a | grep -o ' icanon'; sleep 600";
     let terminal = Terminal::start(&format!("{} top; {exit}", program.display()));

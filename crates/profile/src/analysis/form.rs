@@ -7,7 +7,7 @@ use metasched_experiment::{CandidateRounds, Ratio, SEED, ratios};
 use metasched_stats::{Interval, Log2Histogram, RunLengths, median, paired_estimate, paired_ratio};
 use serde::Serialize;
 
-use super::Rounds;
+use super::{Activity, Rounds};
 use crate::{BASELINE, Failure, LoadFigures, Measurement, Query, RunKind, Series, Store, Subject};
 
 /// A candidate on one form.
@@ -58,6 +58,8 @@ pub struct FormFigures {
     pub load_waits: Vec<(String, Log2Histogram)>,
     /// How long threads ran at a time, by scheduler, from traced runs.
     pub runs: Vec<(String, RunLengths)>,
+    /// What its threads did under each scheduler, the default first.
+    pub activity: Vec<Activity>,
     /// The default scheduler with metasched's own observation over without it:
     /// what the observation costs. Absent without control runs.
     pub observed_over_unobserved: Option<Interval>,
@@ -134,6 +136,7 @@ impl FormFigures {
             load_waits: waits(|figures| {
                 figures.load_wait_histogram.clone().map(Log2Histogram::new)
             }),
+            activity: Activity::of(&rounds, named.iter().map(|(label, _)| label.as_str())),
             runs: traced(all, &subjects, |f| f.runs.clone(), RunLengths::merge, RunLengths::count),
             observed_over_unobserved: observation_cost(all),
             failures,

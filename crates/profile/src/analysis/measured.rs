@@ -60,6 +60,7 @@ impl Analysis {
                     .iter()
                     .map(|s| (s.contender.clone(), s.rounds.rounds.clone()))
                     .collect(),
+                beside: self.beside_strategies.clone(),
             }),
             others,
             switching: switching_times(&self.switches),

@@ -1,5 +1,6 @@
 //! One workload's measurements, as ratios against the default scheduler.
 
+mod activity;
 mod again;
 mod composition;
 mod form;
@@ -16,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::manifest::Manifest;
 use crate::{BASELINE, Environment, Query, Series, Session, Store, Subject};
+pub use activity::{ACTIVITY_FIGURES, Activity};
 pub use composition::{Composition, composition};
 pub use form::{Baseline, CandidateFigures, FormFigures};
 use rounds::Rounds;
@@ -70,6 +72,9 @@ pub struct Analysis {
     pub forms: Vec<FormFigures>,
     /// The metaschedulers that were measured on the whole.
     pub strategies: Vec<StrategyFigures>,
+    /// Single schedulers on the whole in the same rounds as these.
+    #[serde(skip)]
+    pub beside_strategies: Vec<CandidateRounds>,
     /// Of a pair: each of the two, while both run.
     pub sides: Vec<SideFigures>,
     /// Changes of scheduler in the sessions below.
@@ -127,9 +132,9 @@ pub fn analyse(
             forms.push(figures);
         }
     }
-    let strategies = match composition.whole.as_deref() {
+    let (strategies, beside_strategies) = match composition.whole.as_deref() {
         Some(whole) => strategies::read(store, setting.iter().filter(|s| s.key.form == whole))?,
-        None => Vec::new(),
+        None => Default::default(),
     };
     let mut of_sides = Vec::new();
     if let Some(whole) = composition.whole.as_deref() {
@@ -150,6 +155,7 @@ pub fn analyse(
         objectives: declared.objectives,
         forms,
         strategies,
+        beside_strategies,
         sides: of_sides,
         switches,
         sessions,

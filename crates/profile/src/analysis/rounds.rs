@@ -37,6 +37,21 @@ impl Rounds {
             .collect()
     }
 
+    /// A figure of both, in the rounds in which both have it.
+    pub fn figures(
+        &self,
+        candidate: &str,
+        default: &str,
+        figure: impl Fn(&LoadFigures) -> Option<f64>,
+    ) -> Vec<(f64, f64)> {
+        let rounds = self.0.values();
+        rounds
+            .filter_map(|round| {
+                Some((figure(round.get(candidate)?)?, figure(round.get(default)?)?))
+            })
+            .collect()
+    }
+
     /// All runs of a subject, in the order of their rounds.
     pub fn of(&self, subject: &str) -> Vec<&LoadFigures> {
         self.0.values().filter_map(|round| round.get(subject)).collect()

@@ -48,7 +48,10 @@ fn contender(subject: &Subject) -> Option<Contender> {
             turns: shares(turns),
         },
         Subject::Lanes { strategy: name, default: (default, _), lanes } => Contender::Lanes {
-            strategy: strategy(name)?,
+            strategy: match name {
+                Some(name) => Some(strategy(name)?),
+                None => None,
+            },
             default: default.clone(),
             lanes: shares(lanes),
         },
@@ -56,21 +59,21 @@ fn contender(subject: &Subject) -> Option<Contender> {
 }
 
 /// Reads the newest of the series (they come newest first) in which
-/// metaschedulers were measured.
+/// metaschedulers were measured, with the single schedulers of their rounds.
 pub(super) fn read<'a>(
     store: &Store,
     series: impl Iterator<Item = &'a &'a Series>,
-) -> Result<Vec<StrategyFigures>> {
+) -> Result<(Vec<StrategyFigures>, Vec<CandidateRounds>)> {
     for s in series {
-        let figures = of(&store.measurements(&Query::of_series(s.id))?);
+        let (figures, singles) = of(&store.measurements(&Query::of_series(s.id))?);
         if !figures.is_empty() {
-            return Ok(figures);
+            return Ok((figures, singles));
         }
     }
-    Ok(Vec::new())
+    Ok(Default::default())
 }
 
-fn of(all: &[Measurement]) -> Vec<StrategyFigures> {
+fn of(all: &[Measurement]) -> (Vec<StrategyFigures>, Vec<CandidateRounds>) {
     // The same strategy may have been measured with other turns before a later
     // plan preferred other schedulers: the last one counts.
     let newest: BTreeMap<String, &Subject> = all
@@ -103,7 +106,7 @@ fn of(all: &[Measurement]) -> Vec<StrategyFigures> {
             Some((rounds, throughput.estimate?))
         });
     let best_turns = turns.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(rounds, _)| rounds.clone());
-    strategies
+    let strategies = strategies
         .into_iter()
         .zip(rated)
         .map(|((contender, rounds), (throughput, p99))| {
@@ -115,7 +118,8 @@ fn of(all: &[Measurement]) -> Vec<StrategyFigures> {
                 .collect();
             StrategyFigures { contender, rounds, throughput, p99, over }
         })
-        .collect()
+        .collect();
+    (strategies, singles)
 }
 
 /// Turns by swap, turns by lane, lanes; then the paper's order of strategies, then the

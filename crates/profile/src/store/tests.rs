@@ -235,7 +235,7 @@ fn a_store_of_the_present_schema_is_recorded_with_all_that_it_can_hold() {
         cgroups: vec!["qa/front".into()],
     };
     let lanes = Subject::Lanes {
-        strategy: "delta".into(),
+        strategy: Some("delta".into()),
         default: ("vtime".into(), "2".into()),
         lanes: vec![lane],
     };

@@ -253,7 +253,7 @@ mod tests {
             weight,
         };
         let contender = metasched_experiment::Contender::Lanes {
-            strategy: metasched_experiment::Strategy::RoundRobin,
+            strategy: Some(metasched_experiment::Strategy::RoundRobin),
             default: "fair".to_owned(),
             lanes: vec![lane(&["front", "back"], "fifo", 0.67), lane(&["batch"], "vtime", 0.33)],
         };

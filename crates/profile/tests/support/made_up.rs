@@ -95,7 +95,7 @@ pub fn lanes(name: &str) -> Subject {
         turn.cgroups(vec![cgroup])
     };
     let lanes = turns.into_iter().map(of).collect();
-    Subject::Lanes { strategy, default: ("vtime".into(), "1.0".into()), lanes }
+    Subject::Lanes { strategy: Some(strategy), default: ("vtime".into(), "1.0".into()), lanes }
 }
 
 pub fn key(form: &str) -> SeriesKey {
@@ -175,6 +175,10 @@ impl Writer<'_> {
                 slept: runs_of(900, 200_000),
                 stopped: runs_of(100, 20_000_000),
             }),
+            cpu_s: Some(30.0),
+            user_s: Some(12.0),
+            nvcsw_per_s: Some(2.0 * throughput_per_s),
+            nivcsw_per_s: Some(120.0),
             ..LoadFigures::default()
         };
         let parts = BTreeMap::from([("front".to_owned(), PartFigures::default())]);

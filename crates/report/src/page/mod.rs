@@ -1,5 +1,6 @@
 //! The page: one HTML file that needs nothing else.
 
+mod activity;
 mod answer;
 mod bench;
 mod curve;
@@ -52,6 +53,7 @@ pub fn page(analysis: &Analysis, plan: &Plan, benches: &[Bench]) -> String {
     body += &strategies::section(analysis);
     body += &schedulers::wait_histograms(analysis);
     body += &runs::section(analysis);
+    body += &activity::section(analysis);
     body += &switching::section(&analysis.switches, benches);
     body += &machine::facts(analysis);
     body += &machine::repeat(analysis);

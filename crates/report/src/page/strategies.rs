@@ -35,11 +35,6 @@ fn way_text(contender: &Contender) -> String {
     }
 }
 
-/// The strategy's name.
-fn strategy(figures: &StrategyFigures) -> &'static str {
-    figures.contender.strategy().map(Strategy::name).unwrap_or_default()
-}
-
 /// The metascheduler with the highest throughput.
 pub fn best(analysis: &Analysis) -> Option<&StrategyFigures> {
     analysis
@@ -62,7 +57,7 @@ pub fn best_sentence(analysis: &Analysis) -> Option<String> {
     let mut text = format!(
         "Of all metaschedulers <b>{}</b>, {}, gave the most throughput: {}, {verdict}; p99 \
          latency {}.",
-        strategy(s),
+        s.contender.by(),
         way_text(&s.contender),
         escape(&ratio_text(&s.throughput)),
         escape(&ratio_text(&s.p99)),
@@ -168,7 +163,7 @@ fn lanes_figure(
     better: Better,
     of: impl Fn(&StrategyFigures) -> Ratio,
 ) -> String {
-    let dot = |s: &StrategyFigures| Dot { label: strategy(s).to_owned(), ratio: of(s) };
+    let dot = |s: &StrategyFigures| Dot { label: s.contender.by(), ratio: of(s) };
     let dots: Vec<Dot> = strategies(analysis, false).map(dot).collect();
     if dots.is_empty() {
         return String::new();
@@ -195,7 +190,7 @@ fn table<'a>(
     for s in strategies {
         let ratio = of(s);
         table.row([
-            strategy(s).to_owned(),
+            s.contender.by(),
             by(&s.contender).to_owned(),
             s.contender.base_slice_ms().map_or("none".to_owned(), |ms| format!("{ms} ms")),
             ratio_text(&ratio),
@@ -216,7 +211,7 @@ fn turns(analysis: &Analysis) -> String {
         let shares = s.contender.shares().iter();
         let turns: Vec<String> =
             shares.map(|t| format!("{}: {} {:.2}", t.name(), t.scheduler, t.weight)).collect();
-        let row = [strategy(s).to_owned(), by(&s.contender).to_owned(), turns.join(", ")];
+        let row = [s.contender.by(), by(&s.contender).to_owned(), turns.join(", ")];
         if !seen.contains(&row) {
             table.row(row.clone());
             seen.push(row);

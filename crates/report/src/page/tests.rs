@@ -293,3 +293,18 @@ fn what_was_not_measured_is_said_to_be_so() {
         assert!(page.contains(&format!("{what}: not measured")), "{what}");
     }
 }
+
+#[test]
+fn cpu_time_and_switches_stand_in_a_table_for_each_form_with_the_change_to_eevdf() {
+    let page = full_page(8);
+    let from = page.find("<h2>CPU time and switches</h2>").expect("the section");
+    let section = &page[from..from + page[from..].find("</section>").unwrap()];
+    assert_eq!(section.matches("<table>").count(), 3, "{section}");
+    // Made up: 30 s of CPU time in 20 s, 12 of them in user space.
+    assert!(section.contains("1.50") && section.contains("40.0 %"), "{section}");
+    let row = &section[section.find("scx_bpfland").expect("a row")..];
+    assert!(
+        row[..row.find("</tr>").unwrap()].contains(" to "),
+        "the change has an interval: {row}"
+    );
+}

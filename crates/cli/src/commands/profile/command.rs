@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use comfy_table::{CellAlignment, Table, presets};
 use metasched_base::{Kind, Result, ResultExt, brief_time};
 use metasched_control::{CandidateEnv, candidates};
-use metasched_experiment::{Plan, PlanOptions, Ratio, Recommendation, TableRow, Verdict};
+use metasched_experiment::{Plan, Ratio, Recommendation, TableRow, Verdict};
 use metasched_profile::manifest::{Given, Workload, check_program};
 use metasched_profile::measure::{FailureSummary, FormSummary, Options, Outcome, Summary};
 use metasched_profile::runner::{Cgroups, Site};
 use metasched_profile::{
-    BASELINE, Declared, Profile, Runs, Store, Tried, Warning, analyse, planned, warnings,
+    BASELINE, Declared, Profile, Runs, Store, Tried, Warning, analyse, warnings,
 };
 use serde::Serialize;
 
 use super::show::Show;
 use super::{Args, export, measure, options, schedulers};
-use crate::commands::plan::recommended;
+use crate::commands::plan::{ChoiceArgs, Source, recommended};
 use crate::context::Context;
 
 /// What only a command has.
@@ -186,14 +186,8 @@ fn measured(
 fn plan(args: &Args, workload: &Workload, store: &Store) -> Result<Plan> {
     let name = &workload.manifest.name;
     let analysis = analyse(store, Some(name), |_| Declared::of(&workload.manifest))?;
-    let mut plan = planned(&analysis, PlanOptions::default())?;
-    if let Some(recommendation) = plan.recommendation.as_mut().filter(|r| !r.command.is_empty()) {
-        recommendation.command += &format!(" --workload {name}");
-        if let Some(store) = &args.store {
-            recommendation.command += &format!(" --store {}", store.display());
-        }
-    }
-    Ok(plan)
+    let source = Source { store: args.store.clone(), workload: None };
+    ChoiceArgs::default().planned(&analysis, &source)
 }
 
 /// What came of it as text.

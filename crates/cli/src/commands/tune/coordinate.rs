@@ -92,6 +92,10 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<u8> {
     let mut store = args.source.open()?;
     let mut site = Site::here(Box::new(Cgroups::new(None)), &context.interrupt)?;
     let measured = workloads(args, &site)?;
+    let runs = |points: usize, forms: usize| (points + 1) * forms;
+    let forms: usize = measured.iter().map(|one| one.forms.len()).sum();
+    let all: usize = coordinates.iter().map(|c| runs(c.values.len(), forms)).sum();
+    args.suffices(all, site.machine.emulated)?;
     let mut descent = Descent::new(coordinates, standing, args.choice.objective);
     // What cannot be put in force is said before anything is stopped.
     for options in descent.points() {
@@ -100,7 +104,6 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<u8> {
     for one in &measured {
         prepare(&one.workload, &site)?;
     }
-    let share = args.budget / (args.coordinate.len() * measured.len()) as u32;
     let options = SwitcherOptions::new("metasched tune").take_over(args.take_over);
     put_back_after(options, |switcher| {
         site.groups = Box::new(Cgroups::new(Some(switcher.guard())));
@@ -115,6 +118,8 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<u8> {
             pool.extend(specs.iter().cloned());
             let mut rounds = Vec::new();
             for one in &measured {
+                let part = runs(specs.len(), one.forms.len()) as f64 / all as f64;
+                let share = args.budget.mul_f64(part);
                 let bench = Bench { args, site: &site, pool: &pool, specs: &specs, share };
                 rounds.extend(bench.measure(one, switcher, &mut store, context)?);
             }

@@ -77,7 +77,7 @@ pub fn text(tuned: &Tuned) -> String {
     for row in &tuned.table {
         let contender = &row.contender;
         table.add_row([
-            contender.strategy().map(|strategy| strategy.to_string()).unwrap_or_default(),
+            contender.by(),
             contender.mechanism().unwrap_or("side by side").to_owned(),
             contender.base_slice_ms().map_or(String::new(), |ms| format!("{ms} ms")),
             row.rounds.to_string(),
