@@ -51,12 +51,17 @@ def run(lines: int, once: Callable[[], object], seconds: float) -> tuple[Counter
     begin = time.monotonic()
     started = [start(once, begin + seconds) for _ in range(lines)]
     counts: Counter[int] = Counter()
+    failed = []
+    # All of them have ended before one's failure is told: none goes on alone.
     for pid, readable in started:
         with open(readable) as pipe:
             said = pipe.read()
         _, status = os.waitpid(pid, 0)
         if status != 0:
-            repeat.stop("run the load", f"process {pid} of it failed", "see above")
+            failed.append(pid)
+            continue
         for value, count in json.loads(said):
             counts[value] += count
+    if failed:
+        repeat.stop("run the load", f"process {failed[0]} of it failed", "see above")
     return counts, time.monotonic() - begin
