@@ -77,7 +77,7 @@ case ${1:-} in
 		exit
 		;;
 	--workloads)
-		# jvm-mix:reactors is of jvm-mix.
+		# jvm-store:full is of jvm-store.
 		lines "${2:?name a table}" | cut -d '|' -f 3 | tr , '\n' | cut -d : -f 1 | awk '!seen[$0]++'
 		exit
 		;;

@@ -257,37 +257,31 @@ impl Args {
         self.duration + self.warmup + if emulated { OVERHEAD_EMULATED } else { OVERHEAD }
     }
 
-    /// Refuses a budget in which so many runs do not fit twice, since an interval needs two rounds.
-    fn suffices(&self, runs: usize, emulated: bool) -> Result<()> {
-        let needed = self.measurement(emulated) * 2 * u32::try_from(runs).unwrap_or(u32::MAX);
-        if self.budget >= needed {
-            return Ok(());
+    /// How many rounds of so many runs fit into the budget: at least two, which an interval needs.
+    fn rounds(&self, runs: usize, emulated: bool) -> std::result::Result<usize, TuneError> {
+        let measurement = self.measurement(emulated);
+        let round = measurement * u32::try_from(runs.max(1)).unwrap_or(u32::MAX);
+        match self.budget.as_nanos() / round.as_nanos() {
+            0 | 1 => Err(TuneError::BudgetTooSmall { needed: round * 2 }),
+            rounds => Ok(usize::try_from(rounds).unwrap_or(usize::MAX)),
         }
-        let cause = TuneError::BudgetTooSmall { needed };
-        Err(Error::new(Kind::Usage, "tune within the budget", cause)
-            .remedy("raise --budget, shorten --duration, or name fewer values or workloads"))
     }
 
     /// How the budget is spent.
     fn allot(&self, searches: &Searches, singles: usize, emulated: bool) -> Result<Allotment> {
-        let measurement = self.measurement(emulated);
-        let too_small = |e: TuneError| {
-            Error::new(Kind::Usage, "tune within the budget", e)
-                .remedy("raise --budget, or name fewer of --strategy, one --mechanism or --mode")
-        };
         let (turns, lanes) = searches.count();
-        if self.base_slices.is_empty() {
-            return allot(self.budget, measurement, turns, lanes).map_err(too_small);
-        }
-        // An explicit list is measured as it is; the budget decides about rounds only.
-        let runs = turns * self.base_slices.len() + lanes + 1 + singles;
-        let affordable = (self.budget.as_secs_f64() / measurement.as_secs_f64()) as usize;
-        match affordable / runs {
-            rounds if rounds < 2 => {
-                Err(too_small(TuneError::BudgetTooSmall { needed: measurement * 2 * runs as u32 }))
-            }
-            rounds => Ok(Allotment { grid: self.base_slices.len(), refinements: 0, rounds }),
-        }
+        let allotment = if self.base_slices.is_empty() {
+            allot(self.budget, self.measurement(emulated), turns, lanes)
+        } else {
+            // An explicit list is measured as it is; the budget decides about rounds only.
+            let grid = self.base_slices.len();
+            let rounds = self.rounds(turns * grid + lanes + 1 + singles, emulated);
+            rounds.map(|rounds| Allotment { grid, refinements: 0, rounds })
+        };
+        allotment.map_err(|e| {
+            too_small(e)
+                .remedy("raise --budget, or name fewer of --strategy, one --mechanism or --mode")
+        })
     }
 
     fn options(&self) -> Options {
@@ -301,4 +295,9 @@ impl Args {
             ..Options::default()
         }
     }
+}
+
+/// What it takes does not fit into the budget.
+fn too_small(e: TuneError) -> Error {
+    Error::new(Kind::Usage, "tune within the budget", e)
 }

@@ -3,10 +3,9 @@
 use std::iter::once;
 
 use metasched_profile::{ACTIVITY_FIGURES, Activity, Analysis};
-use metasched_stats::Interval;
 
-use super::html::{Table, percent};
-use super::schedulers::heading;
+use super::html::Table;
+use super::schedulers::{heading, interval_text};
 
 /// The tables of each form; nothing where nobody looked.
 pub fn section(analysis: &Analysis) -> String {
@@ -30,10 +29,7 @@ fn table(heading: &str, activity: &[Activity]) -> Table {
     let header = once("under".to_owned()).chain(titles).chain(once("switches".to_owned()));
     let mut table = Table::new(&format!("CPU time and switches, {heading}"), header);
     for one in activity {
-        let change = |i: Interval| {
-            format!("{} ({} to {})", percent(i.estimate), percent(i.low), percent(i.high))
-        };
-        let switches = one.switches.map_or("-".to_owned(), change);
+        let switches = one.switches.map_or("-".to_owned(), interval_text);
         let cells = figures().map(|figure| figure.text(one));
         table.row(once(one.scheduler.clone()).chain(cells).chain(once(switches)));
     }

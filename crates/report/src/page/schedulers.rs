@@ -8,7 +8,7 @@ use super::svg::Svg;
 use super::{absent, figure, waits};
 use metasched_experiment::Ratio;
 use metasched_profile::{Analysis, CandidateFigures, FormFigures};
-use metasched_stats::Log2Histogram;
+use metasched_stats::{Interval, Log2Histogram};
 
 /// Throughput and p99 of every form under every scheduler.
 pub fn ratios(analysis: &Analysis) -> String {
@@ -74,12 +74,16 @@ pub fn heading(analysis: &Analysis, form: &FormFigures) -> String {
     }
 }
 
+/// A ratio as the change that it is, with its bounds.
+pub fn interval_text(ratio: Interval) -> String {
+    let Interval { estimate, low, high, .. } = ratio;
+    format!("{} ({} to {})", percent(estimate), percent(low), percent(high))
+}
+
 /// A ratio with its interval as text for tables.
 pub fn ratio_text(ratio: &Ratio) -> String {
     match (ratio.interval, ratio.estimate) {
-        (Some(i), _) => {
-            format!("{} ({} to {})", percent(i.estimate), percent(i.low), percent(i.high))
-        }
+        (Some(interval), _) => interval_text(interval),
         (None, Some(estimate)) => format!("{} (one round)", percent(estimate)),
         (None, None) => "not measured".to_owned(),
     }
@@ -124,8 +128,7 @@ fn observation(analysis: &Analysis) -> String {
         .iter()
         .filter_map(|f| {
             let i = f.observed_over_unobserved?;
-            let (low, high) = (percent(i.low), percent(i.high));
-            Some(format!("{}: {} ({low} to {high})", escape(&f.form), percent(i.estimate)))
+            Some(format!("{}: {}", escape(&f.form), interval_text(i)))
         })
         .collect();
     if items.is_empty() {

@@ -4,9 +4,9 @@ use metasched_control::Mechanism;
 use metasched_experiment::{Contender, Ratio, Strategy, Verdict};
 
 use super::dots::{self, Better, Dot, Group};
-use super::html::{Table, escape, percent};
+use super::html::{Table, escape};
 use super::lines::{self, Line, Panel, Reference};
-use super::schedulers::{ratio_text, verdict_text};
+use super::schedulers::{interval_text, ratio_text, verdict_text};
 use super::svg::Svg;
 use super::{absent, figure};
 use metasched_profile::{Analysis, CandidateFigures, StrategyFigures};
@@ -63,14 +63,8 @@ pub fn best_sentence(analysis: &Analysis) -> Option<String> {
         escape(&ratio_text(&s.p99)),
     );
     for (other, over) in &s.over {
-        let i = over.throughput;
-        text += &format!(
-            " Against {}, in the same rounds: {} ({} to {}).",
-            escape(other),
-            percent(i.estimate),
-            percent(i.low),
-            percent(i.high)
-        );
+        let change = interval_text(over.throughput);
+        text += &format!(" Against {}, in the same rounds: {change}.", escape(other));
     }
     Some(text)
 }

@@ -18,7 +18,7 @@ use metasched_profile::{Store, Subject, candidate_rounds};
 use metasched_stats::Interval;
 use serde::Serialize;
 
-use super::{Args, Show};
+use super::{Args, Show, too_small};
 use crate::context::Context;
 
 /// Rounds of each point where the budget allows it.
@@ -95,7 +95,9 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<u8> {
     let runs = |points: usize, forms: usize| (points + 1) * forms;
     let forms: usize = measured.iter().map(|one| one.forms.len()).sum();
     let all: usize = coordinates.iter().map(|c| runs(c.values.len(), forms)).sum();
-    args.suffices(all, site.machine.emulated)?;
+    args.rounds(all, site.machine.emulated).map_err(|e| {
+        too_small(e).remedy("raise --budget, shorten --duration, or name fewer values or workloads")
+    })?;
     let mut descent = Descent::new(coordinates, standing, args.choice.objective);
     // What cannot be put in force is said before anything is stopped.
     for options in descent.points() {
