@@ -36,3 +36,15 @@ fn what_is_about_lanes_is_refused_of_turns_and_the_other_way_round() {
         assert!(String::from_utf8_lossy(&output.stderr).contains(remedy), "{output:?}");
     }
 }
+
+#[test]
+fn the_plan_of_a_file_is_not_judged_anew() {
+    // Regression: --benefit-form was left out without a word.
+    for option in [["--objective", "p99"], ["--benefit-form", "gain"]] {
+        let arguments = [["run", "--plan", "plan.json"].as_slice(), &option].concat();
+        let output = metasched(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let makes_another = format!("metasched plan {} --json makes another", option.join(" "));
+        assert!(String::from_utf8_lossy(&output.stderr).contains(&makes_another), "{output:?}");
+    }
+}

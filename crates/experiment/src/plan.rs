@@ -383,7 +383,10 @@ fn assign_weights(apps: &mut [AppPlan], options: PlanOptions) -> (Slices, Vec<St
             Err(error) => {
                 let without = apps.iter().find(|app| app.eevdf_latency_us.is_none());
                 let why = without.map_or(error.to_string(), |app| {
-                    format!("'{}' has no latency: its tasks never sleep", app.name)
+                    format!(
+                        "'{}' has no latency: it answered nothing, and no task of it slept",
+                        app.name
+                    )
                 });
                 notes.push(format!("{strategy} says nothing here: {why}"));
                 continue;

@@ -92,6 +92,13 @@ fn each_of_a_pair_prefers_what_it_had_while_both_ran() {
     let plan = planned(&analysis, PlanOptions::default()).unwrap();
     let preferred: Vec<&str> = plan.apps.iter().map(|app| app.preferred.as_str()).collect();
     assert_eq!(preferred, ["scx_bpfland", "eevdf"], "{plan:#?}");
+    // Regression: a mean latency was that of the part alone, and of a part that was not measured
+    // alone there was none.
+    let mut both_only = analysis;
+    both_only.forms.retain(|form| form.form == "both");
+    let latencies: Vec<Option<f64>> =
+        both_only.measured().parts.iter().map(|part| part.latency_us).collect();
+    assert_eq!(latencies, [Some(1000.0), None], "the job's load says none");
     // Not a pair: each part by what it had alone.
     let single = analyse(&full_store(&path, 4), Some("qa"), declared).unwrap();
     assert!(!single.measured().together);

@@ -98,21 +98,25 @@ impl ChoiceArgs {
     ) -> Result<Plan> {
         let mut plan = planned(analysis, options)?;
         if let Some(recommended) = plan.recommendation.as_mut().filter(|r| !r.command.is_empty()) {
-            let store = source.store.as_ref().map(|store| store.display().to_string());
-            let objective = self.objective.map(|objective| objective.to_string());
-            let form = (self.benefit_form != BenefitForm::default()).then_some(self.benefit_form);
-            let options = [
-                ("--workload", Some(analysis.workload.clone())),
-                ("--store", store),
-                ("--objective", objective),
-                ("--benefit-form", form.map(|form| form.to_string())),
-            ];
-            let words = options.into_iter().filter_map(|(option, value)| Some((option, value?)));
-            let words: Vec<String> =
-                words.flat_map(|(option, value)| [option.to_owned(), value]).collect();
+            let workload = ("--workload", analysis.workload.clone());
+            let store = source.store.as_ref().map(|store| ("--store", store.display().to_string()));
+            let words: Vec<String> = [workload]
+                .into_iter()
+                .chain(store)
+                .chain(self.given())
+                .flat_map(|(option, value)| [option.to_owned(), value])
+                .collect();
             recommended.command += &format!(" {}", line(&words));
         }
         Ok(plan)
+    }
+
+    /// What differs from the defaults, as options and their values.
+    pub fn given(&self) -> Vec<(&'static str, String)> {
+        let objective = self.objective.map(|objective| ("--objective", objective.to_string()));
+        let form = (self.benefit_form != BenefitForm::default())
+            .then(|| ("--benefit-form", self.benefit_form.to_string()));
+        objective.into_iter().chain(form).collect()
     }
 
     /// As the planner wants them.

@@ -103,12 +103,10 @@ impl PlanArgs {
     /// The plan that a file has, or that `metasched plan` would make of the store.
     fn file(&self) -> Result<Plan> {
         if let Some(path) = &self.plan {
-            if let Some(objective) = self.choice.objective {
+            if let Some((option, value)) = self.choice.given().first() {
                 let cause = "the plan of a file was chosen by what its figures were judged by then";
-                return Err(Error::new(Kind::Usage, format!("choose by {objective}"), cause)
-                    .remedy(format!(
-                        "metasched plan --objective {objective} --json makes another"
-                    )));
+                return Err(Error::new(Kind::Usage, format!("choose by {option} {value}"), cause)
+                    .remedy(format!("metasched plan {option} {value} --json makes another")));
             }
             return read_plan(path);
         }

@@ -78,11 +78,10 @@ impl Analysis {
         let part = |name: &String| {
             let sides = self.sides.iter().filter(|side| side.name == *name);
             let candidates: Vec<CandidateRounds> = sides.filter_map(under).collect();
-            let latency_us = self.form(name).map(|form| form.baseline.mean_us);
             (!candidates.is_empty()).then(|| Part {
                 name: name.clone(),
                 objective: self.objectives.get(name).copied().unwrap_or_default(),
-                latency_us: latency_us.filter(|us| *us > 0.0),
+                latency_us: self.side_latencies_us.get(name).copied(),
                 candidates,
                 asked: None,
             })

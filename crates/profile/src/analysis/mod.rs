@@ -22,7 +22,7 @@ pub use composition::{Composition, composition};
 pub use form::{Baseline, CandidateFigures, FormFigures};
 use rounds::Rounds;
 pub use sides::SideFigures;
-pub(crate) use sides::sides;
+pub(crate) use sides::{side_latencies_us, sides};
 pub use strategies::StrategyFigures;
 
 /// What a workload's manifest says of its forms.
@@ -77,6 +77,9 @@ pub struct Analysis {
     pub beside_strategies: Vec<CandidateRounds>,
     /// Of a pair: each of the two, while both run.
     pub sides: Vec<SideFigures>,
+    /// Their mean latencies under the default scheduler, in us; those that have one.
+    #[serde(skip)]
+    pub side_latencies_us: BTreeMap<String, f64>,
     /// Changes of scheduler in the sessions below.
     pub switches: Vec<SwitchRecord>,
     /// The sessions that the figures come from.
@@ -136,13 +139,15 @@ pub fn analyse(
         Some(whole) => strategies::read(store, setting.iter().filter(|s| s.key.form == whole))?,
         None => Default::default(),
     };
-    let mut of_sides = Vec::new();
+    let (mut of_sides, mut of_whole) = (Vec::new(), Vec::new());
     if let Some(whole) = composition.whole.as_deref() {
         // Profiling and tuning may have runs of different lengths: the series with most rounds counts.
         for s in setting.iter().filter(|s| s.key.form == whole) {
-            for side in sides(&store.measurements(&Query::of_series(s.id))?) {
+            let all = store.measurements(&Query::of_series(s.id))?;
+            for side in sides(&all) {
                 add_side(&mut of_sides, side);
             }
+            of_whole.extend(all);
         }
     }
     let (sessions, switches) = sessions_of(store, &setting)?;
@@ -157,6 +162,7 @@ pub fn analyse(
         strategies,
         beside_strategies,
         sides: of_sides,
+        side_latencies_us: side_latencies_us(&of_whole),
         switches,
         sessions,
     })

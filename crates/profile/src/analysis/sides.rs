@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use metasched_experiment::{CandidateRounds, Ratio, Round, Sample, ratios};
+use metasched_stats::median;
 use serde::Serialize;
 
 use crate::measurement::round_number;
@@ -24,6 +25,19 @@ pub struct SideFigures {
     /// These.
     #[serde(skip)]
     pub candidate: CandidateRounds,
+}
+
+/// The mean latency of each of the two under the default scheduler, in us, the median of rounds; those
+/// are left out whose loads say none.
+pub(crate) fn side_latencies_us(all: &[Measurement]) -> BTreeMap<String, f64> {
+    let mut rounds: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for m in all.iter().filter(|m| m.kind == RunKind::Measured && m.subject.is_baseline()) {
+        for (name, part) in &m.parts {
+            let said = part.load.as_ref().map(|load| load.mean_us).filter(|us| *us > 0.0);
+            rounds.entry(name.clone()).or_default().extend(said);
+        }
+    }
+    rounds.into_iter().filter_map(|(name, us)| Some((name, median(&us)?))).collect()
 }
 
 /// Each of the two under each subject, by what their own loads said; those of a subject that was
