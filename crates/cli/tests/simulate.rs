@@ -361,7 +361,10 @@ fn a_plan_says_what_each_cgroup_prefers_and_weighs_them() {
     let delta = |app: &serde_json::Value| app["weights"]["delta"].as_f64().unwrap();
     assert!(delta(&apps[0]) > 0.6, "the slower one gets more: {plan:#}");
     let text = place.text(&["plan", "small.toml", "--plan-runs", "3"]);
-    assert!(text.contains("'batch' has no latency: it answered nothing, and no task of it slept"), "{text}");
+    assert!(
+        text.contains("'batch' has no latency: it answered nothing, and no task of it slept"),
+        "{text}"
+    );
     assert!(text.contains("recommended: ") && text.contains("not measured: turns"), "{text}");
 }
 
