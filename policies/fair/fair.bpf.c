@@ -16,6 +16,7 @@
 #include <sched.bpf.h>
 #include <idle.bpf.h>
 #include <rescue.bpf.h>
+#include <elsewhere.bpf.h>
 #include <first_here.bpf.h>
 #include <eevdf.bpf.h>
 #include <eevdf_sleepers.bpf.h>
@@ -528,20 +529,6 @@ __weak __noinline bool fair_pick_early(struct lane *lane __arg_nonnull,
 	return true;
 }
 
-/* No task wants this CPU under its own cache: takes a task from the next one that has some. */
-__weak __noinline bool fair_steal(struct lane *lane __arg_nonnull, u32 llc)
-{
-	u32 i;
-
-	bpf_for(i, 1, nr_llcs()) {
-		if (lane_move_to_local(lane, lane_llc_dsq(lane, llc_after(llc, i), 0))) {
-			lane_count(lane, fair_counter_stolen);
-			return true;
-		}
-	}
-	return false;
-}
-
 /*
  * Whether a task of @weight that waits under the cache @other is to run under @own: for each CPU there
  * is more work there, and here would not be more than that with the task. Where here would be as much the
@@ -663,7 +650,11 @@ static bool fair_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev,
 		return true;
 	if (prev)
 		return fair_goes_on(lane, cpu, here, prev, task, now, slice_ns);
-	return nr_llcs() > 1 && fair_steal(lane, llc);
+	/* No task wants this CPU under its own cache. */
+	if (nr_llcs() == 1 || !take_elsewhere(lane, llc))
+		return false;
+	lane_count(lane, fair_counter_stolen);
+	return true;
 }
 
 static const struct policy_ops fair_ops = {

@@ -174,7 +174,7 @@ pub const FAIR: &str = "fair";
 /// The policy of [`faulty_scenario`] that fails when it is told what cannot be.
 pub const WITNESS: &str = "witness";
 
-/// The policy of [`faulty_scenario`] that is a sketch of latency-aware group scheduling.
+/// The policy that serves cgroups by their load credit.
 pub const LAGS: &str = "lags";
 
 /// The policy that has a half in user space.

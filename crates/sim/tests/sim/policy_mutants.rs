@@ -188,8 +188,32 @@ plants! {
             => "	return false;";
     a_cache_that_takes_nothing_from_others_is_caught: policies::fair::a_cpu_with_nothing_to_do_takes_from_another_cache_at_once, "work_conserved",
         "policies/fair/fair.bpf.c",
-        "	return nr_llcs() > 1 && fair_steal(lane, llc);"
-            => "	return false;";
+        "	if (nr_llcs() == 1 || !take_elsewhere(lane, llc))"
+            => "	if (1)";
+    a_credit_that_counts_for_nothing_is_caught: policies::lags::a_lighter_cgroup_takes_the_cpu_of_a_heavier_one, "the light one waits",
+        "policies/lags/lags.bpf.c",
+        "	delay_ns = g->credit * lane->options[lags_option_patience_ns] / RAVG_ONE;"
+            => "	delay_ns = 0;";
+    a_lighter_cgroup_that_preempts_nobody_is_caught: policies::lags::a_lighter_cgroup_takes_the_cpu_of_a_heavier_one, "the light one waits",
+        "policies/lags/lags.bpf.c",
+        "		lags_preempt(lane, p, key);"
+            => "		;";
+    a_bound_that_binds_nobody_is_caught: policies::lags::nobody_is_passed_over_for_longer_than_the_bound, "waiting_bounded",
+        "policies/lags/lags.bpf.c",
+        "	return delay_ns < bound_ns ? delay_ns : bound_ns;"
+            => "	return delay_ns;";
+    a_weight_of_a_cgroup_that_is_ignored_is_caught: policies::lags::a_heavier_weight_makes_a_cgroup_lighter, "the heavier weight had",
+        "policies/lags/lags.bpf.c",
+        "	g->weight = weight;"
+            => "	g->weight = LAGS_WEIGHT_ONE;";
+    a_cache_that_sees_its_own_light_tasks_only_is_caught: policies::lags::who_waits_under_one_cache_comes_before_heavier_ones_under_another, "behind heavy ones",
+        "policies/lags/lags.bpf.c",
+        "	    lags_balance(lane, l, llc, cpu, now))"
+            => "	    0)";
+    a_cpu_that_stays_idle_beside_another_cache_is_caught: policies::lags::no_cpu_is_idle_beside_another_cache_with_work, "work_conserved",
+        "policies/lags/lags.bpf.c",
+        "	if (nr_llcs() == 1 || !take_elsewhere(lane, llc))"
+            => "	if (1)";
     a_busy_machine_whose_slices_are_long_is_caught: policies::rusty::slices_are_short_while_all_cpus_are_busy, "while all are busy",
         "policies/rusty/rusty.bpf.c",
         "	state->overutil = rusty_is_everywhere(lane);"
