@@ -17,6 +17,12 @@ pub const HZ_RANGE: std::ops::RangeInclusive<u32> = 100..=1000;
 pub struct Costs {
     /// From one task to another, or from being idle to a task.
     pub switch_ns: u64,
+    /// What a switch to a task takes longer in the kernel's own class for each level of cgroups that
+    /// the task is below: each has an entity to be updated on that CPU.
+    pub group_level_ns: u64,
+    /// What it takes longer for each such level and each doubling of the cgroups that have tasks which
+    /// want that CPU: a search in nested queues, and what it finds cold.
+    pub group_queued_ns: u64,
     /// A task's first run on another CPU of its core: what it finds cold there.
     pub migration_core_ns: u64,
     /// A task's first run on another core with the same last-level cache.
@@ -76,6 +82,8 @@ impl Default for Costs {
     fn default() -> Self {
         Costs {
             switch_ns: 0,
+            group_level_ns: 0,
+            group_queued_ns: 0,
             migration_core_ns: 0,
             migration_llc_ns: 0,
             migration_node_ns: 0,
@@ -131,6 +139,7 @@ pub struct Machine {
     numbers_without_cpu: usize,
     hz: u32,
     nohz_full: bool,
+    base_slice_ns: Option<u64>,
     costs: Costs,
 }
 
@@ -188,6 +197,7 @@ impl Machine {
             numbers_without_cpu,
             hz: HZ,
             nohz_full: false,
+            base_slice_ns: None,
             costs,
         })
     }
@@ -214,6 +224,18 @@ impl Machine {
     pub fn nohz_full(mut self) -> Machine {
         self.nohz_full = true;
         self
+    }
+
+    /// Whose kernel has its own class ask for so long a slice (`sched/base_slice_ns` in debugfs).
+    pub fn base_slice_ns(mut self, ns: u64) -> Machine {
+        self.base_slice_ns = Some(ns);
+        self
+    }
+
+    /// That slice, where it is not the kernel's own choice.
+    #[inline]
+    pub fn what_base_slice_ns(&self) -> Option<u64> {
+        self.base_slice_ns
     }
 
     /// With these costs.
@@ -329,6 +351,14 @@ impl Machine {
         } else {
             Nearness::Machine
         }
+    }
+
+    /// What a switch costs more in the kernel's own class to a task that is below so many levels of
+    /// cgroups, where so many cgroups have tasks that want the CPU, ns.
+    #[inline]
+    pub fn groups_ns(&self, levels: usize, queued: usize) -> u64 {
+        let doublings = u64::from((queued as u64 + 1).ilog2());
+        levels as u64 * (self.costs.group_level_ns + doublings * self.costs.group_queued_ns)
     }
 
     /// What a task's first run on CPU `to` costs that ran on `from` before, ns.

@@ -5,6 +5,7 @@
 //! the task ran.
 
 use crate::kernel::Kernel;
+use crate::load::Class;
 use crate::task::TaskId;
 
 /// The kernel's time on one CPU.
@@ -66,6 +67,9 @@ impl Kernel {
         let from = self.tasks[id].ran_on.replace(cpu).unwrap_or(cpu);
         let costs = self.machine.what_it_costs();
         let mut ns = costs.switch_ns + self.machine.migration_ns(from, cpu);
+        if self.load.class == Class::Fair && costs.group_level_ns + costs.group_queued_ns > 0 {
+            ns += self.fair_groups_ns(cpu, id);
+        }
         let idle_ns = self.clock.now - self.cpus[cpu].costs.idle_since;
         if self.cpus[cpu].curr.is_none() && idle_ns > costs.cold_after_ns {
             ns += costs.cold_ns;

@@ -43,6 +43,8 @@ pub(crate) struct FairQueue {
     timeline: Timeline,
     /// How many of those that compete are below a cgroup with `cpu.idle`.
     idle: usize,
+    /// How many cgroups have tasks among them, or cgroups that do.
+    groups: usize,
     /// The CPU is to choose anew when it next enters the kernel.
     lazy: bool,
     /// The timer for the end of a request is set, and which one it is.
@@ -107,13 +109,22 @@ impl Kernel {
     /// The slice that a task asks for.
     fn fair_slice_ns(&self) -> u64 {
         let cpus = self.cpus.online.count().clamp(1, SLICE_CPUS);
-        SLICE_NS * (1 + u64::from(cpus.ilog2()))
+        let usual = SLICE_NS * (1 + u64::from(cpus.ilog2()));
+        self.machine.what_base_slice_ns().unwrap_or(usual)
+    }
+
+    /// What a switch to a task takes longer since it is below cgroups.
+    pub(crate) fn fair_groups_ns(&self, cpu: usize, id: TaskId) -> u64 {
+        let levels = self.fair_class.groups.line(self.tasks[id].fair.group).count();
+        self.machine.groups_ns(levels, self.cpus[cpu].fair.groups)
     }
 
     /// The tasks of a cgroup on a CPU change.
     fn fair_change(&mut self, group: usize, cpu: usize, change: Change) {
         let (online, now) = (self.cpus.online.count(), self.clock.now);
-        self.fair_class.groups.change(group, cpu, change, online, now);
+        let more = self.fair_class.groups.change(group, cpu, change, online, now);
+        let groups = &mut self.cpus[cpu].fair.groups;
+        *groups = groups.strict_add_signed(more);
     }
 
     /// A task competes from now on, beside those of its cgroup.

@@ -40,6 +40,8 @@ pub struct MachineSpec {
     pub smt: bool,
     /// Ticks per second.
     pub hz: u32,
+    /// What the kernel's own class asks for at once, where that is not the kernel's own choice.
+    pub base_slice_ns: Option<u64>,
     /// What things cost on it.
     pub costs: Costs,
     /// What its kernel does by itself.
@@ -55,6 +57,7 @@ impl Default for MachineSpec {
             nodes: 1,
             smt: false,
             hz: HZ,
+            base_slice_ns: None,
             costs: Costs::default(),
             kernel_threads: Vec::new(),
         }
@@ -79,7 +82,11 @@ impl MachineSpec {
     /// As [`Machine::new`] and [`Machine::hz`].
     pub fn machine(&self) -> Result<Machine> {
         let machine = Machine::new(self.cpus, self.llcs, self.nodes, self.smt)?;
-        Ok(machine.hz(self.hz)?.costs(self.costs))
+        let machine = machine.hz(self.hz)?.costs(self.costs);
+        Ok(match self.base_slice_ns {
+            Some(ns) => machine.base_slice_ns(ns),
+            None => machine,
+        })
     }
 }
 

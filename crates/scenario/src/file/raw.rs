@@ -43,6 +43,7 @@ pub(super) struct MachineTable {
     pub nodes: Option<Spanned<i64>>,
     pub smt: Option<bool>,
     pub hz: Option<Spanned<i64>>,
+    pub base_slice: Option<Text>,
     #[serde(default)]
     pub costs: Costs,
     #[serde(default)]
@@ -64,6 +65,8 @@ pub(super) struct KernelThread {
 #[serde(deny_unknown_fields)]
 pub(super) struct Costs {
     pub switch: Option<Text>,
+    pub group_level: Option<Text>,
+    pub group_queued: Option<Text>,
     pub migration_core: Option<Text>,
     pub migration_llc: Option<Text>,
     pub migration_node: Option<Text>,
@@ -182,7 +185,8 @@ pub(super) struct Arrivals {
     pub name: Text,
     pub rate: Option<Spanned<f64>>,
     pub every: Option<Text>,
-    pub clients: Option<Spanned<i64>>,
+    pub clients: Option<Spanned<Clients>>,
+    pub sample: Option<Text>,
     pub think: Option<Text>,
     pub on: Option<Text>,
     pub off: Option<Text>,
@@ -190,6 +194,14 @@ pub(super) struct Arrivals {
     pub list: Option<Text>,
     pub from: Option<Text>,
     pub until: Option<Text>,
+}
+
+/// `clients = 20`, or how many there are in each sample.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "clients is a number, or a list of numbers: one for each sample")]
+pub(super) enum Clients {
+    Always(i64),
+    Samples(Vec<i64>),
 }
 
 #[derive(Deserialize)]

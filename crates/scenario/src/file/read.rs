@@ -18,6 +18,9 @@ pub(super) const CPUS: usize = 4;
 /// Duration of a run of which the file does not say how long it is.
 pub(super) const DURATION_NS: u64 = 10_000_000_000;
 
+/// What the kernel's own class may ask for at once.
+const BASE_SLICE_NS: RangeInclusive<u64> = 100_000..=1_000_000_000;
+
 /// Any number of things: keeps typing errors out.
 pub(super) const MANY: RangeInclusive<u64> = 1..=1_000_000;
 
@@ -182,7 +185,15 @@ impl Reader<'_> {
         let threads = machine.kernel_thread.iter().map(|thread| self.kernel_thread(thread, cpus));
         let kernel_threads = threads.collect::<Result<_>>()?;
         let smt = machine.smt.unwrap_or(false);
-        Ok(MachineSpec { cpus, llcs, nodes, smt, hz, costs, kernel_threads })
+        let base_slice = |text: &raw::Text| match self.text(text, values::duration_ns)? {
+            ns if BASE_SLICE_NS.contains(&ns) => Ok(ns),
+            _ => {
+                let remedy = "write \"100us\" to \"1s\", as the kernel takes it";
+                Err(self.wrong(text.span().start, wrong("no kernel asks for such a slice", remedy)))
+            }
+        };
+        let base_slice_ns = machine.base_slice.as_ref().map(base_slice).transpose()?;
+        Ok(MachineSpec { cpus, llcs, nodes, smt, hz, base_slice_ns, costs, kernel_threads })
     }
 
     fn kernel_thread(&self, thread: &raw::KernelThread, cpus: usize) -> Result<KernelThread> {
@@ -203,6 +214,8 @@ impl Reader<'_> {
             self.between(&raw.own, (usual.own_least_ns, usual.own_most_ns))?;
         Ok(Costs {
             switch_ns: self.duration(&raw.switch, usual.switch_ns)?,
+            group_level_ns: self.duration(&raw.group_level, usual.group_level_ns)?,
+            group_queued_ns: self.duration(&raw.group_queued, usual.group_queued_ns)?,
             migration_core_ns: self.duration(&raw.migration_core, usual.migration_core_ns)?,
             migration_llc_ns: self.duration(&raw.migration_llc, usual.migration_llc_ns)?,
             migration_node_ns: self.duration(&raw.migration_node, usual.migration_node_ns)?,

@@ -11,9 +11,12 @@ use crate::span::Span;
 use metasched_base::{Place, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
+use toml::Spanned;
 
 /// Messages in a pipe: as many pages as Linux gives a pipe.
 const PIPE_HOLDS: u64 = 16;
+/// How long a number of clients stays.
+const SAMPLE_NS: u64 = 1_000_000_000;
 /// Operations that a device works on at a time.
 const DEVICE_DEPTH: u64 = 1;
 
@@ -109,15 +112,19 @@ impl Reader<'_> {
                 return Err(self.wrong(path.span().start, both));
             }
         };
-        let process = match (gap, &raw.on, &raw.off, &raw.clients, &raw.think, recorded) {
+        let clients =
+            raw.clients.as_ref().map(|clients| self.clients(clients, &raw.think, &raw.sample));
+        if let (Some(sample), None | Some(Ok(Process::Closed { .. }))) = (&raw.sample, &clients) {
+            let cause = "a sample is of clients whose number changes";
+            let remedy = "remove it, or write a list: clients = [3, 0, 12]";
+            return Err(self.wrong(sample.span().start, wrong(cause, remedy)));
+        }
+        let process = match (gap, &raw.on, &raw.off, clients, &raw.think, recorded) {
             (Some(gap), None, None, None, None, None) => Process::Open { gap },
             (Some(gap), Some(on), Some(off), None, None, None) => {
                 Process::Bursts { gap, on: span(on)?, off: span(off)? }
             }
-            (None, None, None, Some(_), think, None) => Process::Closed {
-                clients: self.number(&raw.clients, 1, MANY)?,
-                think: think.as_ref().map_or(Ok(Span::Exactly(0)), span)?,
-            },
+            (None, None, None, Some(clients), _, None) => clients?,
             (None, None, None, None, None, Some(times)) => Process::Recorded(times.into()),
             _ => {
                 let cause =
@@ -130,6 +137,40 @@ impl Reader<'_> {
         let from_ns = self.duration(&raw.from, 0)?;
         let until_ns = self.duration(&raw.until, u64::MAX)?;
         Ok(Arrivals { process, from_ns, until_ns })
+    }
+
+    /// A closed loop.
+    fn clients(
+        &self,
+        clients: &Spanned<raw::Clients>,
+        think: &Option<raw::Text>,
+        sample: &Option<raw::Text>,
+    ) -> Result<Process> {
+        let at = clients.span().start;
+        let think =
+            think.as_ref().map_or(Ok(Span::Exactly(0)), |text| self.text(text, values::span))?;
+        let samples = match clients.get_ref() {
+            raw::Clients::Always(number) => {
+                let clients = self.number(&Some(Spanned::new(at..at, *number)), 1, MANY)?;
+                return Ok(Process::Closed { clients, think });
+            }
+            raw::Clients::Samples(samples) => samples,
+        };
+        let within = |sample: &i64| {
+            let sample = Some(Spanned::new(at..at, *sample));
+            self.number(&sample, 0, 0..=*MANY.end()).map(|clients| clients as u32)
+        };
+        let clients = samples.iter().map(within).collect::<Result<Vec<u32>>>()?;
+        if clients.is_empty() {
+            let remedy = "write how many clients there are in each sample";
+            return Err(self.wrong(at, wrong("there are no samples", remedy)));
+        }
+        let sample_ns = self.duration(sample, SAMPLE_NS)?;
+        if sample_ns == 0 {
+            let start = sample.as_ref().map_or(at, |sample| sample.span().start);
+            return Err(self.wrong(start, wrong("a sample of no time", "write \"1s\"")));
+        }
+        Ok(Process::Sampled { clients: clients.into(), sample_ns, think })
     }
 
     fn recorded(&self, times: &[raw::Text]) -> Result<Vec<u64>> {

@@ -201,9 +201,17 @@ impl Groups {
     }
 
     /// Something changes in a cgroup on a CPU: brings the weights of the entities above up to date.
-    pub fn change(&mut self, at: usize, cpu: usize, change: Change, online: usize, now: u64) {
+    /// Returns how many cgroups more than before have members there, the root left out.
+    pub fn change(
+        &mut self,
+        at: usize,
+        cpu: usize,
+        change: Change,
+        online: usize,
+        now: u64,
+    ) -> isize {
         let Change { mut load, mut members, runnable } = change;
-        let mut at = at;
+        let (mut at, mut more) = (at, 0);
         loop {
             let queue = self.queue(at, cpu);
             queue.count(now);
@@ -213,7 +221,7 @@ impl Groups {
             queue.runnable = queue.runnable.strict_add_signed(runnable);
             let (has, before) = (queue.members > 0, queue.weight);
             if at == ROOT {
-                return;
+                return more;
             }
             // What has become empty keeps its weight until somebody comes.
             let weight = if has { self.share(at, cpu, online, now) } else { before };
@@ -221,6 +229,7 @@ impl Groups {
             let counted = |is: bool, weight: u64| if is { weight as i64 } else { 0 };
             load = counted(has, weight) - counted(had, before);
             members = i64::from(has) - i64::from(had);
+            more += members as isize;
             if had && !has {
                 self.give_back(at, cpu);
             }

@@ -113,7 +113,8 @@ fn what_a_file_says_is_read() {
         nodes = 2
         smt = true
         hz = 1000
-        costs = { switch = "1900ns", ipi = "3us..9us", tick_strays = 50 }
+        base_slice = "100ms"
+        costs = { switch = "1900ns", group_level = "1us", group_queued = "2us", ipi = "3us..9us", tick_strays = 50 }
         [[machine.kernel_thread]]
         name = "kworker/3:0"
         cpu = 3
@@ -133,13 +134,28 @@ fn what_a_file_says_is_read() {
     assert_eq!((file.name.as_str(), file.about.as_str()), ("n", "a"));
     assert_eq!((file.duration_ns, file.warm_up_ns, file.seed), (ms(2_000), ms(1_000), Some(7)));
     let (ipi_least_ns, ipi_most_ns) = (us(3), us(9));
-    let costs =
-        Costs { switch_ns: 1_900, tick_strays: 50, ipi_least_ns, ipi_most_ns, ..Costs::default() };
+    let costs = Costs {
+        switch_ns: 1_900,
+        group_level_ns: us(1),
+        group_queued_ns: us(2),
+        tick_strays: 50,
+        ipi_least_ns,
+        ipi_most_ns,
+        ..Costs::default()
+    };
     let name = "kworker/3:0".to_owned();
     let thread = KernelThread { name, cpu: Some(3), every_ns: ms(1_000), run_ns: us(200) };
     let kernel_threads = vec![thread];
-    let machine =
-        MachineSpec { cpus: 64, llcs: 8, nodes: 2, smt: true, hz: 1000, costs, kernel_threads };
+    let machine = MachineSpec {
+        cpus: 64,
+        llcs: 8,
+        nodes: 2,
+        smt: true,
+        hz: 1000,
+        base_slice_ns: Some(ms(100)),
+        costs,
+        kernel_threads,
+    };
     assert_eq!(file.machine, machine);
     assert_eq!(file.machine.machine().unwrap().tick_ns(), ms(1));
     let [first, second] = &file.lanes[..] else { panic!("{:?}", file.lanes) };
@@ -182,6 +198,11 @@ fn what_is_wrong_is_told_with_its_line_and_what_to_write() {
         (task("[[arrivals]]\nname = \"a\"\nrate = 0"), 6, "requests per second"),
         (task("[[arrivals]]\nname = \"a\""), 5, "write one of: rate;"),
         (task("[[arrivals]]\nname = \"a\"\nrate = 5\nevery = \"1ms\""), 7, "remove one"),
+        (task("[[arrivals]]\nname = \"a\"\nclients = []"), 6, "no samples"),
+        (task("[[arrivals]]\nname = \"a\"\nclients = [1, -1]"), 6, "write 0 to"),
+        (task("[[arrivals]]\nname = \"a\"\nclients = 3\nsample = \"1s\""), 7, "write a list"),
+        (task("[[arrivals]]\nname = \"a\"\nclients = [3]\nsample = \"0s\""), 7, "\"1s\""),
+        (task("[machine]\nbase_slice = \"1us\""), 5, "\"100us\" to"),
         (task("[[arrivals]]\nname = \"a\"\nat = [\"2ms\",\n\"1ms\"]"), 7, "sort them"),
         (task("[[device]]\nname = \"d\"\ndepth = 0\ntime = \"1ms\""), 6, "write 1 to"),
         (task("[[barrier]]\nname = \"b\"\nspin = 3"), 6, "true, false, or a time"),

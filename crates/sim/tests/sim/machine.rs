@@ -123,6 +123,42 @@ fn a_switch_costs_what_it_is_said_to() {
     assert!((us(19)..=us(20)).contains(&per_switch), "{per_switch} ns each");
 }
 
+/// Hogs in cgroups of their own that are so deep, on one CPU.
+fn nested(depth: usize, groups: usize, run: Scenario) -> u64 {
+    let costs = Costs { group_level_ns: us(10), group_queued_ns: us(3), ..Costs::default() };
+    let above = "above/".repeat(depth - 1);
+    let outcome = run
+        .machine(Machine::cpus(1).costs(costs))
+        .tasks(groups, |i| TaskSpec::hog(format!("hog {i}")).in_cgroup(format!("{above}{i}")))
+        .waits_at_most(ms(4_000))
+        .run_for(ms(2_000))
+        .pass();
+    outcome.lost_ns / outcome.switches
+}
+
+#[test]
+fn a_switch_of_the_kernels_own_class_costs_more_the_deeper_and_the_more_cgroups_there_are() {
+    let eevdf = || Scenario::eevdf("nested cgroups");
+    // The cgroups above are counted too: 1, 3, 7, 1 + 2, and 13 + 2.
+    for (depth, groups, doublings) in [(1, 1, 1), (1, 3, 2), (1, 7, 3), (2, 2, 2), (3, 13, 4)] {
+        let due = depth as u64 * (us(10) + doublings * us(3));
+        let seen = nested(depth, groups, eevdf());
+        assert!(seen.abs_diff(due) < due / 20, "{depth} deep, {groups}: {seen} ns for {due}");
+    }
+    assert_eq!(nested(3, 13, policy("nested cgroups", "fifo")), 0);
+}
+
+#[test]
+fn a_base_slice_is_what_tasks_ask_for() {
+    let switches = |machine: Machine| {
+        let run = Scenario::eevdf("slices").machine(machine);
+        run.tasks(3, |i| TaskSpec::hog(format!("hog {i}"))).run_for(ms(3_000)).pass().switches
+    };
+    let long = switches(Machine::cpus(1).base_slice_ns(ms(100)));
+    assert!((25..=35).contains(&long), "{long} slices of 100 ms in 3 s");
+    assert!(switches(Machine::cpus(1)) > 500);
+}
+
 #[test]
 fn a_move_within_a_cache_is_not_charged_as_one_across_nodes() {
     let migrations = |llcs, nodes| {
