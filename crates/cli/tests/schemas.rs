@@ -33,6 +33,10 @@ const COMMANDS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "sim-fleet",
+        &["sim", "fleet", "examples/functions.toml", "--runs", "2", "--duration", "700ms"],
+    ),
+    (
         "sim-plan",
         &["sim", "plan", "examples/webserver.toml", "--plan-runs", "3", "--duration", "1s"],
     ),

@@ -11,6 +11,7 @@ pub mod options;
 pub mod random;
 pub mod record;
 pub mod requests;
+pub mod samples;
 pub mod shared;
 pub mod span;
 pub mod step;

@@ -38,6 +38,43 @@ pub enum Span {
 }
 
 impl Span {
+    /// A span that is as long as one of so many equal parts of this one, at least 1.
+    pub fn divided_by(self, parts: u64) -> Self {
+        let parts = parts.max(1);
+        match self {
+            Span::Exactly(ns) => Span::Exactly(ns / parts),
+            Span::Between(low, high) => Span::Between(low / parts, high / parts),
+            Span::Exponential(mean) => Span::Exponential(mean / parts),
+            Span::LogNormal { median_ns, sigma_thousandths } => {
+                Span::LogNormal { median_ns: median_ns / parts, sigma_thousandths }
+            }
+            Span::Pareto { least_ns, shape_thousandths } => {
+                Span::Pareto { least_ns: least_ns / parts, shape_thousandths }
+            }
+        }
+    }
+
+    /// Its mean, ns, within a thousandth or so; of a Pareto distribution without one, the longest span.
+    pub fn mean_ns(self) -> u64 {
+        match self {
+            Span::Exactly(ns) | Span::Exponential(ns) => ns,
+            Span::Between(low, high) => low + (high - low) / 2,
+            // exp(sigma^2 / 2) times the median.
+            Span::LogNormal { median_ns, sigma_thousandths } => {
+                let square = i128::from(sigma_thousandths) * i128::from(sigma_thousandths);
+                let exponent = square * LOG2_E / 2 / i128::from(THOUSAND * THOUSAND);
+                let bounded = exponent.min(i64::MAX.into()) as i64;
+                times_power_of_two(median_ns, bounded, LONGEST_NS)
+            }
+            Span::Pareto { shape_thousandths, .. } if shape_thousandths <= THOUSAND => LONGEST_NS,
+            Span::Pareto { least_ns, shape_thousandths } => {
+                let shape = u128::from(shape_thousandths);
+                let mean = u128::from(least_ns) * shape / (shape - u128::from(THOUSAND));
+                mean.min(LONGEST_NS.into()) as u64
+            }
+        }
+    }
+
     /// One span. At most an hour, unless it is exact or between two that are longer.
     pub fn draw(self, random: &mut Random) -> u64 {
         match self {
@@ -157,6 +194,22 @@ mod tests {
         near(spans[DRAWS * 9 / 10], 1e6 * 10f64.powf(1.0 / 1.5), "90th percentile");
         let heavy = drawn(Span::Pareto { least_ns: 1_000_000, shape_thousandths: 1 });
         assert_eq!(heavy[DRAWS - 1], LONGEST_NS);
+    }
+
+    #[test]
+    fn the_mean_of_a_span_is_that_of_what_is_drawn_and_of_its_parts_together() {
+        for span in [
+            Span::Exactly(3_000_000),
+            Span::Between(1_000_000, 4_000_000),
+            Span::Exponential(3_000_000),
+            Span::LogNormal { median_ns: 2_000_000, sigma_thousandths: 500 },
+            Span::Pareto { least_ns: 1_000_000, shape_thousandths: 3_000 },
+        ] {
+            near(mean(&drawn(span)), span.mean_ns() as f64, &format!("{span:?}"));
+            let parts = 4 * mean(&drawn(span.divided_by(4)));
+            near(parts, span.mean_ns() as f64, &format!("{span:?} in four"));
+        }
+        assert_eq!(Span::Pareto { least_ns: 1, shape_thousandths: 900 }.mean_ns(), LONGEST_NS);
     }
 
     #[test]

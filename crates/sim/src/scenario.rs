@@ -544,6 +544,11 @@ impl Outcome {
         all
     }
 
+    /// How long each request took that a task answered, ns, in no order.
+    pub fn all_responses_ns(&self) -> impl Iterator<Item = u64> {
+        self.tasks.iter().flat_map(|task| task.responses_ns.iter().copied())
+    }
+
     /// How many units of work the same tasks did; a request is one, and `done` steps say more.
     pub fn done(&self, name: &str) -> u64 {
         self.of(name).map(|task| task.done).sum()

@@ -8,6 +8,8 @@
 mod arrangement;
 mod bed;
 mod comparison;
+mod fleet;
+mod parallel;
 mod report;
 mod runs;
 mod setup;
@@ -16,6 +18,7 @@ mod tuning;
 pub use arrangement::{Arrangement, CgroupLane, Form, LANES, distinct};
 pub use bed::{AgainAlone, ScenarioBed, Simulated};
 pub use comparison::{Comparison, Metric, Ratio, name, rounded, version};
+pub use fleet::{Fleet, FleetEntry, FleetReport, Placed, Verdict};
 pub use report::{Entry, GroupEntry, Report, Spread};
 pub use runs::{Again, Group, Run, Runner, Seeds, one};
 pub use setup::Setup;

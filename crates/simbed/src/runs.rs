@@ -2,8 +2,6 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Interrupt, Kind, Progress, Result, brief_time};
@@ -13,6 +11,7 @@ use metasched_stats::DurationHistogram;
 
 use crate::arrangement::Arrangement;
 use crate::comparison::Comparison;
+use crate::parallel::each;
 use crate::setup::Setup;
 
 /// Intervals of fewer runs say too little to stop by.
@@ -142,60 +141,32 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// As [`Self::run`].
     pub fn jobs(&self, jobs: &[(usize, u64)], finished: &mut dyn FnMut()) -> Result<Vec<Run>> {
-        let next = AtomicUsize::new(0);
-        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
-        let mut results: Vec<Option<Result<Run, Box<Failure>>>> =
-            jobs.iter().map(|_| None).collect();
         let Runner { setup, arrangements, only, interrupt, .. } = *self;
-        std::thread::scope(|scope| {
-            let (send, receive) = mpsc::channel();
-            for _ in 0..workers {
-                let (send, next) = (send.clone(), &next);
-                scope.spawn(move || {
-                    loop {
-                        let at = next.fetch_add(1, Ordering::Relaxed);
-                        if at >= jobs.len() || interrupt.is_raised() {
-                            break;
-                        }
-                        let (which, seed) = jobs[at];
-                        let scenario = arrangements[which].scenario(setup, seed);
-                        if send.send((at, one(setup, scenario, only, seed))).is_err() {
-                            break;
-                        }
-                    }
-                });
-            }
-            drop(send);
-            for (at, result) in receive {
-                results[at] = Some(result);
-                finished();
-            }
-        });
-        interrupt.check("the simulation")?;
+        let work = |(which, seed): &(usize, u64)| {
+            one(setup, arrangements[*which].scenario(setup, *seed), only, *seed)
+        };
+        let results = each(jobs, interrupt, work, finished)?;
         let failed = |(which, seed): (usize, u64), failure: Box<Failure>| {
             self.failed(&arrangements[which], seed, &failure)
         };
-        results
-            .into_iter()
-            .zip(jobs)
-            .map(|(run, job)| {
-                run.expect("each job sends its result").map_err(|failure| failed(*job, failure))
-            })
-            .collect()
+        let results = results.into_iter().zip(jobs);
+        results.map(|(run, job)| run.map_err(|failure| failed(*job, failure))).collect()
     }
 
     /// A failed run as an error, after its last events.
     pub fn failed(&self, arrangement: &Arrangement, seed: u64, failure: &Failure) -> Error {
-        failure.recent().iter().for_each(|line| eprintln!("{line}"));
-        let attempt = format!(
-            "simulate '{}' under {} with seed {seed}",
-            self.setup.file.name, arrangement.name
-        );
-        let at = brief_time(failure.at as f64);
-        let cause = format!("{} at {at}: {}", failure.check, failure.message);
         let again = (self.again)(Some(arrangement), seed);
-        Error::new(Kind::Simulation, attempt, cause).remedy(format!("to see it again: {again}"))
+        failed(&self.setup.file.name, &arrangement.name, seed, failure, &again)
     }
+}
+
+/// A failed run of a scenario under an arrangement as an error, after its last events.
+pub fn failed(scenario: &str, under: &str, seed: u64, failure: &Failure, again: &str) -> Error {
+    failure.recent().iter().for_each(|line| eprintln!("{line}"));
+    let attempt = format!("simulate '{scenario}' under {under} with seed {seed}");
+    let at = brief_time(failure.at as f64);
+    let cause = format!("{} at {at}: {}", failure.check, failure.message);
+    Error::new(Kind::Simulation, attempt, cause).remedy(format!("to see it again: {again}"))
 }
 
 /// Progress that is shown once it has taken a while.

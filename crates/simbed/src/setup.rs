@@ -48,6 +48,17 @@ impl Setup {
         Ok(Setup { file, spec, machine, settings, first_seed })
     }
 
+    /// The same with a part of the functions, by their places.
+    pub fn with_functions(&self, places: &[usize]) -> Setup {
+        Setup {
+            file: self.file.with_functions(places),
+            spec: self.spec.clone(),
+            machine: self.machine.clone(),
+            settings: self.settings.clone(),
+            first_seed: self.first_seed,
+        }
+    }
+
     /// How much of a run counts.
     pub fn measurement(&self) -> Duration {
         Duration::from_nanos(self.file.duration_ns - self.file.warm_up_ns)

@@ -3,6 +3,7 @@
 mod again;
 mod bed;
 mod calibrate;
+mod fleet;
 mod pictures;
 mod plan;
 mod replay;
@@ -101,6 +102,7 @@ pub struct Args {
 enum Command {
     Plan(plan::Args),
     Tune(tune::Args),
+    Fleet(fleet::Args),
     Replay(replay::Args),
     Calibrate(calibrate::Args),
 }
@@ -181,6 +183,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     match &args.command {
         Some(Command::Plan(args)) => return plan::run(args, context),
         Some(Command::Tune(args)) => return tune::run(args, context),
+        Some(Command::Fleet(args)) => return fleet::run(args, context),
         Some(Command::Replay(args)) => return replay::run(args, context),
         Some(Command::Calibrate(args)) => return calibrate::run(args, context),
         None => {}

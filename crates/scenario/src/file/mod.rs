@@ -4,6 +4,8 @@
 mod cgroups;
 mod changes;
 mod events;
+mod fleet;
+mod functions;
 mod groups;
 mod kernel_threads;
 mod raw;
@@ -17,6 +19,8 @@ use crate::machine::{Costs, HZ, Machine};
 use crate::shared::SharedSpec;
 use crate::task::TaskSpec;
 pub use changes::Change;
+pub use fleet::{FleetSpec, Placer};
+pub use functions::Function;
 pub use kernel_threads::KernelThread;
 use metasched_base::{Kind, Place, Result, ResultExt};
 use metasched_experiment::{About, Objective};
@@ -117,6 +121,7 @@ impl LaneSpec {
 }
 
 /// A scenario as its file tells it.
+#[derive(Clone)]
 pub struct ScenarioFile {
     /// Its name; that of the file, if it does not say.
     pub name: String,
@@ -138,6 +143,10 @@ pub struct ScenarioFile {
     pub shared: SharedSpec,
     /// The tasks that are there at the beginning; those that others fork are in their steps.
     pub tasks: Vec<TaskSpec>,
+    /// Functions; their tasks are among those.
+    pub functions: Vec<Function>,
+    /// What is asked of a fleet of such machines, if the file speaks of one.
+    pub fleet: Option<FleetSpec>,
     /// What is written to cgroups at the beginning.
     pub cgroups: Vec<Change>,
     /// What changes later, and when, ns.
@@ -167,6 +176,26 @@ impl ScenarioFile {
             true => rtapp::read(place, stem),
             false => read::read(place, stem),
         }
+    }
+
+    /// The same with these of its functions only, by their places.
+    pub fn with_functions(&self, places: &[usize]) -> ScenarioFile {
+        let mut file = self.clone();
+        let of_functions = self.functions.first().map_or(self.tasks.len(), |f| f.tasks.start);
+        file.tasks.truncate(of_functions);
+        file.functions.clear();
+        for function in &self.functions {
+            file.shared.arrivals.remove(&function.name);
+        }
+        for function in places.iter().map(|place| &self.functions[*place]) {
+            let from = file.tasks.len();
+            file.tasks.extend_from_slice(&self.tasks[function.tasks.clone()]);
+            let arrivals = self.shared.arrivals[&function.name].clone();
+            file.shared.arrivals.insert(function.name.clone(), arrivals);
+            let tasks = from..file.tasks.len();
+            file.functions.push(Function { tasks, ..function.clone() });
+        }
+        file
     }
 
     /// What an experiment has to know of it; the machine and the default scheduler are the bed's.

@@ -32,7 +32,10 @@ pub(super) struct File {
     #[serde(default)]
     pub arrivals: Vec<Spanned<Arrivals>>,
     #[serde(default)]
+    pub function: Vec<Spanned<Function>>,
+    #[serde(default)]
     pub event: Vec<Spanned<Event>>,
+    pub fleet: Option<Fleet>,
 }
 
 #[derive(Default, Deserialize)]
@@ -202,6 +205,31 @@ pub(super) struct Arrivals {
 pub(super) enum Clients {
     Always(i64),
     Samples(Vec<i64>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Function {
+    pub name: Text,
+    pub count: Option<Spanned<i64>>,
+    pub cgroup: Option<Text>,
+    pub samples: Option<Text>,
+    pub scale: Option<Spanned<f64>>,
+    pub sleep: Option<Text>,
+    pub run: Text,
+    pub threads: Option<Spanned<i64>>,
+    pub request: Option<Spanned<f64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fleet {
+    pub machines: Option<Text>,
+    pub baseline: Option<Spanned<i64>>,
+    #[serde(default)]
+    pub schedulers: Vec<Text>,
+    pub placer: Option<Text>,
+    pub fill: Option<Spanned<f64>>,
 }
 
 #[derive(Deserialize)]

@@ -141,11 +141,12 @@ impl Reader<'_> {
 
         let groups = Groups::of(self.groups(&file.task)?).map_err(|(at, e)| self.wrong(at, e))?;
         let mut declared: BTreeMap<Kind, Vec<(usize, String)>> = BTreeMap::new();
-        let shared = self.shared(&file, &groups, &mut declared)?;
+        let mut shared = self.shared(&file, &groups, &mut declared)?;
         groups.check(&declared).map_err(|(at, e)| self.wrong(at, e))?;
-        let tasks = groups.tasks().map_err(|(at, e)| self.wrong(at, e))?;
-        if tasks.is_empty() {
-            let nothing = wrong("it has no task", "add a [[task]]");
+        let mut tasks = groups.tasks().map_err(|(at, e)| self.wrong(at, e))?;
+        let functions = self.functions(&file, duration_ns, &declared, &mut tasks, &mut shared)?;
+        if tasks.is_empty() && functions.is_empty() {
+            let nothing = wrong("it has no task", "add a [[task]] or a [[function]]");
             return Err(self.wrong(self.place.text.len(), nothing));
         }
 
@@ -157,6 +158,7 @@ impl Reader<'_> {
         for event in &file.event {
             events.push(self.event(event, &known, &machine)?);
         }
+        let fleet = file.fleet.as_ref().map(|fleet| self.fleet(fleet)).transpose()?;
         let name = file.name.unwrap_or(stem);
         Ok(ScenarioFile {
             name,
@@ -169,6 +171,8 @@ impl Reader<'_> {
             objectives,
             shared,
             tasks,
+            functions,
+            fleet,
             cgroups,
             events,
         })

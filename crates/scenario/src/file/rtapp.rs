@@ -185,6 +185,8 @@ impl Reader<'_> {
             objectives: std::collections::BTreeMap::new(),
             shared: self.shared,
             tasks,
+            functions: Vec::new(),
+            fleet: None,
             cgroups: Vec::new(),
             events: Vec::new(),
         })
