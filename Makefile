@@ -5,7 +5,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help deps build lint install uninstall test test-unit test-guest test-image test-external demo results peers pages schemas report \
         fuzz-sim bench-app bench-switch bench-cost bench-decision bench-neighbour bench-turns \
-        bench-policies bench-sim bench-choice bench-calibration soak fresh clean remove-deps
+        bench-policies bench-sim bench-choice bench-lags bench-fleet bench-calibration soak fresh clean remove-deps
 .DELETE_ON_ERROR:
 
 CARGO ?= cargo
@@ -112,6 +112,12 @@ bench-sim: deps ## Measure how fast the simulator is, and what memory it takes
 
 bench-choice: deps ## Judge what 'tune' recommends, over random workloads in the simulator
 	@scripts/bench.sh choice $(ARGS)
+
+bench-lags: deps ## Simulate functions on a node, by how many there are, under every scheduler that says it helps
+	@scripts/bench.sh lags $(ARGS)
+
+bench-fleet: deps ## Simulate a fleet of such nodes: how many keep the latency?
+	@scripts/bench.sh fleet $(ARGS)
 
 bench-calibration: deps ## Compare the simulator with the kernel that it models
 	@scripts/bench.sh calibration $(ARGS)

@@ -4,7 +4,7 @@
 # Runs one of the benches, in the testbed where this machine's kernel has no sched_ext;
 # those of the simulator run here.
 #
-#   scripts/bench.sh app|switch|cost|decision|neighbour|turns|policies|sim|choice|calibration [ARGUMENTS of the bench]
+#   scripts/bench.sh app|switch|cost|decision|neighbour|turns|policies|sim|choice|calibration|lags|fleet [ARGUMENTS of the bench]
 #
 # It prints a table, and ends with one line of JSON. What it leaves is in .cache/bench
 # (METASCHED_OUT in the bench's environment).
@@ -21,9 +21,9 @@ cd "$(dirname "$0")/.."
 
 name=${1:-}
 case $name in
-	app | switch | cost | decision | neighbour | turns | policies | sim | choice | calibration) shift ;;
+	app | switch | cost | decision | neighbour | turns | policies | sim | choice | calibration | lags | fleet) shift ;;
 	*)
-		echo "bench: there is no '$name'; there are app, switch, cost, decision, neighbour, turns, policies, sim, choice and calibration" >&2
+		echo "bench: there is no '$name'; there are app, switch, cost, decision, neighbour, turns, policies, sim, choice, calibration, lags and fleet" >&2
 		exit 2
 		;;
 esac
@@ -60,7 +60,10 @@ kept=
 
 # What it prints is kept too: `make report` shows it.
 bench() {
-	if [ "$name" = sim ] || [ "$name" = choice ] || [ -n "$kept" ] || [ -e /sys/kernel/sched_ext/state ]; then
+	if [ "$name" = fleet ]; then
+		target/release/metasched sim fleet benches/lags/fleet.toml --out "$METASCHED_OUT/fleet.json" "$@"
+		cat "$METASCHED_OUT/fleet.json"
+	elif [ "$name" = sim ] || [ "$name" = choice ] || [ "$name" = lags ] || [ -n "$kept" ] || [ -e /sys/kernel/sched_ext/state ]; then
 		"target/release/bench-$name" "$@"
 	else
 		# In parallel: figures of throughput and latency.

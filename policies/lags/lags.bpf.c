@@ -11,7 +11,7 @@
  *
  * The lowest key runs. So of two tasks that come at once the one of the lighter cgroup is first, and one
  * that waits is passed over only by those that come up to bound_ns after it. A task that wakes takes
- * the CPU of one whose key is higher. A task that has used up its slice comes anew.
+ * the CPU of one whose key is higher. A task that has used up its slice, or yields, comes anew.
  *
  * It helps where tens or hundreds of cgroups each do a little: they have soon done it and go, so that queues
  * are short. It hurts a cgroup that computes for long, which comes last.
@@ -267,7 +267,8 @@ static __always_inline bool lags_goes_on(struct lane *lane, s32 cpu, u64 dsq, st
 {
 	u64 first = first_here(lane, dsq, cpu), key;
 
-	if (run->ran_ns >= run->granted_ns)
+	/* Who stops short of its slice and was not asked to has yielded, and gives way to all who wait. */
+	if (run->ran_ns >= run->granted_ns || here->runs == LAGS_RUNS)
 		task->came_ns = 0;
 	key = lags_key(task, lags_delay(lane, prev), now);
 	if (first != LANE_NOBODY && !vtime_before(key, first))

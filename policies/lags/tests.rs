@@ -1,6 +1,7 @@
 //! What lags promises, run in the simulator from its own source.
 
 use metasched_sim::metasched::{LAGS, set_option};
+use metasched_sim::step::Step;
 use metasched_sim::{
     Machine, Outcome, Scenario, TaskSpec, between, exactly, ms, options, policy, us,
 };
@@ -104,6 +105,18 @@ fn without_patience_who_comes_first_is_served_first() {
         .pass();
     let waited = mean_wait(&run, "web");
     assert!(waited > 3 * SLICE && waited < 4 * (SLICE + TICK), "{waited}");
+}
+
+/// Who waits for another by yielding would otherwise have the CPU for its whole slice each time.
+#[test]
+pub(crate) fn who_yields_gives_way() {
+    let yields = |i: usize| {
+        let name = format!("yields {i}");
+        TaskSpec::named(name).in_cgroup("one").run(exactly(us(10))).step(Step::Yield).for_ever()
+    };
+    let run = lags("two that yield", &[]).tasks(2, yields).run_for(ms(1_000)).pass();
+    // 10 us and a call, then the other.
+    assert!(run.switches > 90_000, "{} switches", run.switches);
 }
 
 #[test]

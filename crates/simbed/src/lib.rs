@@ -7,6 +7,7 @@
 
 mod arrangement;
 mod bed;
+mod calls;
 mod comparison;
 mod fleet;
 mod parallel;
@@ -17,9 +18,11 @@ mod tuning;
 
 pub use arrangement::{Arrangement, CgroupLane, Form, LANES, distinct};
 pub use bed::{AgainAlone, ScenarioBed, Simulated};
+pub use calls::Calls;
 pub use comparison::{Comparison, Metric, Ratio, name, rounded, version};
 pub use fleet::{Fleet, FleetEntry, FleetReport, Placed, Verdict};
+pub use parallel::each;
 pub use report::{Entry, GroupEntry, Report, Spread};
-pub use runs::{Again, Group, Run, Runner, Seeds, one};
+pub use runs::{Again, Group, Run, Runner, Seeds, Steps, failed, one};
 pub use setup::Setup;
 pub use tuning::{Tuning, Ways};

@@ -206,6 +206,10 @@ plants! {
         "policies/lags/lags.bpf.c",
         "	g->weight = weight;"
             => "	g->weight = LAGS_WEIGHT_ONE;";
+    a_yield_that_gives_nothing_up_is_caught: policies::lags::who_yields_gives_way, "switches",
+        "policies/lags/lags.bpf.c",
+        "	if (run->ran_ns >= run->granted_ns || here->runs == LAGS_RUNS)\n"
+            => "	if (run->ran_ns >= run->granted_ns)\n";
     a_cache_that_sees_its_own_light_tasks_only_is_caught: policies::lags::who_waits_under_one_cache_comes_before_heavier_ones_under_another, "behind heavy ones",
         "policies/lags/lags.bpf.c",
         "	    lags_balance(lane, l, llc, cpu, now))"

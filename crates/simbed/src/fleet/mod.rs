@@ -8,18 +8,14 @@ use std::time::Instant;
 
 use metasched_base::{Error, Interrupt, Kind, Result};
 use metasched_scenario::file::FleetSpec;
-use metasched_sim::Outcome;
-use metasched_stats::DurationHistogram;
 
 use crate::arrangement::{Arrangement, distinct};
+use crate::calls::Calls;
 use crate::parallel::each;
 use crate::runs::{Steps, failed};
 use crate::setup::Setup;
 pub use place::place;
 pub use report::{FleetEntry, FleetReport, Placed, Verdict};
-
-/// An answer that comes later counts for nothing.
-const TIMELY_NS: u64 = 1_000_000_000;
 
 /// What is asked, and of what.
 pub struct Fleet<'a> {
@@ -42,40 +38,6 @@ struct Job {
     seed: u64,
     functions: Vec<usize>,
     node: u64,
-}
-
-/// What calls came to, on one machine or on all of them.
-#[derive(Clone, Debug, Default)]
-struct Calls {
-    responses: DurationHistogram,
-    timely: u64,
-    ran_ns: u64,
-    lost_ns: u64,
-    switches: u64,
-}
-
-impl Calls {
-    fn of(outcome: &Outcome) -> Self {
-        let mut calls = Calls {
-            ran_ns: outcome.all().map(|(_, figures)| figures.ran_ns).sum(),
-            lost_ns: outcome.lost_ns,
-            switches: outcome.switches,
-            ..Calls::default()
-        };
-        for ns in outcome.all_responses_ns() {
-            calls.responses.record(ns);
-            calls.timely += u64::from(ns <= TIMELY_NS);
-        }
-        calls
-    }
-
-    fn add(&mut self, other: &Calls) {
-        self.responses.merge(&other.responses);
-        self.timely += other.timely;
-        self.ran_ns += other.ran_ns;
-        self.lost_ns += other.lost_ns;
-        self.switches += other.switches;
-    }
 }
 
 impl Fleet<'_> {

@@ -3,7 +3,8 @@
 use metasched_stats::{Interval, median, paired_ratio};
 use serde::Serialize;
 
-use super::{Calls, Fleet};
+use super::Fleet;
+use crate::calls::Calls;
 use crate::comparison::version;
 
 /// All machines together, for a number of them, a scheduler and a seed.
@@ -154,7 +155,7 @@ fn entry(
         median(&figures).unwrap_or(0.0)
     };
     let placed = |quantile: f64| {
-        let of = |calls: &Calls| calls.responses.percentile_ns(quantile).unwrap_or(0) as f64;
+        let of = |calls: &Calls| calls.percentile_ns(quantile);
         let over = |others: &[&Calls]| {
             let pairs = calls.iter().zip(others).map(|(one, other)| (of(one), of(other)));
             paired_ratio(&pairs.collect::<Vec<_>>(), fleet.setup.first_seed)
@@ -162,7 +163,7 @@ fn entry(
         Placed { ns: middle(&of), over_baseline: over(baseline), over_first: over(first) }
     };
     let cpus = (nodes * fleet.setup.spec.cpus as u64) as f64;
-    let busy = |calls: &Calls| (calls.ran_ns + calls.lost_ns) as f64 / 1e9 / seconds;
+    let busy = |calls: &Calls| calls.busy_ns() as f64 / 1e9 / seconds;
     FleetEntry {
         machines: nodes,
         scheduler: name.to_owned(),

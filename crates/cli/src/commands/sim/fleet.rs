@@ -1,9 +1,10 @@
 //! `metasched sim fleet`: how many machines keep a latency.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use metasched_base::{Error, Kind, Result, brief_time, format_duration};
+use metasched_base::{Error, Kind, Result, ResultExt, brief_time, format_duration};
 use metasched_scenario::file::Placer;
 use metasched_simbed::{Fleet, FleetEntry, FleetReport, Placed};
 
@@ -44,6 +45,9 @@ pub struct Args {
     /// By how much a percentile may be higher and still count as kept
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = parse_percent)]
     tolerance: f64,
+    /// Writes what --json prints into this file as well
+    #[arg(long, value_name = "FILE.json")]
+    out: Option<PathBuf>,
 }
 
 /// Carries the command out; the value is the process's exit status.
@@ -76,6 +80,11 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         interrupt: &context.interrupt,
     };
     let report = fleet.run(again::all(&context.given, setup.first_seed))?;
+    if let Some(path) = &args.out {
+        let attempt = || format!("write '{}'", path.display());
+        let document = serde_json::to_string(&report).attempt(Kind::Failed, attempt)?;
+        std::fs::write(path, document + "\n").attempt(Kind::Failed, attempt)?;
+    }
     context.print(&report, text)?;
     Ok(0)
 }
