@@ -14,10 +14,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import metrics
+import pods
 import repeat
 import samples
 
@@ -27,68 +27,6 @@ TIMELY_US = 1_000_000
 LEAD_NS = 200_000_000
 # More are not started, so that a slip of the pen does not fill the machine.
 FUNCTIONS_MAX = 4096
-# Until the kernel lets go of processes that were killed.
-GONE_S = 5.0
-
-
-def own_cgroup() -> Path:
-    """The cgroup that this process is in."""
-    path = Path("/proc/self/cgroup").read_text().strip().rsplit("::", 1)[-1]
-    return Path("/sys/fs/cgroup") / path.lstrip("/")
-
-
-def remove(top: Path) -> None:
-    """Ends what is left in a cgroup, and removes it with all below it."""
-    if not top.exists():
-        return
-    (top / "cgroup.kill").write_text("1")
-    until = time.monotonic() + GONE_S
-    for folder, _, _ in os.walk(top, topdown=False):
-        while True:
-            try:
-                os.rmdir(folder)
-                break
-            except OSError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.01)
-
-
-@contextlib.contextmanager
-def pods(number: int) -> Iterator[list[Path]]:
-    """A cgroup for each function, as Kubernetes makes them with systemd: class, pod, container."""
-    own = own_cgroup()
-    # What has the name below is killed and removed: nowhere but in a cgroup of ours.
-    if "metasched" not in own.parts:
-        repeat.stop("make cgroups", f"'{own}' is not one of ours", "start it through metasched")
-    aside, top = own / "starter", own / "kubepods.slice"
-    burstable = top / "kubepods-burstable.slice"
-    containers = [
-        burstable / f"kubepods-burstable-pod{pod}.slice" / f"cri-containerd-{pod}.scope"
-        for pod in range(number)
-    ]
-    try:
-        # A run that was killed leaves its own.
-        remove(top)
-        # Only without controllers below it can a cgroup have processes and children that are no threads.
-        (own / "cgroup.subtree_control").write_text("-cpu")
-        aside.mkdir(exist_ok=True)
-        (aside / "cgroup.procs").write_text("0")
-        for container in containers:
-            container.mkdir(parents=True)
-        for folder in [own, top, burstable, *(container.parent for container in containers)]:
-            (folder / "cgroup.subtree_control").write_text("+cpu")
-        yield containers
-        remove(top)
-        (own / "cgroup.subtree_control").write_text("-cpu")
-        (own / "cgroup.procs").write_text("0")
-        aside.rmdir()
-    except OSError as error:
-        repeat.stop("make and remove cgroups", str(error), "run it as root, where cgroup v2 is mounted")
-    except BaseException:
-        # No function goes on alone. Empty cgroups are the next run's to remove.
-        (top / "cgroup.kill").write_text("1")
-        raise
 
 
 def known_samples(seconds: int) -> list[list[int]]:
@@ -149,13 +87,15 @@ def run(functions: list[subprocess.Popen[str]]) -> Counter[int]:
         # Of one that was killed its status tells.
         with contextlib.suppress(BrokenPipeError), function.stdin as pipe:
             pipe.write(f"{begin_ns}\n")
-    counts: Counter[int] = Counter()
+    said = []
     for function in functions:
         with function.stdout as pipe:
-            for line in pipe:
-                us, calls = map(int, line.split())
-                counts[us] += calls
+            said += pipe.readlines()
     ended(functions, "run the functions")
+    counts: Counter[int] = Counter()
+    for line in said:
+        us, calls = map(int, line.split())
+        counts[us] += calls
     return counts
 
 
@@ -166,7 +106,7 @@ def main(program: str, parallel: str) -> None:
     fixed = [os.environ[f"METASCHED_PARAM_{name}"] for name in ("LOOP", "SLEEP_US", "KIB")]
     # Their own random numbers are the same in each run, too.
     rng = random.Random(os.environ["METASCHED_PARAM_SEED"])
-    with pods(len(found)) as cgroups:
+    with pods.made(len(found)) as cgroups:
         functions = [
             start(program, cgroup, seconds, *fixed, width(at, parallel), rng.getrandbits(63), *calls)
             for at, (cgroup, calls) in enumerate(zip(cgroups, found, strict=True))

@@ -12,6 +12,7 @@ from pathlib import Path
 from unittest import mock
 
 import load
+import pods
 
 from . import FOLDER
 
@@ -108,7 +109,7 @@ class Load(unittest.TestCase):
 
     @staticmethod
     @contextlib.contextmanager
-    def pods(number):
+    def folders(number):
         with tempfile.TemporaryDirectory() as home:
             folders = [Path(home, str(at)) for at in range(number)]
             for folder in folders:
@@ -133,7 +134,7 @@ class Load(unittest.TestCase):
         said = io.StringIO()
         with (
             mock.patch.dict(os.environ, environment),
-            mock.patch.object(load, "pods", self.pods),
+            mock.patch.object(pods, "made", self.folders),
             contextlib.redirect_stdout(said),
         ):
             load.main(program, parallel)
@@ -206,18 +207,6 @@ class Load(unittest.TestCase):
             self.assertEqual([widths[at] for at in (0, 12, 24, 36)], ["4", "1", "4", "1"])
             self.assertEqual({load.width(at, "all") for at in range(48)}, {"4"})
             self.assertEqual({load.width(at, "none") for at in range(48)}, {"1"})
-
-    def test_nothing_is_done_to_a_cgroup_that_is_not_ours(self):
-        with tempfile.TemporaryDirectory() as home:
-            own = Path(home, "other")
-            (own / "kubepods.slice").mkdir(parents=True)
-            with (
-                mock.patch.object(load, "own_cgroup", lambda: own),
-                self.assertRaises(SystemExit),
-                load.pods(1),
-            ):
-                self.fail("it went on")
-            self.assertEqual(os.listdir(own / "kubepods.slice"), [])
 
 
 class Parameters(unittest.TestCase):
