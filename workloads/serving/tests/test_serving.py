@@ -267,16 +267,17 @@ class Locust(unittest.TestCase):
 
 
 class Scripts(unittest.TestCase):
-    def run_script(self, script, **changed):
+    def run_script(self, script, path=os.environ["PATH"], **changed):
         with tempfile.TemporaryDirectory() as folder:
             variables = {
                 "CACHE": folder, "RUN": folder, "DURATION_S": "1", "PARAM_CONTAINERS": "3",
                 "PARAM_USERS": "3", "PARAM_SPAWN": "3", "PARAM_THINK_MS": "3", "PARAM_HIDDEN": "3",
-                "PARAM_DRIVER": "own", "PARAM_SERVER": "own", "PARAM_PORT": str(free_port()),
+                "PARAM_DRIVER": "own", "PARAM_CLIENTS": "near", "PARAM_SERVER": "own",
+                "PARAM_PORT": str(free_port()),
             }  # fmt: skip
             done = subprocess.run(
                 ["bash", FOLDER / script],
-                env={"PATH": os.environ["PATH"]}
+                env={"PATH": path}
                 | {f"METASCHED_{name}": value for name, value in (variables | changed).items()},
                 capture_output=True,
                 text=True,
@@ -296,6 +297,21 @@ class Scripts(unittest.TestCase):
             words = f"use {name.lower()}=x"
             self.assertIn(words, self.run_script(script, **{f"PARAM_{name}": "x"}))
         self.assertIn("4096 are the most", self.run_script("run.sh", PARAM_CONTAINERS="4097"))
+
+    def test_far_clients_where_real_time_is_refused(self):
+        with tempfile.TemporaryDirectory() as home, socket.create_server(("127.0.0.1", 0)) as server:
+            chrt = Path(home, "chrt")
+            chrt.write_text("#!/bin/sh\nexit 1\n")
+            chrt.chmod(0o755)
+            Path(home, "root").mkdir()
+            said = self.run_script(
+                "load.sh",
+                PARAM_CLIENTS="far",
+                PARAM_PORT=str(server.getsockname()[1]),
+                RUN=home,
+                path=f"{home}:{os.environ['PATH']}",
+            )
+        self.assertIn("give --set clients=near", said)
 
     def test_preparing_without_a_network(self):
         with tempfile.TemporaryDirectory() as cache:
