@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""load.py PROGRAM: runs many functions side by side, each in a cgroup of its own."""
+"""load.py PROGRAM PARALLEL: runs many functions side by side, each in a cgroup of its own.
+
+PARALLEL says of which functions a call has several threads: none, some or all.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
+import random
 import subprocess
 import sys
 import time
@@ -11,86 +17,104 @@ from collections import Counter
 from pathlib import Path
 
 import metrics
+import pods
 import repeat
 import samples
 
 # Who waits longer gets no answer that counts.
 TIMELY_US = 1_000_000
-# Starting a function takes some of this, and all begin at the same time.
-START_S, START_EACH_S = 0.5, 0.01
+# Until all functions know when to begin.
+LEAD_NS = 200_000_000
+# More are not started, so that a slip of the pen does not fill the machine.
+FUNCTIONS_MAX = 4096
 
 
-def parameter(name: str) -> str:
-    """A parameter of the workload."""
-    return os.environ["METASCHED_PARAM_" + name.upper().replace("-", "_")]
+def known_samples(seconds: int) -> list[list[int]]:
+    """The samples of each function."""
+    cpus, density = int(os.environ["METASCHED_CPUS"]), int(os.environ["METASCHED_PARAM_DENSITY"])
+    number, scale = cpus * density, float(os.environ["METASCHED_PARAM_LOAD"])
+    if number > FUNCTIONS_MAX:
+        cause = f"that is {number} functions, and {FUNCTIONS_MAX} are the most"
+        repeat.stop(f"use density={density}", cause, "give another with --set density=NUMBER")
+    file = os.environ["METASCHED_PARAM_SAMPLES"]
+    if file == "none":
+        of = [scale * mean for mean in samples.means(cpus, density)]
+        found = samples.made_up(of, seconds, int(os.environ["METASCHED_PARAM_SEED"]))
+    else:
+        known = samples.read(Path(file))
+        found = [samples.scaled(known[at % len(known)], scale, seconds) for at in range(number)]
+    most = max(map(max, found))
+    if not 0 < most <= samples.MOST:
+        cause = f"a function has {most} calls at a time, and {samples.MOST} are the most"
+        if not most:
+            cause = f"no function has a call in the first {seconds} s"
+        repeat.stop(f"use load={scale:g}", cause, "give another with --set load=NUMBER")
+    return found
 
 
-def own_cgroup() -> Path:
-    """The cgroup that this process is in."""
-    path = Path("/proc/self/cgroup").read_text().strip().rsplit("::", 1)[-1]
-    return Path("/sys/fs/cgroup") / path.lstrip("/")
+def width(at: int, parallel: str) -> str:
+    """How many threads a call of this function has."""
+    # Every second one, and of each twelve, whose first is the busiest, once it and once the next.
+    several = parallel == "all" or (parallel == "some" and (at + at // len(samples.SHAPE)) % 2 == 0)
+    return os.environ["METASCHED_PARAM_WIDTH"] if several else "1"
 
 
-def pods(number: int) -> list[Path]:
-    """Makes a cgroup for each function, as Kubernetes does with systemd: class, pod, container."""
-    own = own_cgroup()
-    top = own / "kubepods.slice" / "kubepods-burstable.slice"
+def start(program: str, cgroup: Path, *rest: object) -> subprocess.Popen[str]:
+    """Starts a function."""
+    pipe = subprocess.PIPE
     try:
-        # A cgroup whose children have controllers has no processes itself.
-        (own / "load").mkdir(exist_ok=True)
-        (own / "load" / "cgroup.procs").write_text(str(os.getpid()))
-        containers = []
-        for pod in range(number):
-            at = top / f"kubepods-burstable-pod{pod}.slice" / f"cri-containerd-{pod}.scope"
-            at.mkdir(parents=True, exist_ok=True)
-            containers.append(at)
-        for folder in [own, own / "kubepods.slice", top, *(at.parent for at in containers)]:
-            (folder / "cgroup.subtree_control").write_text("+cpu")
+        command = [program, str(cgroup), *map(str, rest)]
+        return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
     except OSError as error:
-        repeat.stop("make cgroups", str(error), "run it as root, where cgroup v2 is mounted")
-    return containers
+        repeat.stop(f"run '{program}'", error.strerror or str(error), "run fewer functions")
 
 
-def start(command: list[str], cgroup: Path) -> subprocess.Popen[str]:
-    """Starts a function in its cgroup."""
-
-    def enter() -> None:
-        (cgroup / "cgroup.procs").write_text("0")
-
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=enter)
-
-
-def main(program: str) -> None:
-    """Runs all functions until the time is over and prints the figures."""
-    number, seconds = int(parameter("functions")), repeat.duration_s()
-    scale = float(parameter("load"))
-    file = parameter("samples")
-    known = samples.read(Path(file)) if file != "none" else []
-    cgroups = pods(number)
-    begin_ns = time.monotonic_ns() + round((START_S + START_EACH_S * number) * 1e9)
-    running = []
-    for at, cgroup in enumerate(cgroups):
-        calls = known[at % len(known)] if known else samples.made_up(at, scale)
-        width = parameter("width") if at % int(parameter("parallel-each")) == 0 else "1"
-        command = [program, begin_ns, seconds, parameter("sleep-us"), parameter("kib"), width, at]
-        running.append(start([*map(str, command), *map(str, calls)], cgroup))
-    counts: Counter[int] = Counter()
-    failed = []
-    # All of them have ended before one's failure is told: none goes on alone.
-    for function in running:
-        said, _ = function.communicate()
-        if function.returncode:
-            failed.append(function.returncode)
-            continue
-        for line in said.splitlines():
-            us, calls = map(int, line.split())
-            counts[us] += calls
+def ended(functions: list[subprocess.Popen[str]], attempt: str) -> None:
+    """Stops if a function has failed; all of them have ended, or are about to."""
+    failed = [status for status in (function.wait() for function in functions) if status]
     if failed:
-        cause = f"{len(failed)} of {number} ended with status {failed[0]}"
-        repeat.stop("run the functions", cause, "see what they said above")
-    timely = sum(calls for us, calls in counts.items() if us <= TIMELY_US)
+        how = f"status {failed[0]}" if failed[0] > 0 else f"signal {-failed[0]}"
+        cause = f"{len(failed)} of {len(functions)} ended with {how}"
+        repeat.stop(attempt, cause, "see what they said above, or run fewer of them")
+
+
+def run(functions: list[subprocess.Popen[str]]) -> Counter[int]:
+    """Has all functions begin at the same time: how many calls had which latency in us."""
+    silent = [function for function in functions if function.stdout.readline() != "ready\n"]
+    ended(silent, "start the functions")
+    begin_ns = time.monotonic_ns() + LEAD_NS
+    for function in functions:
+        # Of one that was killed its status tells.
+        with contextlib.suppress(BrokenPipeError), function.stdin as pipe:
+            pipe.write(f"{begin_ns}\n")
+    said = []
+    for function in functions:
+        with function.stdout as pipe:
+            said += pipe.readlines()
+    ended(functions, "run the functions")
+    counts: Counter[int] = Counter()
+    for line in said:
+        us, calls = map(int, line.split())
+        counts[us] += calls
+    return counts
+
+
+def main(program: str, parallel: str) -> None:
+    """Runs all functions until the time is over and prints the figures."""
+    seconds = repeat.duration_s()
+    found = known_samples(math.ceil(seconds))
+    fixed = [os.environ[f"METASCHED_PARAM_{name}"] for name in ("LOOP", "SLEEP_US", "KIB")]
+    # Their own random numbers are the same in each run, too.
+    rng = random.Random(os.environ["METASCHED_PARAM_SEED"])
+    with pods.made(len(found)) as cgroups:
+        functions = [
+            start(program, cgroup, seconds, *fixed, width(at, parallel), rng.getrandbits(63), *calls)
+            for at, (cgroup, calls) in enumerate(zip(cgroups, found, strict=True))
+        ]
+        counts = run(functions)
+    timely = sum(calls for us, calls in counts.items() if us < TIMELY_US)
     print(metrics.line(counts, sum(counts.values()) - timely, seconds, requests=timely))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -6,6 +6,9 @@ import tempfile
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
+
+import pods
 
 COMMON = Path(__file__).parent.parent.parent / "common"
 
@@ -131,3 +134,17 @@ class Repeat(unittest.TestCase):
     def test_a_duration_that_is_none_is_refused(self):
         for seconds in ("", "0", "-1", "inf", "long"):
             self.assertIn("METASCHED_DURATION_S", self.repeat("true", seconds=seconds).stderr)
+
+
+class Pods(unittest.TestCase):
+    def test_nothing_is_done_to_a_cgroup_that_is_not_ours(self):
+        with tempfile.TemporaryDirectory() as home:
+            own = Path(home, "other")
+            (own / "kubepods.slice").mkdir(parents=True)
+            with (
+                mock.patch.object(pods, "own_cgroup", lambda: own),
+                self.assertRaises(SystemExit),
+                pods.made(1),
+            ):
+                self.fail("it went on")
+            self.assertEqual(os.listdir(own / "kubepods.slice"), [])
