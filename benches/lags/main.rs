@@ -5,14 +5,13 @@
 //! functions on 12 CPUs? Each scheduler is compared with EEVDF by pairs of runs with one seed.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
 use metasched_base::{Interrupt, Result, brief_time};
-use metasched_benches::finish;
+use metasched_benches::{finish, show};
 use metasched_scenario::CpuMask;
 use metasched_scenario::file::{MachineSpec, ScenarioFile};
 use metasched_simbed::{Arrangement, Calls, Setup, Steps, each, failed};
@@ -96,7 +95,7 @@ fn main() -> ExitCode {
 }
 
 fn bench(args: &Args) -> Result<Figures> {
-    let interrupt = Interrupt::install()?;
+    let interrupt = Interrupt::listen()?;
     let spec = MachineSpec::load(&args.machine)?;
     let mut jobs = Vec::new();
     for (variant, _) in VARIANTS {
@@ -223,36 +222,37 @@ fn medians(calls: &[Calls], capacity_s: f64, cpus: f64) -> Medians {
 }
 
 fn table(variant: &str, figures: &Figures) -> String {
-    let mut out = format!(
-        "{variant}: simulated, 12 CPUs, {} seeds; percentiles of calls, and over EEVDF's\n\n| functions | \
-         scheduler | p50 | p95 | p99 | in time/s | scheduling | switches/s | p50 | p95 | in time |\n|---|---|---|\
-         ---|---|---|---|---|---|---|---|\n",
-        figures.seeds
-    );
+    let mut rows = metasched_benches::table(&[
+        "functions",
+        "scheduler",
+        "p50",
+        "p95",
+        "p99",
+        "in time/s",
+        "scheduling",
+        "switches/s",
+        "p50 over EEVDF's",
+        "p95",
+        "in time",
+    ]);
     for (functions, contenders) in &figures.medians[variant] {
         for contender in CONTENDERS {
             let medians = &contenders[contender];
-            let ratios = &figures.sim[variant][functions][contender];
-            let ratio = |name: &str| match ratios.get(name).copied().flatten() {
-                Some(ratio) => {
-                    format!("{:.2} [{:.2}-{:.2}]", ratio.estimate, ratio.low, ratio.high)
-                }
-                None => "-".to_owned(),
-            };
-            let _ = writeln!(
-                out,
-                "| {functions} | {contender} | {} | {} | {} | {:.0} | {:.1} % | {:.0} | {} | {} | {} |",
+            let ratio = |name: &str| show(figures.sim[variant][functions][contender][name]);
+            rows.add_row([
+                functions.to_string(),
+                contender.to_owned(),
                 brief_time(medians.p50_ns),
                 brief_time(medians.p95_ns),
                 brief_time(medians.p99_ns),
-                medians.timely_per_s,
-                100.0 * medians.schedule_share,
-                medians.switches_per_s,
+                format!("{:.0}", medians.timely_per_s),
+                format!("{:.1} %", 100.0 * medians.schedule_share),
+                format!("{:.0}", medians.switches_per_s),
                 ratio("p50_ratio"),
                 ratio("p95_ratio"),
                 ratio("throughput_ratio"),
-            );
+            ]);
         }
     }
-    out
+    format!("{variant}: simulated, 12 CPUs, {} seeds\n{rows}\n", figures.seeds)
 }
