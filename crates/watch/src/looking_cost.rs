@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a tracer took of the machine while it looked.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Overhead {
+pub struct LookingCost {
     /// How often it ran: at each wake-up and each switch.
     pub runs: u64,
     /// For how long, nanoseconds on all CPUs together, as the kernel counts it: without the way to
@@ -16,7 +16,7 @@ pub struct Overhead {
     pub share: f64,
 }
 
-impl Overhead {
+impl LookingCost {
     /// Of these runs, in so long a time on so many CPUs.
     pub fn new(runs: Runs, length_ns: u64, cpus: u32) -> Self {
         let all_ns = length_ns as f64 * f64::from(cpus.max(1));
@@ -41,9 +41,9 @@ mod tests {
 
     #[test]
     fn the_share_is_of_all_cpus_and_nothing_is_divided_by_nothing() {
-        let overhead = Overhead::new(Runs { count: 1000, ns: 500_000 }, 100_000_000, 2);
-        assert_eq!(overhead.share, 0.0025);
-        assert!(overhead.text().starts_with("looking took 0.25 % "), "{}", overhead.text());
-        assert!(Overhead::new(Runs::default(), 0, 0).text().contains("0 runs of 0 ns"));
+        let cost = LookingCost::new(Runs { count: 1000, ns: 500_000 }, 100_000_000, 2);
+        assert_eq!(cost.share, 0.0025);
+        assert!(cost.text().starts_with("looking took 0.25 % "), "{}", cost.text());
+        assert!(LookingCost::new(Runs::default(), 0, 0).text().contains("0 runs of 0 ns"));
     }
 }
