@@ -255,6 +255,7 @@ struct task_struct {
 	struct sched_info sched_info;
 	unsigned long nvcsw;
 	struct css_set *cgroups;
+	struct task_group *sched_task_group;
 	struct signal_struct *signal;
 	struct sigpending pending;
 };

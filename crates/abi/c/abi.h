@@ -18,5 +18,6 @@
 #include <types.h>
 #include <wait.h>
 #include <follow.h>
+#include <overhead.h>
 
 #endif

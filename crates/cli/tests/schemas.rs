@@ -11,8 +11,16 @@ use schema::{differences, schema_of, written};
 use serde_json::Value;
 
 /// Documents that only a kernel with sched_ext gives: tests in the guest hold them to these.
-const IN_GUEST: &[&str] =
-    &["latency", "latency-diff", "latency-follow", "profile", "top", "tune", "tune-coordinate"];
+const IN_GUEST: &[&str] = &[
+    "latency",
+    "latency-diff",
+    "latency-follow",
+    "overhead",
+    "profile",
+    "top",
+    "tune",
+    "tune-coordinate",
+];
 
 /// The name of the file, and what is called: so that every key is there that can be.
 const COMMANDS: &[(&str, &[&str])] = &[

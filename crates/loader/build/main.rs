@@ -16,6 +16,7 @@ fn main() {
     let policies = "DEP_METASCHED_ABI_POLICIES_INCLUDE";
     object::compile("bpf/wait.bpf.c", "wait", policies);
     object::compile("bpf/follow.bpf.c", "follow", policies);
+    object::compile("bpf/overhead.bpf.c", "overhead", policies);
     let skeleton = object::compile("meta/metasched.bpf.c", "metasched", policies);
     let path = out.join("metasched.skel.rs");
     // For crates that compile a program to be loaded in its place.

@@ -15,6 +15,7 @@ mod held;
 mod lanes;
 mod limits;
 mod object;
+mod overhead;
 mod places;
 mod policy;
 mod program;
@@ -39,9 +40,10 @@ pub use lanes::LaneInfo;
 pub use limits::{Limit, Limits};
 pub use metasched_abi::{
     ASSIGNED_MAX, CounterInfo, DEFAULT_POLICY, DEFAULT_WEIGHT, EEVDF, LaneState, LaneTurn,
-    OptionInfo, PolicyInfo, Setting, WEIGHTS, check_weight,
+    OptionInfo, OverheadPart, PolicyInfo, Setting, WEIGHTS, check_weight,
 };
 pub use object::{Object, load_instead};
+pub use overhead::{OVERHEAD_DEPTHS, OverheadCounts, OverheadTracer, Probes, ScheduleCalls};
 pub use policy::{policies, settings, variant, variants};
 pub use program::{LoadOptions, Program, Replacement};
 pub use run_stats::{CountRuns, Runs};

@@ -11,6 +11,10 @@ pub(crate) mod follow {
     include!(concat!(env!("OUT_DIR"), "/follow.skel.rs"));
 }
 
+pub(crate) mod overhead {
+    include!(concat!(env!("OUT_DIR"), "/overhead.skel.rs"));
+}
+
 pub(crate) mod wait {
     include!(concat!(env!("OUT_DIR"), "/wait.skel.rs"));
 }

@@ -9,7 +9,7 @@ use metasched_host::process::ProcessId;
 use metasched_loader::{CountRuns, FollowedProcess, Follower, Runs};
 
 use crate::force::{Force, in_force};
-use crate::overhead::Overhead;
+use crate::looking_cost::LookingCost;
 use crate::whom::process;
 
 /// A process and all that it forks, from when this is made on.
@@ -118,12 +118,12 @@ impl Following {
     }
 
     /// What following took so far; none where the kernel does not tell.
-    pub fn overhead(&self) -> Result<Option<Overhead>> {
+    pub fn overhead(&self) -> Result<Option<LookingCost>> {
         if self.counting.is_none() {
             return Ok(None);
         }
         let runs = self.follower.runs()?.since(&self.ran_before);
-        Ok(Some(Overhead::new(runs, self.length_ns(), self.cpus)))
+        Ok(Some(LookingCost::new(runs, self.length_ns(), self.cpus)))
     }
 }
 

@@ -13,7 +13,7 @@ use metasched_stats::WaitHistogram;
 
 use crate::force::{Force, in_force};
 use crate::lanes::lane_rows;
-use crate::overhead::Overhead;
+use crate::looking_cost::LookingCost;
 use crate::whom::DEFAULT_LANE;
 
 /// Of so many cgroups waits are traced, those that use the CPUs most.
@@ -38,7 +38,7 @@ pub struct Look {
     /// The waits of the whole system; none where nothing is traced.
     pub waits: Option<WaitHistogram>,
     /// What looking took.
-    pub overhead: Option<Overhead>,
+    pub overhead: Option<LookingCost>,
     /// The policies that our program was loaded with: others no lane can have.
     pub policies: Vec<String>,
     /// The lanes, or the cgroups that used a CPU.
@@ -277,7 +277,7 @@ impl Looks {
             switches_per_s: rate(1),
             waits: system,
             policies: with_lanes.map_or_else(Vec::new, |keeper| keeper.policies.clone()),
-            overhead: both.map(|runs| Overhead::new(runs, length_ns, self.cpus)),
+            overhead: both.map(|runs| LookingCost::new(runs, length_ns, self.cpus)),
             rows,
         };
         self.earlier.runs = runs.unwrap_or_default();

@@ -9,7 +9,7 @@ use metasched_loader::{CountRuns, LaneInfo, Runs, WaitTracer, Waiters};
 use metasched_stats::WaitHistogram;
 
 use crate::force::{Force, in_force};
-use crate::overhead::Overhead;
+use crate::looking_cost::LookingCost;
 use crate::recording::{Piece, Recording, Subject};
 use crate::whom::{Whom, lane};
 
@@ -136,7 +136,7 @@ impl Recorder {
         if let (Some(tracer), Some(_)) = (&self.tracer, &self.counting) {
             let runs = tracer.runs()?.since(&self.ran_before);
             let Recording { length_ns, cpus, .. } = self.recording;
-            self.recording.overhead = Some(Overhead::new(runs, length_ns, cpus));
+            self.recording.overhead = Some(LookingCost::new(runs, length_ns, cpus));
         }
         if let Some(tracer) = &self.tracer {
             let runs = tracer.read_runs()?;

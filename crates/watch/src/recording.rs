@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::bars::bars;
-use crate::overhead::Overhead;
+use crate::looking_cost::LookingCost;
 use crate::whom::Whom;
 
 /// The layout of the file; another one is refused.
@@ -39,7 +39,7 @@ pub struct Recording {
     /// Whose waits, in the order in which they were asked for.
     pub subjects: Vec<Subject>,
     /// What recording took; none where nothing was traced, or the kernel does not tell.
-    pub overhead: Option<Overhead>,
+    pub overhead: Option<LookingCost>,
 }
 
 /// One whose waits were recorded.

@@ -66,7 +66,7 @@ enum Command {
 }
 
 /// A time in which some waits end: a shorter piece would be looking more than anything else.
-fn parse_time(text: &str) -> Result<Duration> {
+pub fn parse_time(text: &str) -> Result<Duration> {
     const LEAST: Duration = Duration::from_millis(100);
     let piece = parse_duration(text)?;
     if piece >= LEAST {

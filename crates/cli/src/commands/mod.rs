@@ -12,6 +12,7 @@ pub mod latency;
 pub mod list;
 pub mod load;
 pub mod man;
+pub mod overhead;
 pub mod percent;
 pub mod plan;
 pub mod profile;

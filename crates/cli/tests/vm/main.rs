@@ -1,6 +1,9 @@
 //! `metasched vm`, with real guests: each test boots one. One program, so that they boot side by side.
 
 mod nohz;
+mod overhead;
+#[path = "../schema/mod.rs"]
+mod schema;
 
 use std::fs;
 use std::io::Write;

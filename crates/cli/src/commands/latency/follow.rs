@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use metasched_base::{Error, Kind, Result, brief_time, document, format_cpu_list};
 use metasched_loader::FollowedProcess;
 use metasched_stats::WaitHistogram;
-use metasched_watch::{Bar, Following, Overhead, PROCESS_FIGURES, bars};
+use metasched_watch::{Bar, Following, LookingCost, PROCESS_FIGURES, bars};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -31,7 +31,7 @@ struct View {
     processes: Vec<Row>,
     /// Processes that there was no room for.
     missed: u64,
-    overhead: Option<Overhead>,
+    overhead: Option<LookingCost>,
     #[serde(skip)]
     all: WaitHistogram,
     /// Processes of one name together, and how many these are.
