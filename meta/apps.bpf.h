@@ -43,7 +43,7 @@ __weak __noinline int place_task(struct task_struct *p __arg_trusted,
 		if (place)
 			t->group = place;
 		if (place && n->assigned)
-			t->account = n->assigned;
+			t->account = cgroup_account(n);
 		if (place && n->watched)
 			t->watched = place;
 		limit = place ? READ_ONCE(n->limit) : 0;

@@ -28,7 +28,7 @@ struct cgroup_node {
 	u32 parent;
 	u32 level; /* the root's is 0 */
 	u32 weight; /* cpu.weight, or what cpu.idle makes of it */
-	u32 assigned; /* its account, if it is assigned itself */
+	u32 assigned; /* its account, if it is assigned itself, or BACK_TO_ROOT; see cgroup_account() */
 	u32 untold; /* no callback tells of it */
 	u32 limit; /* its limit in cpu.max: the place plus one; 0: none; see limits.bpf.h */
 	/* As watch_walk() left them. */
@@ -77,6 +77,12 @@ struct {
 static __always_inline struct cgroup_node *cgroup_node_at(u32 number)
 {
 	return &cgroup_nodes[number & (CGROUPS_MAX - 1)];
+}
+
+/* The account that a cgroup is assigned to itself; the root's, too, where it is not. */
+static __always_inline u32 cgroup_account(const struct cgroup_node *n)
+{
+	return n->assigned & (ACCOUNTS_MAX - 1);
 }
 
 /* The place of a cgroup; 0 if it is unknown. */
@@ -183,7 +189,7 @@ __noinline bool cgroup_watch(u32 number, u32 level)
 
 	if (!n->id || n->level != level || !parent->open || !parent->watched)
 		return false;
-	n->account = n->assigned ? n->assigned : parent->account;
+	n->account = n->assigned ? cgroup_account(n) : parent->account;
 	n->watched = 1;
 	watched[at & (CGROUPS_MAX - 1)] = number;
 	watch.count = at + 1;
@@ -299,8 +305,8 @@ static __noinline void cgroup_goes(struct cgroup *cgrp)
 }
 
 /*
- * Assigns a cgroup to an account, or to none (0); what it was assigned to, or an error. By one
- * caller at a time.
+ * Assigns a cgroup to an account, to BACK_TO_ROOT, or to none (0); what it was assigned to, or an error. By
+ * one caller at a time.
  */
 static __noinline int cgroup_assign(u64 id, u32 account)
 {

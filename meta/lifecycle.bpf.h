@@ -346,7 +346,7 @@ static int lifecycle_assign(u64 cgroup, u32 number)
 {
 	int err;
 
-	if (!number || number >= ACCOUNTS_MAX)
+	if (!number || number > BACK_TO_ROOT)
 		return -EINVAL;
 	if (!account_at(number)->lane)
 		return -ENOENT;
@@ -354,7 +354,7 @@ static int lifecycle_assign(u64 cgroup, u32 number)
 	if (err < 0)
 		return err;
 	accounts_unsettle();
-	kick_cpus(KICK_ALL_BUT, number);
+	kick_cpus(KICK_ALL_BUT, number & (ACCOUNTS_MAX - 1));
 	return 0;
 }
 
@@ -365,7 +365,7 @@ static int lifecycle_unassign(u64 cgroup)
 	if (number < 0)
 		return number;
 	accounts_unsettle();
-	kick_cpus(KICK_ACCOUNT, number);
+	kick_cpus(KICK_ACCOUNT, number & (ACCOUNTS_MAX - 1));
 	return 0;
 }
 

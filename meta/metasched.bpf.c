@@ -241,13 +241,14 @@ static __always_inline void cgroup_weighs(struct cgroup *cgrp, u32 weight)
 {
 	u32 number = cgroup_number(cgrp->kn->id);
 	struct cgroup_node *n = cgroup_node_at(number);
-	struct account *a = account_at(n->assigned);
+	u32 account = cgroup_account(n);
+	struct account *a = account_at(account);
 
 	if (!number)
 		return;
 	n->weight = weight;
 	shares.changed = 1;
-	if (n->assigned && !a->weight_fixed)
+	if (account != ROOT_ACCOUNT && !a->weight_fixed)
 		a->weight = weight;
 }
 

@@ -134,7 +134,7 @@ static __always_inline u32 account_in_force(u32 number)
 /* Whether those above a cgroup are no more of its account: nothing is, or another's. */
 static __always_inline bool lane_ends_at(struct cgroup_node *n)
 {
-	u32 number = account_in_force(n->assigned);
+	u32 number = account_in_force(cgroup_account(n));
 
 	if (!n->assigned || number == ROOT_ACCOUNT)
 		return false;
@@ -144,11 +144,11 @@ static __always_inline bool lane_ends_at(struct cgroup_node *n)
 /* What a cgroup weighs beside its siblings. */
 static __always_inline u64 cgroup_weighs_now(struct cgroup_node *n)
 {
-	struct account *a = account_at(n->assigned);
-	u32 cgroups = shares.cgroups[n->assigned & (ACCOUNTS_MAX - 1)];
+	u32 number = cgroup_account(n), cgroups = shares.cgroups[number];
+	struct account *a = account_at(number);
 	u64 weight = n->weight;
 
-	if (!n->assigned || !a->lane || !(a->weight_fixed || n->untold))
+	if (number == ROOT_ACCOUNT || !a->lane || !(a->weight_fixed || n->untold))
 		return weight << WEIGHT_BITS;
 	weight = (u64)a->weight << WEIGHT_BITS;
 	return cgroups > 1 ? weight / cgroups : weight;
@@ -193,7 +193,7 @@ __noinline int shares_gather(u32 number)
 		return 0;
 	cgroup_node_at(n->parent)->adds += weighs;
 	if (n->assigned)
-		shares.counted[n->assigned & (ACCOUNTS_MAX - 1)]++;
+		shares.counted[cgroup_account(n)]++;
 	return 0;
 }
 

@@ -74,6 +74,8 @@ _Static_assert(sizeof(struct meta_lane) == 384, "six cache lines, see above");
  */
 #define ACCOUNTS_MAX 64
 #define ROOT_ACCOUNT 0
+/* In place of an application's account in assign(): a cgroup goes back to the root's, below one that is assigned. */
+#define BACK_TO_ROOT ACCOUNTS_MAX
 /* Cgroups that are known, and those of them that may be assigned; those below inherit. */
 #define CGROUPS_MAX 16384
 #define ASSIGNED_MAX 4096
@@ -121,7 +123,7 @@ struct app_args {
 /* The argument of assign(), unassign() and drop_app(), which use what they need. */
 struct assign_args {
 	u64 cgroup; /* its id: the inode of its folder */
-	u32 app;
+	u32 app; /* or BACK_TO_ROOT */
 	u32 pad;
 };
 

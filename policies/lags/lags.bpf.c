@@ -34,9 +34,15 @@ enum { lags_counters(COUNTER_INDEX) };
 /* Levels of cgroups whose weights count. */
 #define LAGS_LEVELS 8
 /* A weight of WEIGHT_DFL, and the bounds of the product of several. */
+#define LAGS_PRODUCT_ONE (1ULL << 24)
+#define LAGS_PRODUCT_LEAST (LAGS_PRODUCT_ONE / 10000)
+#define LAGS_PRODUCT_MOST (LAGS_PRODUCT_ONE * 10000)
+/* The mean of such products, and how far a cgroup may be from it. */
 #define LAGS_WEIGHT_ONE (1ULL << WEIGHT_BITS)
 #define LAGS_WEIGHT_LEAST (LAGS_WEIGHT_ONE / 100)
 #define LAGS_WEIGHT_MOST (LAGS_WEIGHT_ONE * 100)
+/* The mean is of the cgroups that had work in so long a time: each was looked up some times in it. */
+#define LAGS_MEAN_NS (4 * LAGS_WEIGHED_NS)
 /* CPUs that a task which wakes looks at for one to take: its own and those after it. */
 #define LAGS_PREEMPT_LOOKS 8
 /* How often a cache looks at the next one for a task that comes before all of its own, by so much. */
@@ -47,7 +53,7 @@ struct lags_group {
 	u64 credit; /* in RAVG_ONE for each CPU */
 	u64 ran_ns; /* lane_group.ran_ns, as of then */
 	u64 at_ns; /* when the credit was brought up to date; 0: never */
-	u64 weight; /* in LAGS_WEIGHT_ONE; 0: never looked up */
+	u64 weight; /* beside the mean, which is LAGS_WEIGHT_ONE; 0: never looked up */
 	u64 weighed_ns;
 };
 
@@ -59,6 +65,11 @@ struct lags_task {
 struct lags_llc {
 	u64 balanced_ns; /* when it last looked at another cache */
 	u32 next; /* the cache that it looks at next */
+	/* Of the first cache, for all: what cgroups weigh in the mean, as products. */
+	u32 looked_up; /* how many were, so far in this time of LAGS_MEAN_NS */
+	u64 products; /* the sum of these */
+	u64 began_ns; /* that time; 0: the first one is yet to begin */
+	u64 mean; /* of the time before; in the first one, so far */
 };
 
 enum {
@@ -80,28 +91,58 @@ static __always_inline struct lags_cpu *lags_cpu_at(struct lane *lane, s32 cpu)
 	return state ? STATE_OF(state, struct lags_cpu) : NULL;
 }
 
-/* What the cgroup and those above it weigh, each beside the default; the highest of the lane weighs nothing. */
+/* Adds a weight to the mean, and gives that. CPUs that come at once may lose each other's: it is a mean. */
+static __always_inline u64 lags_mean_with(struct lags_llc *l, u64 product, u64 now)
+{
+	u32 looked_up = l->looked_up;
+	u64 products = l->products;
+
+	if (!l->began_ns)
+		l->began_ns = now;
+	if (looked_up && ns_since(l->began_ns, now) > (s64)LAGS_MEAN_NS) {
+		l->mean = products / looked_up;
+		l->began_ns = now;
+		products = looked_up = 0;
+	}
+	l->products = products += product;
+	l->looked_up = ++looked_up;
+	return l->mean ? l->mean : products / looked_up;
+}
+
+/*
+ * What the cgroup and those above it in the lane weigh, beside the mean: what cgroups are given is
+ * told by each other alone. Kubernetes gives a small container 2, and all of them are small.
+ */
 static __always_inline void lags_weigh(struct lane *lane, struct lane_group *group, u64 now)
 {
 	struct lags_group *g = STATE_OF(group, struct lags_group);
-	struct lane_group *above;
-	u64 weight = LAGS_WEIGHT_ONE;
+	struct llc_state *first = lane_llc(lane, 0);
+	u64 product = LAGS_PRODUCT_ONE, weight;
 	u32 i;
 
 	if (likely(g->weight && now - g->weighed_ns < LAGS_WEIGHED_NS))
 		return;
 	g->weighed_ns = now;
+	if (!first)
+		return;
 	bpf_for(i, 0, LAGS_LEVELS) {
-		above = lane_group_above(lane, group);
-		if (!above)
+		/* The root weighs beside nobody. */
+		if (!group->place)
 			break;
-		weight = weight * lane_group_weight(lane, group) / (WEIGHT_DFL << WEIGHT_BITS);
-		if (weight < LAGS_WEIGHT_LEAST)
-			weight = LAGS_WEIGHT_LEAST;
-		if (weight > LAGS_WEIGHT_MOST)
-			weight = LAGS_WEIGHT_MOST;
-		group = above;
+		product = product * lane_group_weight(lane, group) / (WEIGHT_DFL << WEIGHT_BITS);
+		if (product < LAGS_PRODUCT_LEAST)
+			product = LAGS_PRODUCT_LEAST;
+		if (product > LAGS_PRODUCT_MOST)
+			product = LAGS_PRODUCT_MOST;
+		group = lane_group_above(lane, group);
+		if (!group)
+			break;
 	}
+	weight = product * LAGS_WEIGHT_ONE / lags_mean_with(STATE_OF(first, struct lags_llc), product, now);
+	if (weight < LAGS_WEIGHT_LEAST)
+		weight = LAGS_WEIGHT_LEAST;
+	if (weight > LAGS_WEIGHT_MOST)
+		weight = LAGS_WEIGHT_MOST;
 	g->weight = weight;
 }
 

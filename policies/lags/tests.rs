@@ -1,6 +1,7 @@
 //! What lags promises, run in the simulator from its own source.
 
-use metasched_sim::metasched::{LAGS, set_option};
+use metasched_sim::kernel::Kernel;
+use metasched_sim::metasched::{BACK_TO_ROOT, LAGS, assign, set_app_with, set_option};
 use metasched_sim::step::Step;
 use metasched_sim::{
     Machine, Outcome, Scenario, TaskSpec, between, exactly, ms, options, policy, us,
@@ -22,6 +23,14 @@ fn lags(name: &str, set: &[(&str, u64)]) -> Scenario {
             set_option(kernel, 0, *option, *value);
         }
     })
+}
+
+/// Puts cgroups on one lane of lags, each by itself.
+fn flag(kernel: &mut Kernel, cgroups: &[&str]) {
+    set_app_with(kernel, 1, "lags", (100, false), &[]);
+    for cgroup in cgroups {
+        assign(kernel, cgroup, 1);
+    }
 }
 
 /// Runs so long in each millisecond, or in each few.
@@ -140,6 +149,69 @@ pub(crate) fn a_heavier_weight_makes_a_cgroup_lighter() {
     let (a, b) = (ran(&run, "a"), ran(&run, "b"));
     let times = b as f64 / a as f64;
     assert!((2.4..3.6).contains(&times), "the heavier weight had {times} times as much");
+}
+
+/// Regression: of what is highest in the lane the weight did not count, and each of these is.
+#[test]
+pub(crate) fn a_heavier_weight_makes_a_cgroup_lighter_that_is_flagged_by_itself() {
+    let run = hogs(hogs(policy("flagged one by one", "fair"), 1, "a"), 1, "b")
+        .at(0, |kernel| {
+            kernel.set_cgroup_weight("b", 300);
+            flag(kernel, &["a", "b"]);
+        })
+        .run_for(ms(30_000))
+        .pass();
+    let times = ran(&run, "b") as f64 / ran(&run, "a") as f64;
+    assert!((2.4..3.6).contains(&times), "the heavier weight had {times} times as much");
+}
+
+/// Regression: a weight of 2, as Kubernetes gives small containers, made a credit of 20 ms a second count
+/// for as much as the bound.
+#[test]
+fn weights_count_beside_each_other_and_not_beside_the_default() {
+    let run = lags("all weigh 2", &[])
+        .task(sleeper("light", "light", ms(1), ms(19)))
+        .task(sleeper("heavy", "heavy", ms(8), ms(8)))
+        .task(TaskSpec::hog("hog").in_cgroup("hog"))
+        .at(0, |kernel| {
+            for cgroup in ["light", "heavy", "hog"] {
+                kernel.set_cgroup_weight(cgroup, 2);
+            }
+        })
+        .run_for(ms(20_000))
+        .pass();
+    let waited = mean_wait(&run, "light");
+    assert!(waited < us(200), "the light one waits {waited} ns in the mean");
+}
+
+/// So that a flag changes what others have by nothing.
+#[test]
+fn a_hundred_that_are_flagged_have_together_what_they_had_by_their_weights() {
+    let names: Vec<String> = (0..100).map(|i| format!("f{i}")).collect();
+    let run = names.iter().fold(policy("a hundred", "fair").cpus(2), |run, name| {
+        run.task(TaskSpec::hog(name.clone()).in_cgroup(name.clone()))
+    });
+    let run = hogs(run, 2, "other")
+        .at(0, move |kernel| {
+            kernel.set_cgroup_weight("other", 1_000);
+            flag(kernel, &names.iter().map(String::as_str).collect::<Vec<_>>());
+        })
+        .run_for(ms(20_000))
+        .pass();
+    let part = ran(&run, "other") as f64 / (ran(&run, "f") + ran(&run, "other")) as f64;
+    assert!((0.081..0.101).contains(&part), "of 11,000 parts the unflagged 1,000 had {part}");
+}
+
+#[test]
+fn what_goes_back_to_the_default_lane_below_a_flagged_cgroup_has_its_share_there() {
+    let run = hogs(hogs(hogs(policy("taken out", "fair"), 1, "pod/in"), 1, "pod/out"), 1, "other")
+        .at(0, |kernel| flag(kernel, &["pod"]))
+        .at(ms(1_000), |kernel| assign(kernel, "pod/out", BACK_TO_ROOT))
+        .at(ms(2_000), |kernel| kernel.set_cgroup_weight("pod/out", 300))
+        .run_for(ms(22_000))
+        .pass();
+    let parts = ["pod/in", "pod/out", "other"].map(|name| ran(&run, name) as f64 / 22e9);
+    assert!(parts[0] > 0.08 && parts[0] < 0.18, "an eighth, and at first a fourth: {parts:?}");
 }
 
 /// The original counts updates: what runs on four CPUs reaches its credit four times as soon there.

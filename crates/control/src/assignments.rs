@@ -9,11 +9,11 @@ use std::path::PathBuf;
 
 use metasched_base::{Error, Kind, Result};
 use metasched_host::cgroup::{Cgroup, MOUNT};
-use metasched_loader::{APPS, DEFAULT_WEIGHT, LaneSpec, Quarantine};
+use metasched_loader::{APPS, BACK_TO_ROOT, DEFAULT_WEIGHT, LaneSpec, Quarantine};
 use serde::{Deserialize, Serialize};
 
 use crate::program::LaneProgram;
-use crate::rules::{Pattern, Standing, Why};
+use crate::rules::{LATENCY_AWARE_POLICY, Pattern, RuleApp, Standing, Why};
 
 /// Below which cgroup those are made that go with one command.
 pub const BRIEF_CGROUPS: &str = "metasched/run";
@@ -85,6 +85,8 @@ pub struct Assigned {
 pub struct Assignments {
     root: PathBuf,
     apps: BTreeMap<u32, App>,
+    /// Cgroups that a rule has put back on the default lane below a flagged one.
+    exempt: BTreeMap<String, Member>,
     /// Cgroups, by their ids, that a user unassigned: no rule assigns them again.
     unassigned: BTreeMap<u64, String>,
     /// Cgroups that were made for one command, and go with it.
@@ -97,6 +99,7 @@ impl Assignments {
         Self {
             root: root.into(),
             apps: BTreeMap::new(),
+            exempt: BTreeMap::new(),
             unassigned: BTreeMap::new(),
             brief: BTreeSet::new(),
         }
@@ -105,6 +108,11 @@ impl Assignments {
     /// Every application that has a lane.
     pub fn apps(&self) -> impl Iterator<Item = &App> {
         self.apps.values()
+    }
+
+    /// The cgroups that a rule has put back on the default lane, by their paths.
+    pub fn exempt(&self) -> &BTreeMap<String, Member> {
+        &self.exempt
     }
 
     /// Whether nothing is assigned.
@@ -123,17 +131,8 @@ impl Assignments {
         lane: &LaneSpec,
     ) -> Result<Assigned> {
         lane.check()?;
-        let group = Cgroup::find(&self.root, cgroup)?;
+        let group = self.find(program, cgroup, &lane.policy)?;
         let (name, id) = (group.name(), group.id()?);
-        if name.is_empty() {
-            return Err(Error::new(
-                Kind::BadInput,
-                "assign the root of the hierarchy",
-                "what is assigned to nothing else is on the default lane anyway",
-            )
-            .remedy(format!("change that one: metasched switch {}", lane.policy)));
-        }
-        self.forget_what_vanished(program)?;
         let weight = group.cpu_weight().unwrap_or(DEFAULT_WEIGHT);
         let done = |app, change, write_ns| Assigned {
             cgroup: name.clone(),
@@ -160,23 +159,132 @@ impl Assignments {
             app.quarantined = false;
             return Ok(done(number, Change::Replaced, Some(written.write_ns)));
         }
-        let number = self.free_number(&name)?;
-        let written = program.set_app(number, lane, weight)?;
-        let app = App {
-            number,
+        let app = RuleApp {
             name: name.clone(),
-            lane: lane.clone(),
+            lane: Some(lane.clone()),
             why: Why::Hand,
             share: None,
+            patterns: Vec::new(),
+        };
+        let (number, write_ns) = self.make(program, &name, &app)?;
+        let earlier = self.move_to(program, number, &name, Member { id, rule: None })?;
+        self.unassigned.remove(&id);
+        let change = if earlier { Change::Replaced } else { Change::Assigned };
+        Ok(done(number, change, Some(write_ns)))
+    }
+
+    /// Puts a cgroup, named as [`Cgroup::find`] takes it, on the lane of those that are flagged
+    /// latency-aware, which is made as `app` says for the first one, and has these options from now on.
+    ///
+    /// # Errors
+    /// As [`Assignments::assign`].
+    pub fn flag(
+        &mut self,
+        program: &mut dyn LaneProgram,
+        cgroup: &str,
+        app: &RuleApp,
+        options: &BTreeMap<String, u64>,
+    ) -> Result<Assigned> {
+        let changed = |lane: &LaneSpec| {
+            let mut lane = lane.clone();
+            lane.options.extend(options.clone());
+            lane
+        };
+        let asked = LaneSpec { options: options.clone(), ..LaneSpec::of(LATENCY_AWARE_POLICY) };
+        asked.check()?;
+        let group = self.find(program, cgroup, LATENCY_AWARE_POLICY)?;
+        let (name, member) = (group.name(), Member { id: group.id()?, rule: None });
+        let id = member.id;
+        let shared = self.apps.values_mut().find(|app| app.why == Why::LatencyAware);
+        let (number, change, write_ns) = match shared {
+            None => {
+                let lane = app.lane.as_ref().map(changed);
+                let app = RuleApp { lane, ..app.clone() };
+                let (number, write_ns) = self.make(program, &name, &app)?;
+                (number, Change::Assigned, Some(write_ns))
+            }
+            Some(shared) if shared.quarantined => {
+                let lane = changed(&shared.lane);
+                let weight = group.cpu_weight().unwrap_or(DEFAULT_WEIGHT);
+                let written = program.set_app(shared.number, &lane, weight)?;
+                shared.lane = lane;
+                shared.replaced += 1;
+                shared.quarantined = false;
+                (shared.number, Change::Replaced, Some(written.write_ns))
+            }
+            Some(shared) => {
+                let lane = changed(&shared.lane);
+                let change = if lane == shared.lane { Change::Unchanged } else { Change::Adjusted };
+                if change == Change::Adjusted {
+                    program.set_lane(shared.number, &asked)?;
+                    shared.lane = lane;
+                }
+                (shared.number, change, None)
+            }
+        };
+        let known = self.apps.get_mut(&number).and_then(|app| app.cgroups.get_mut(&name));
+        let change = if let Some(known) = known.filter(|known| known.id == id) {
+            // It was flagged by a rule, or by hand: now it is by hand.
+            *known = member;
+            change
+        } else if self.move_to(program, number, &name, member)? {
+            Change::Replaced
+        } else {
+            Change::Assigned
+        };
+        self.unassigned.remove(&id);
+        let lane = self.apps[&number].lane.clone();
+        Ok(Assigned { cgroup: name, app: number, lane, change, write_ns })
+    }
+
+    /// The cgroup that a user names, which cannot be the root. What vanished is forgotten first.
+    fn find(
+        &mut self,
+        program: &mut dyn LaneProgram,
+        cgroup: &str,
+        policy: &str,
+    ) -> Result<Cgroup> {
+        let group = Cgroup::find(&self.root, cgroup)?;
+        if group.name().is_empty() {
+            return Err(Error::new(
+                Kind::BadInput,
+                "assign the root of the hierarchy",
+                "what is assigned to nothing else is on the default lane anyway",
+            )
+            .remedy(format!("change that one: metasched switch {policy}")));
+        }
+        self.forget_what_vanished(program)?;
+        Ok(group)
+    }
+
+    /// Makes the lane of an application that has no cgroup yet, weighted by the one for which it is made
+    /// where that is left open; its number, and how long that took in nanoseconds.
+    fn make(
+        &mut self,
+        program: &mut dyn LaneProgram,
+        cgroup: &str,
+        app: &RuleApp,
+    ) -> Result<(u32, u64)> {
+        let lane = app.lane.clone().ok_or_else(|| {
+            Error::new(Kind::Failed, format!("put '{cgroup}' on a lane"), "its rule has none")
+        })?;
+        let number = self.free_number(cgroup)?;
+        // One that vanished has no weight; that it did is found out soon.
+        let group = Cgroup::find(&self.root, &format!("/{cgroup}/"));
+        let weight = group.ok().and_then(|group| group.cpu_weight()).unwrap_or(DEFAULT_WEIGHT);
+        let written = program.set_app(number, &lane, weight)?;
+        let made = App {
+            number,
+            name: app.name.clone(),
+            lane,
+            why: app.why.clone(),
+            share: app.share,
             replaced: 0,
             quarantined: false,
             cgroups: BTreeMap::new(),
         };
-        self.apps.insert(number, app);
-        let earlier = self.move_to(program, number, &name, Member { id, rule: None })?;
-        self.unassigned.remove(&id);
-        let change = if earlier { Change::Replaced } else { Change::Assigned };
-        Ok(done(number, change, Some(written.write_ns)))
+        self.apps.insert(number, made);
+        Ok((number, written.write_ns))
     }
 
     /// Puts cgroups on one lane that they share: the first as [`Assignments::assign`] does,
@@ -200,8 +308,8 @@ impl Assignments {
         Ok(())
     }
 
-    /// Puts a cgroup into an application that has a lane, and takes it out of the one
-    /// that it was in; true if it was in one. An application that has no cgroup goes,
+    /// Puts a cgroup into an application that has a lane, or back on the default lane, and takes it out of
+    /// the application that it was in; true if it was in one. An application that has no cgroup goes,
     /// also when this fails.
     fn move_to(
         &mut self,
@@ -216,14 +324,19 @@ impl Assignments {
         }
         let id = member.id;
         let earlier = self.number_of(name).ok();
-        let before = earlier.and_then(|n| self.apps.get_mut(&n)?.cgroups.remove(name));
-        if let Some(app) = self.apps.get_mut(&number) {
+        let before = match earlier.and_then(|number| self.apps.get_mut(&number)) {
+            Some(app) => app.cgroups.remove(name),
+            None => self.exempt.remove(name),
+        };
+        if number == BACK_TO_ROOT {
+            self.exempt.insert(name.to_owned(), member);
+        } else if let Some(app) = self.apps.get_mut(&number) {
             app.cgroups.insert(name.to_owned(), member);
         }
-        if let (Some(earlier), Some(before)) = (earlier, before) {
-            if before.id != id {
-                take_off(program, before.id)?;
-            }
+        if let Some(before) = before.filter(|before| before.id != id) {
+            take_off(program, before.id)?;
+        }
+        if let Some(earlier) = earlier {
             self.drop_if_empty(program, earlier)?;
         }
         Ok(earlier.is_some())
@@ -263,6 +376,9 @@ impl Assignments {
     /// `SchedulerExit` if the program has left the kernel: then nothing is assigned.
     pub fn clear(&mut self, program: &mut dyn LaneProgram) -> Result<()> {
         self.brief.clear();
+        for member in std::mem::take(&mut self.exempt).into_values() {
+            take_off(program, member.id)?;
+        }
         for app in std::mem::take(&mut self.apps).into_values() {
             for member in app.cgroups.into_values() {
                 take_off(program, member.id)?;
@@ -274,15 +390,16 @@ impl Assignments {
 
     /// What a user has said of a cgroup.
     pub fn standing(&self, name: &str, id: u64) -> Standing {
-        let by_hand = |app: &App| {
+        let by_hand = |app: &&App| {
             app.cgroups.get(name).is_some_and(|member| member.id == id && member.rule.is_none())
         };
         if self.unassigned.contains_key(&id) {
-            Standing::Unassigned
-        } else if self.apps.values().any(by_hand) {
-            Standing::Assigned
-        } else {
-            Standing::Free
+            return Standing::Unassigned;
+        }
+        match self.apps.values().find(by_hand) {
+            Some(app) if app.why == Why::LatencyAware => Standing::Flagged,
+            Some(_) => Standing::Assigned,
+            None => Standing::Free,
         }
     }
 
@@ -386,7 +503,9 @@ impl Assignments {
         for (number, name) in vanished {
             self.remove(program, number, &name)?;
         }
-        Ok(())
+        let exempt = self.exempt.iter().filter(|(name, member)| !is_there(name, member.id));
+        let vanished: Vec<String> = exempt.map(|(name, _)| name.clone()).collect();
+        vanished.iter().try_for_each(|name| self.include(program, name))
     }
 
     fn number_of(&self, name: &str) -> Result<u32> {
@@ -403,6 +522,15 @@ impl Assignments {
         take_off(program, id)?;
         app.cgroups.remove(name);
         self.drop_if_empty(program, number)
+    }
+
+    /// Takes back that a cgroup was put on the default lane.
+    fn include(&mut self, program: &mut dyn LaneProgram, name: &str) -> Result<()> {
+        if let Some(member) = self.exempt.get(name) {
+            take_off(program, member.id)?;
+            self.exempt.remove(name);
+        }
+        Ok(())
     }
 
     fn drop_if_empty(&mut self, program: &mut dyn LaneProgram, number: u32) -> Result<()> {
@@ -588,6 +716,59 @@ mod tests {
         fs::remove_dir_all(machine.root.path().join("sys/fs/cgroup/a/b")).unwrap();
         table.forget_what_vanished(&mut *program).unwrap();
         assert!(table.is_empty());
+    }
+
+    #[test]
+    fn flagged_cgroups_share_one_lane_and_its_options() {
+        let machine = FakeMachine::new();
+        let (mut program, mut table) = pretended(&machine);
+        machine.make_cgroups(&["c"]);
+        let app = RuleApp::latency_aware_by_default();
+        let none = BTreeMap::new();
+        let slice = BTreeMap::from([("slice_ns".to_owned(), 3_000_000)]);
+        log(&machine);
+        let mut flag = |table: &mut Assignments, cgroup: &str, options: &BTreeMap<String, u64>| {
+            let said = table.flag(&mut *program, cgroup, &app, options).unwrap();
+            (said.app, said.change)
+        };
+        assert_eq!(flag(&mut table, "a", &none), (1, Change::Assigned));
+        assert_eq!(flag(&mut table, "a/b", &none), (1, Change::Assigned));
+        assert_eq!(flag(&mut table, "a", &none), (1, Change::Unchanged));
+        assert_eq!(flag(&mut table, "a", &slice), (1, Change::Adjusted));
+        assert_eq!(flag(&mut table, "c", &none), (1, Change::Assigned), "what it has stays");
+        let shared = table.apps().next().unwrap();
+        assert_eq!((shared.cgroups.len(), &shared.lane.options), (3, &slice));
+        let said = log(&machine);
+        let said: Vec<&String> = said.iter().filter(|line| !line.starts_with("assign")).collect();
+        assert_eq!(said, ["app 1: lags 100", "set 1: lags None"]);
+
+        // Another lane by hand, and back.
+        table.assign(&mut *program, "c", &lane("fifo", None)).unwrap();
+        let said = table.flag(&mut *program, "c", &app, &none).unwrap();
+        assert_eq!((said.app, said.change, table.apps().count()), (1, Change::Replaced, 1));
+        let wrong = BTreeMap::from([("quantum".to_owned(), 1)]);
+        for (cgroup, options) in [("/", &none), ("nowhere", &none), ("a", &wrong)] {
+            let e = table.flag(&mut *program, cgroup, &app, options).unwrap_err();
+            assert_eq!(e.kind, Kind::BadInput, "{e}");
+        }
+        for cgroup in ["a", "a/b", "c"] {
+            table.unassign(&mut *program, cgroup).unwrap();
+        }
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn a_lane_of_flagged_cgroups_that_did_not_dispatch_is_made_anew_by_hand() {
+        let machine = FakeMachine::new();
+        let (mut program, mut table) = pretended(&machine);
+        let app = RuleApp::latency_aware_by_default();
+        table.flag(&mut *program, "a", &app, &BTreeMap::new()).unwrap();
+        machine.program.lock().unwrap().lanes.clear();
+        table.apps.get_mut(&1).unwrap().quarantined = true;
+        let said = table.flag(&mut *program, "a/b", &app, &BTreeMap::new()).unwrap();
+        assert_eq!((said.app, said.change), (1, Change::Assigned));
+        let shared = table.apps().next().unwrap();
+        assert!(!shared.quarantined && shared.replaced == 1 && shared.cgroups.len() == 2);
     }
 
     #[test]

@@ -17,8 +17,8 @@ use crate::program::{LaneProgram, OPS_NAME, ProgramLoader};
 use crate::switcher::SwitcherOptions;
 use crate::turns::monotonic_ns;
 use metasched_loader::{
-    BegunTurn, ExitRecord, LaneInfo, LaneSpec, LaneTurn, Limits, Quarantine, Replacement,
-    TurnFigures,
+    BACK_TO_ROOT, BegunTurn, ExitRecord, LaneInfo, LaneSpec, LaneTurn, Limits, Quarantine,
+    Replacement, TurnFigures,
 };
 
 /// Far longer than anything here takes; only a test that fails waits so long.
@@ -338,7 +338,9 @@ impl LaneProgram for Loaded {
     }
     fn assign(&mut self, cgroup: u64, app: u32) -> Result<()> {
         self.say(format!("assign {cgroup} {app}"));
-        self.check_lane(app)?;
+        if app != BACK_TO_ROOT {
+            self.check_lane(app)?;
+        }
         self.program.lock().unwrap().assigned.insert(cgroup, app);
         Ok(())
     }

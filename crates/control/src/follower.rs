@@ -11,7 +11,7 @@ use metasched_loader::variants;
 
 use crate::assignments::Assignments;
 use crate::program::LaneProgram;
-use crate::rules::{ATTRIBUTE, Commands, RuleApp, Rules};
+use crate::rules::{ATTRIBUTE, Commands, RuleApp, Rules, Unknown};
 
 /// How much is told at most. Whoever may mark a cgroup could make up names without end.
 const TOLD_MAX: usize = 64;
@@ -46,7 +46,7 @@ impl Follower {
     /// `Unsupported` where the hierarchy is not of cgroup v2; `Busy` if the rules match
     /// too much.
     pub fn new(root: &Path, rules: Rules, warn: fn(&str)) -> Result<Self> {
-        let watch = Watch::new(root, rules.attribute())?;
+        let watch = Watch::new(root, rules.attributes())?;
         let mut follower = Self {
             rules,
             root: root.to_owned(),
@@ -67,6 +67,11 @@ impl Follower {
     /// The applications of the rules, in their order.
     pub fn apps(&self) -> &[RuleApp] {
         self.rules.apps()
+    }
+
+    /// The application of cgroups that are flagged latency-aware.
+    pub(crate) fn latency_aware(&self) -> &RuleApp {
+        self.rules.latency_aware()
     }
 
     /// What becomes readable when the hierarchy has changed, if the kernel tells.
@@ -110,8 +115,9 @@ impl Follower {
         }
         let standing = |path: &str, id| assignments.standing(path, id);
         let placement = self.rules.place(self.watch.tree(), &self.commands, standing);
-        for (path, policy) in &placement.unknown {
-            self.told.once(policy, || unknown_policy(path, policy));
+        for unknown in &placement.unknown {
+            let Unknown { attribute, value, .. } = unknown;
+            self.told.once(&format!("{attribute}={value}"), || tell(unknown));
         }
         let failed = assignments.follow(program, &placement)?;
         self.stale = !failed.is_empty();
@@ -147,17 +153,28 @@ impl Told {
     }
 }
 
-fn unknown_policy(path: &str, policy: &str) -> String {
+fn tell(unknown: &Unknown) -> String {
     let shown = |text: &str| -> String {
         text.chars().take(SHOWN_LETTERS).flat_map(char::escape_debug).collect()
     };
-    let known: Vec<&str> = variants().map(|info| info.name).collect();
-    Error::new(
-        Kind::BadInput,
-        format!("put '{}' on the lane that its {ATTRIBUTE} names", shown(path)),
-        format!("there is no policy '{}'", shown(policy)),
-    )
-    .remedy(format!("there are {}", known.join(", ")))
+    let Unknown { path, attribute, value } = unknown;
+    let (path, value) = (shown(path), shown(value));
+    if *attribute == ATTRIBUTE {
+        let known: Vec<&str> = variants().map(|info| info.name).collect();
+        Error::new(
+            Kind::BadInput,
+            format!("put '{path}' on the lane that its {attribute} names"),
+            format!("there is no policy '{value}'"),
+        )
+        .remedy(format!("there are {}", known.join(", ")))
+    } else {
+        Error::new(
+            Kind::BadInput,
+            format!("flag '{path}' as its {attribute} says"),
+            format!("'{value}' is neither yes nor no"),
+        )
+        .remedy("set it to 1, or to 0 below a cgroup that is flagged")
+    }
     .to_string()
 }
 

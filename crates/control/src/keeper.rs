@@ -25,7 +25,7 @@ use crate::exit::unix_now_s;
 use crate::follower::Follower;
 use crate::program::LaneProgram;
 use crate::quarantine::{describe, say};
-use crate::rules::Why;
+use crate::rules::{RuleApp, Why};
 use crate::switch::Mechanism;
 use crate::switcher::Switcher;
 use door::{Call, Door};
@@ -249,6 +249,14 @@ impl Keeper {
                 }
                 (said.map(Answer::Assigned), false)
             }
+            Ok(Order::Flag { cgroup, options }) => {
+                let Self { switcher, assignments, follower, .. } = self;
+                let app = follower.as_ref().map(Follower::latency_aware).cloned();
+                let app = app.unwrap_or_else(RuleApp::latency_aware_by_default);
+                let said =
+                    ours(switcher).and_then(|p| assignments.flag(p, &cgroup, &app, &options));
+                (said.map(Answer::Assigned), false)
+            }
             Ok(Order::Unassign { cgroup }) => {
                 let Self { switcher, assignments, .. } = self;
                 let said = ours(switcher).and_then(|p| assignments.unassign(p, &cgroup));
@@ -316,6 +324,7 @@ impl Keeper {
             lanes,
             apps: self.assignments.apps().cloned().collect(),
             without_lane: given.iter().filter(|app| !has_lane(&app.name)).cloned().collect(),
+            exempt: self.assignments.exempt().clone(),
             quarantines,
             limits,
             policies,

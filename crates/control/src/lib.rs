@@ -35,7 +35,7 @@ pub use assignments::{App, Assigned, Assignments, BRIEF_CGROUPS, Change, Member}
 pub use candidate::{Candidate, CandidateKind, EEVDF, name_in_force};
 pub use decider::decider_main;
 pub use exit::SchedulerExit;
-pub use explain::{Explained, Explanation};
+pub use explain::{Explained, Explanation, Located};
 pub use follower::Follower;
 pub use guard::{Guard, guard_main};
 pub use holder::{Holder, holder};
@@ -44,7 +44,10 @@ pub use lock::{LockHolder, RUN_DIR, lock_holder, make_run_dir};
 pub use own::{own_program, spawn_own};
 pub use program::{KernelLoader, LaneProgram, OPS_NAME, ProgramLoader};
 pub use quarantine::describe as describe_quarantine;
-pub use rules::{ATTRIBUTE, MeasuredRatio, Pattern, Preference, RuleApp, Rules, Why};
+pub use rules::{
+    ATTRIBUTE, FLAG, LATENCY_AWARE, LATENCY_AWARE_POLICY, MeasuredRatio, Pattern, Preference,
+    RuleApp, Rules, Why,
+};
 pub use switch::{Mechanism, SwitchRecord};
 pub use switcher::{Switcher, SwitcherOptions};
 pub use table::{CandidateEnv, candidates, find, resolve, resolve_in};

@@ -1,5 +1,6 @@
 //! Rules: which cgroups belong to which application, whenever they are made.
 
+mod latency_aware;
 mod place;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,10 +11,14 @@ use metasched_base::{Error, Kind, Result, ResultExt};
 use metasched_loader::{APPS, LaneSpec, variants};
 use serde::{Deserialize, Serialize};
 
-pub use place::{Commands, Placed, Placement, Standing};
+pub use latency_aware::{FLAG, LATENCY_AWARE, LATENCY_AWARE_POLICY};
+pub use place::{Commands, Placed, Placement, Standing, Unknown};
 
 /// The extended attribute by which a cgroup asks for a policy.
 pub const ATTRIBUTE: &str = "user.metasched.policy";
+
+/// What cgroups are asked for where they may ask themselves.
+const ATTRIBUTES: &[&str] = &[ATTRIBUTE, FLAG];
 
 /// What the names of applications begin with that such an attribute makes.
 const BY_ATTRIBUTE: &str = "policy:";
@@ -30,6 +35,8 @@ pub enum Pattern {
     Commands(String),
     /// The policy that its extended attribute names.
     Attribute(String),
+    /// Whether its extended attribute flags it, or takes it out below a flagged one.
+    LatencyAware(bool),
 }
 
 /// Why an application has the policy that it has.
@@ -46,6 +53,8 @@ pub enum Why {
     Preferred(Preference),
     /// Its cgroups ask for it by their extended attribute.
     Attribute,
+    /// Its cgroups are flagged latency-aware, each by hand or by a rule.
+    LatencyAware,
 }
 
 /// What an application prefers, as a plan has it.
@@ -91,17 +100,28 @@ pub struct RuleApp {
 /// Rules, checked and ready to be compared with cgroups.
 #[derive(Debug)]
 pub struct Rules {
-    /// Those that were given, in their order, then those of attributes.
+    /// Those that were given, in their order, then those of flags and attributes.
     apps: Vec<RuleApp>,
     given: usize,
+    /// Of flagged cgroups.
+    latency_aware: usize,
+    /// Of those that are taken out again below a flagged one.
+    exempt: usize,
     /// Every pattern with its application, in the order in which they count.
     patterns: Vec<(usize, Pattern)>,
     cgroups: Globs,
     units: Globs,
     commands: Globs,
-    /// The application of each policy that an attribute may name; empty where
-    /// attributes do not count.
-    attributes: BTreeMap<&'static str, usize>,
+    attributes: Option<Attributes>,
+}
+
+/// The place among the patterns of what an attribute may say, where attributes count.
+#[derive(Debug)]
+struct Attributes {
+    /// By the policy that [`ATTRIBUTE`] names.
+    policies: BTreeMap<&'static str, usize>,
+    /// By what [`FLAG`] says.
+    flags: BTreeMap<bool, usize>,
 }
 
 /// Globs of one kind, each with the place of its pattern among all.
@@ -124,6 +144,7 @@ impl Pattern {
             Self::Units(text) => ("units", text),
             Self::Commands(text) => ("commands", text),
             Self::Attribute(text) => (ATTRIBUTE, text),
+            Self::LatencyAware(flagged) => (FLAG, if *flagged { "1" } else { "0" }),
         }
     }
 
@@ -189,7 +210,7 @@ impl fmt::Display for Pattern {
 
 impl Rules {
     /// Checks the rules of applications; with `attributes`, cgroups may ask for a policy
-    /// by [`ATTRIBUTE`] too.
+    /// by [`ATTRIBUTE`] too, and flag themselves by [`FLAG`].
     ///
     /// # Errors
     /// `BadInput` for what cannot be.
@@ -203,6 +224,11 @@ impl Rules {
             )
             .remedy("put cgroups that are to share a lane into one application"));
         }
+        let flagged = apps.iter().position(|app| app.why == Why::LatencyAware);
+        let latency_aware = flagged.unwrap_or(given);
+        if flagged.is_none() {
+            apps.push(RuleApp::latency_aware_by_default());
+        }
         let mut names = BTreeSet::new();
         for app in &apps {
             check(app)?;
@@ -215,31 +241,26 @@ impl Rules {
                 .remedy("give each a name of its own, or put their rules together"));
             }
         }
-        let mut by_attribute = BTreeMap::new();
-        for policy in variants().filter(|_| attributes) {
-            by_attribute.insert(policy.name, apps.len());
-            apps.push(RuleApp {
-                name: format!("{BY_ATTRIBUTE}{}", policy.name),
-                lane: Some(LaneSpec::of(policy.name)),
-                why: Why::Attribute,
-                share: None,
-                patterns: vec![Pattern::Attribute(policy.name.to_owned())],
-            });
-        }
-        let patterns: Vec<(usize, Pattern)> = apps
+        let mut patterns: Vec<(usize, Pattern)> = apps
             .iter()
             .enumerate()
             .flat_map(|(app, rules)| rules.patterns.iter().map(move |p| (app, p.clone())))
             .collect();
+        let exempt = apps.len();
+        apps.push(RuleApp::exempt());
+        let attributes =
+            attributes.then(|| Attributes::new(&mut apps, &mut patterns, latency_aware, exempt));
         let globs = |kind: fn(&Pattern) -> bool| Globs::new(&patterns, kind);
         Ok(Self {
             cgroups: globs(|p| matches!(p, Pattern::Cgroups(_)))?,
             units: globs(|p| matches!(p, Pattern::Units(_)))?,
             commands: globs(|p| matches!(p, Pattern::Commands(_)))?,
-            attributes: by_attribute,
+            attributes,
             patterns,
             apps,
             given,
+            latency_aware,
+            exempt,
         })
     }
 
@@ -248,9 +269,14 @@ impl Rules {
         &self.apps[..self.given]
     }
 
-    /// The extended attribute that cgroups are asked for; `None` if none counts.
-    pub fn attribute(&self) -> Option<&'static str> {
-        (!self.attributes.is_empty()).then_some(ATTRIBUTE)
+    /// The application of flagged cgroups.
+    pub fn latency_aware(&self) -> &RuleApp {
+        &self.apps[self.latency_aware]
+    }
+
+    /// The extended attributes that cgroups are asked for.
+    pub fn attributes(&self) -> &'static [&'static str] {
+        if self.attributes.is_some() { ATTRIBUTES } else { &[] }
     }
 
     /// Whether any rule is about commands, which have to be looked for again and again.
@@ -274,13 +300,48 @@ fn check(app: &RuleApp) -> Result<()> {
     if app.name.is_empty() || !app.name.chars().all(plain) {
         return refuse("that cannot be a name", "use letters, digits, '-', '_', '.', '@' and '+'");
     }
-    if app.patterns.is_empty() && app.lane.is_some() {
+    // Cgroups may be flagged by hand.
+    if app.patterns.is_empty() && app.lane.is_some() && app.why != Why::LatencyAware {
         return refuse(
             "no cgroup can belong to it",
             "say which do: cgroups = [...], units = [...] or commands = [...]",
         );
     }
     app.lane.as_ref().map_or(Ok(()), LaneSpec::check)
+}
+
+impl Attributes {
+    /// Adds what attributes may say, and the applications that policies make.
+    fn new(
+        apps: &mut Vec<RuleApp>,
+        patterns: &mut Vec<(usize, Pattern)>,
+        latency_aware: usize,
+        exempt: usize,
+    ) -> Self {
+        let mut add = |app, pattern| {
+            patterns.push((app, pattern));
+            patterns.len() - 1
+        };
+        let flags = [(true, latency_aware), (false, exempt)]
+            .map(|(flag, app)| (flag, add(app, Pattern::LatencyAware(flag))));
+        let mut policies = BTreeMap::new();
+        for policy in variants() {
+            let app = if policy.name == LATENCY_AWARE_POLICY {
+                latency_aware
+            } else {
+                apps.push(RuleApp {
+                    name: format!("{BY_ATTRIBUTE}{}", policy.name),
+                    lane: Some(LaneSpec::of(policy.name)),
+                    why: Why::Attribute,
+                    share: None,
+                    patterns: Vec::new(),
+                });
+                apps.len() - 1
+            };
+            policies.insert(policy.name, add(app, Pattern::Attribute(policy.name.to_owned())));
+        }
+        Self { policies, flags: flags.into() }
+    }
 }
 
 impl Globs {

@@ -2,6 +2,8 @@
 //! user would use that. Each test fails where there is no sched_ext: one that
 //! measured nothing must not pass.
 
+#[path = "guest/flags.rs"]
+mod flags;
 #[path = "guest/hang.rs"]
 mod hang;
 #[path = "guest/latency.rs"]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
 use metasched_abi::{
-    ACCOUNTS_MAX, ASSIGNED_MAX, AppArgs, AssignArgs, IntoBytes, LANE_OPTIONS_MAX, LaneArgs,
-    OPTION_DEFAULT, PolicyInfo, QUARANTINES_KEPT, check_weight,
+    ACCOUNTS_MAX, ASSIGNED_MAX, AppArgs, AssignArgs, BACK_TO_ROOT, IntoBytes, LANE_OPTIONS_MAX,
+    LaneArgs, OPTION_DEFAULT, PolicyInfo, QUARANTINES_KEPT, check_weight,
 };
 use metasched_base::{Error, Kind, Result};
 use nix::errno::Errno;
@@ -119,14 +119,17 @@ impl Program {
         Ok(())
     }
 
-    /// Assigns a cgroup, by its id, to an application that has a lane; everything below
-    /// it that is not assigned itself goes along.
+    /// Assigns a cgroup, by its id, to an application that has a lane, or to
+    /// [`BACK_TO_ROOT`]; everything below it that is not assigned itself goes along.
     ///
     /// # Errors
     /// `BadInput` if the application has no lane; `Busy` if too many cgroups are
     /// assigned; `SchedulerExit` if the program has left the kernel.
     pub fn assign(&mut self, cgroup: u64, app: u32) -> Result<()> {
-        let attempt = || format!("assign the cgroup {cgroup} to application {app}");
+        let attempt = || match app {
+            BACK_TO_ROOT => format!("put the cgroup {cgroup} back on the default lane"),
+            _ => format!("assign the cgroup {cgroup} to application {app}"),
+        };
         let args = AssignArgs { cgroup, app, ..Default::default() };
         self.call(&self.programs().assign, args.as_bytes(), attempt)
     }

@@ -39,8 +39,8 @@ pub use follow::{FollowedProcess, Follower, OtherTask};
 pub use lanes::LaneInfo;
 pub use limits::{Limit, Limits};
 pub use metasched_abi::{
-    ASSIGNED_MAX, CounterInfo, DEFAULT_POLICY, DEFAULT_WEIGHT, EEVDF, LaneState, LaneTurn,
-    OptionInfo, OverheadPart, PolicyInfo, Setting, WEIGHTS, check_weight,
+    ASSIGNED_MAX, BACK_TO_ROOT, CounterInfo, DEFAULT_POLICY, DEFAULT_WEIGHT, EEVDF, LaneState,
+    LaneTurn, OptionInfo, OverheadPart, PolicyInfo, Setting, WEIGHTS, check_weight,
 };
 pub use object::{Object, load_instead};
 pub use overhead::{OVERHEAD_DEPTHS, OverheadCounts, OverheadTracer, Probes, ScheduleCalls};

@@ -21,7 +21,7 @@ use std::panic::catch_unwind;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use metasched_abi::{LaneState, POLICY_NAMES as POLICIES};
+pub use metasched_abi::{BACK_TO_ROOT, LaneState, POLICY_NAMES as POLICIES};
 pub use turns::{cycle, start_turns, stop_turns, try_start_turns, try_stop_turns};
 pub use user::{
     delay_user_half, start_user_half, stop_user_half, user_decide, user_lane, user_messages,

@@ -150,6 +150,7 @@ pub(crate) mod tests {
                 cgroups: cgroups.map(|path| (path.to_owned(), Member { id: 7, rule: None })).into(),
             }],
             without_lane: Vec::new(),
+            exempt: Default::default(),
             quarantines: Vec::new(),
             policies: Vec::new(),
             limits: Default::default(),

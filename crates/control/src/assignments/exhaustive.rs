@@ -5,12 +5,12 @@ use std::fs;
 
 use exhaustigen::Gen;
 use metasched_host::cgroup::{Cgroup, MOUNT, Node, Tree};
-use metasched_loader::{LaneSpec, Quarantine};
+use metasched_loader::{BACK_TO_ROOT, LaneSpec, Quarantine};
 
 use super::Assignments;
 use crate::fake::FakeMachine;
 use crate::program::LaneProgram;
-use crate::rules::{Commands, Pattern, RuleApp, Rules, Standing, Why};
+use crate::rules::{Commands, FLAG, Pattern, RuleApp, Rules, Standing, Why};
 
 /// How long sequences are.
 const LENGTH: usize = 4;
@@ -19,6 +19,9 @@ const LENGTH: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
     Assign(&'static str, &'static str),
+    Flag(&'static str),
+    /// Its attribute says so from the next comparison on.
+    Mark(&'static str, &'static str),
     Unassign(&'static str),
     Adjust(&'static str),
     /// The cgroup is removed, and made anew.
@@ -30,10 +33,13 @@ enum Does {
     Clear,
 }
 
-const ALL: [Does; 10] = [
+const ALL: [Does; 13] = [
     Does::Assign("a", "fifo"),
     Does::Assign("a", "vtime"),
     Does::Assign("a/b", "fifo"),
+    Does::Flag("a"),
+    Does::Mark("a", "1"),
+    Does::Mark("a/b", "0"),
     Does::Unassign("a"),
     Does::Unassign("a/b"),
     Does::Adjust("a/b"),
@@ -61,6 +67,7 @@ struct Scene {
     machine: FakeMachine,
     rules: Rules,
     table: Assignments,
+    marks: BTreeMap<&'static str, &'static str>,
 }
 
 impl Scene {
@@ -74,15 +81,18 @@ impl Scene {
             share: None,
             patterns: vec![pattern],
         };
-        let rules = vec![app("x", Pattern::exactly("a")), app("y", Pattern::Units("b".to_owned()))];
+        let commands = |name: &str| Pattern::Commands(name.to_owned());
+        let rules = vec![app("x", commands("x")), app("y", commands("y"))];
         machine.make_cgroups(&["a/b"]);
         let table = Assignments::new(machine.root.path());
-        Self { machine, program, rules: Rules::new(rules, false).unwrap(), table }
+        let rules = Rules::new(rules, true).unwrap();
+        Self { machine, program, rules, table, marks: BTreeMap::new() }
     }
 
     /// As if nothing had been done before.
     fn begin(&mut self) {
         self.table = Assignments::new(self.machine.root.path());
+        self.marks.clear();
         let mut kernel = self.machine.program.lock().unwrap();
         (kernel.assigned, kernel.lanes, kernel.log) = Default::default();
     }
@@ -101,6 +111,16 @@ impl Scene {
                 let done = self.table.assign(program, path, &lane).map(|_| ());
                 assert_eq!(self.table.standing(path, self.id(path)), Standing::Assigned);
                 done
+            }
+            Does::Flag(path) => {
+                let app = RuleApp::latency_aware_by_default();
+                let done = self.table.flag(program, path, &app, &BTreeMap::new()).map(|_| ());
+                assert_eq!(self.table.standing(path, self.id(path)), Standing::Flagged);
+                done
+            }
+            Does::Mark(path, value) => {
+                self.marks.insert(path, value);
+                Ok(())
             }
             Does::Unassign(path) => self.table.unassign(program, path).map(|_| ()),
             Does::Adjust(path) => {
@@ -140,10 +160,16 @@ impl Scene {
     fn follow(&mut self) {
         let mut tree = Tree::default();
         for path in ["a", "a/b"] {
-            tree.insert(path, Node { id: self.id(path), attribute: None });
+            let mark = self.marks.get(path).map(|value| (FLAG, (*value).to_owned()));
+            tree.insert(path, Node { id: self.id(path), attributes: mark.into_iter().collect() });
         }
+        // Where nothing is marked rules of commands count.
+        let of = |path: &str, app: &str| (path.to_owned(), [app.to_owned()].into());
+        let unmarked = |(path, _): &(&str, &str)| !self.marks.contains_key(path);
+        let commands = [("a", "x"), ("a/b", "y")].into_iter().filter(unmarked);
+        let commands: Commands = commands.map(|(path, app)| of(path, app)).collect();
         let standing = |path: &str, id| self.table.standing(path, id);
-        let placement = self.rules.place(&tree, &Commands::new(), standing);
+        let placement = self.rules.place(&tree, &commands, standing);
         let by_hand = self.members(false);
         let failed = self.table.follow(&mut *self.program, &placement).unwrap();
         assert_eq!(self.members(false), by_hand, "rules have changed what a user assigned");
@@ -157,7 +183,7 @@ impl Scene {
 
     /// The cgroups that rules have assigned, or users, with their ids.
     fn members(&self, by_rule: bool) -> BTreeMap<String, u64> {
-        let all = self.table.apps().flat_map(|app| &app.cgroups);
+        let all = self.table.apps().flat_map(|app| &app.cgroups).chain(self.table.exempt());
         let asked = all.filter(|(_, member)| member.rule.is_some() == by_rule);
         asked.map(|(path, member)| (path.clone(), member.id)).collect()
     }
@@ -177,6 +203,10 @@ impl Scene {
                 let unassigned = self.table.standing(path, member.id) == Standing::Unassigned;
                 assert!(!unassigned, "'{path}' was unassigned, and is of {app:?}");
             }
+        }
+        for (path, member) in &self.table.exempt {
+            paths.push(path);
+            assigned.insert(member.id, BACK_TO_ROOT);
         }
         paths.sort_unstable();
         assert!(paths.is_sorted_by(|a, b| a < b), "a cgroup is of two applications: {paths:?}");

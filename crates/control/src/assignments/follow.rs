@@ -1,10 +1,9 @@
 //! The table is made what rules say.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use metasched_base::{Error, Kind, Result};
-use metasched_host::cgroup::Cgroup;
-use metasched_loader::{APPS, ASSIGNED_MAX, DEFAULT_WEIGHT};
+use metasched_loader::{APPS, ASSIGNED_MAX, BACK_TO_ROOT};
 
 use super::{App, Assignments, Member};
 use crate::program::LaneProgram;
@@ -37,6 +36,11 @@ impl Assignments {
         for (number, path) in stray {
             tolerate(self.remove(program, number, &path), &mut failed)?;
         }
+        let included =
+            self.exempt.keys().filter(|path| !placement.cgroups.contains_key(path.as_str()));
+        for path in included.cloned().collect::<Vec<_>>() {
+            tolerate(self.include(program, &path), &mut failed)?;
+        }
         Ok(failed)
     }
 
@@ -45,11 +49,15 @@ impl Assignments {
     /// # Errors
     /// `Busy`, with what there is too much of.
     pub(crate) fn check_room(&self, placement: &Placement) -> Result<()> {
-        let by_hand = || self.apps.values().filter(|app| app.why == Why::Hand);
-        let cgroups = placement.cgroups.len() + by_hand().map(|a| a.cgroups.len()).sum::<usize>();
-        let mut names: BTreeSet<&str> = BTreeSet::new();
-        names.extend(placement.cgroups.values().map(|placed| placed.app.name.as_str()));
-        let apps = names.len() + by_hand().count();
+        let by_hand = |app: &App| app.cgroups.values().filter(|m| m.rule.is_none()).count();
+        let cgroups = placement.cgroups.len() + self.apps.values().map(by_hand).sum::<usize>();
+        // What was assigned by hand may have the name of an application of rules.
+        let mut apps: BTreeSet<(bool, &str)> = BTreeSet::new();
+        let placed = placement.cgroups.values().filter(|placed| placed.app.lane.is_some());
+        apps.extend(placed.map(|placed| (false, placed.app.name.as_str())));
+        let assigned = self.apps.values().filter(|app| by_hand(app) > 0);
+        apps.extend(assigned.map(|app| (app.why == Why::Hand, app.name.as_str())));
+        let apps = apps.len();
         let attempt = "put on lanes what rules match";
         if cgroups > ASSIGNED_MAX {
             let cause =
@@ -66,10 +74,16 @@ impl Assignments {
     }
 
     /// Sees to it that a cgroup is on the lane of its application, which is made for the
-    /// first one.
+    /// first one; without one, that it is on the default lane.
     fn put(&mut self, program: &mut dyn LaneProgram, path: &str, placed: &Placed) -> Result<()> {
         let Placed { id, app, rule } = *placed;
         let member = Member { id, rule: Some(rule.clone()) };
+        if app.lane.is_none() {
+            if self.exempt.get(path) != Some(&member) {
+                self.move_to(program, BACK_TO_ROOT, path, member)?;
+            }
+            return Ok(());
+        }
         let own = |known: &&mut App| known.why != Why::Hand && known.name == app.name;
         let number = match self.apps.values_mut().find(own) {
             Some(known) => {
@@ -79,7 +93,7 @@ impl Assignments {
                 }
                 known.number
             }
-            None => self.make(program, path, placed)?,
+            None => self.make(program, path, app)?.0,
         };
         match self.move_to(program, number, path, member) {
             Err(error) if error.kind == Kind::BadInput => Err(Error::new(
@@ -92,32 +106,6 @@ impl Assignments {
             )),
             done => done.map(|_| ()),
         }
-    }
-
-    /// Makes the lane of an application, weighted by this cgroup where the rules leave
-    /// the weight to that.
-    fn make(&mut self, program: &mut dyn LaneProgram, path: &str, placed: &Placed) -> Result<u32> {
-        let app = placed.app;
-        let lane = app.lane.clone().ok_or_else(|| {
-            Error::new(Kind::Failed, format!("put '{path}' on a lane"), "its rule has none")
-        })?;
-        let number = self.free_number(path)?;
-        // One that vanished has no weight; that it did is found out soon.
-        let group = Cgroup::find(&self.root, &format!("/{path}/"));
-        let weight = group.ok().and_then(|group| group.cpu_weight()).unwrap_or(DEFAULT_WEIGHT);
-        program.set_app(number, &lane, weight)?;
-        let made = App {
-            number,
-            name: app.name.clone(),
-            lane,
-            why: app.why.clone(),
-            share: app.share,
-            replaced: 0,
-            quarantined: false,
-            cgroups: BTreeMap::new(),
-        };
-        self.apps.insert(number, made);
-        Ok(number)
     }
 }
 

@@ -191,7 +191,7 @@ fn too_much_is_an_error_at_first_and_later_a_warning_that_changes_nothing() {
 
 #[test]
 fn a_policy_that_there_is_not_is_told_without_what_would_harm_a_terminal() {
-    let said = unknown_policy("a/b", "\x1b[2Jlavd");
+    let said = tell(&Unknown { path: "a/b", attribute: ATTRIBUTE, value: "\x1b[2Jlavd" });
     assert!(said.contains("'a/b'") && said.contains("fifo, vtime"), "{said}");
     assert!(!said.contains('\x1b') && said.contains("[2Jlavd"), "{said}");
 }

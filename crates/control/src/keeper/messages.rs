@@ -7,7 +7,7 @@ use metasched_base::{Error, Kind};
 use metasched_loader::{LaneInfo, LaneSpec, Limits, Quarantine};
 use serde::{Deserialize, Serialize};
 
-use crate::assignments::{App, Assigned};
+use crate::assignments::{App, Assigned, Member};
 use crate::candidate::Candidate;
 use crate::rules::RuleApp;
 use crate::switch::{Mechanism, SwitchRecord};
@@ -44,6 +44,13 @@ pub enum Order {
         /// Whether the cgroup is to be removed when nobody is in it any more.
         brief: bool,
     },
+    /// Put a cgroup on the lane of those that are flagged latency-aware.
+    Flag {
+        /// The cgroup, as the user names it.
+        cgroup: String,
+        /// Options of that lane that are to change.
+        options: BTreeMap<String, u64>,
+    },
     /// Take a cgroup off its lane.
     Unassign {
         /// The cgroup, as the user names it.
@@ -69,6 +76,7 @@ impl Order {
             Order::Status => "ask the keeper what is in force".to_owned(),
             Order::Switch { candidate, .. } => format!("switch to '{}'", candidate.name),
             Order::Assign { cgroup, .. } => format!("assign '{cgroup}'"),
+            Order::Flag { cgroup, .. } => format!("flag '{cgroup}' latency-aware"),
             Order::Unassign { cgroup } => format!("unassign '{cgroup}'"),
             Order::Adjust { cgroup, .. } => format!("change the lane of '{cgroup}'"),
             Order::Stop => "stop the keeper".to_owned(),
@@ -102,6 +110,8 @@ pub struct KeeperStatus {
     /// Applications of the rules that have none: no cgroup matches now, or they are to be
     /// on the default lane.
     pub without_lane: Vec<RuleApp>,
+    /// Cgroups that are back on the default lane below one that is flagged latency-aware, by their paths.
+    pub exempt: BTreeMap<String, Member>,
     /// The latest lanes whose policies did not dispatch.
     pub quarantines: Vec<Quarantine>,
     /// Cgroups with a limit in `cpu.max`, while our program enforces them.
@@ -118,7 +128,7 @@ pub enum Answer {
     Status(Box<KeeperStatus>),
     /// To [`Order::Switch`].
     Switched(SwitchRecord),
-    /// To [`Order::Assign`] and [`Order::Adjust`].
+    /// To [`Order::Assign`], [`Order::Flag`] and [`Order::Adjust`].
     Assigned(Assigned),
     /// To [`Order::Unassign`]: what was assigned.
     Unassigned(App),

@@ -48,6 +48,7 @@ mod tests {
             lanes: Vec::new(),
             apps: Vec::new(),
             without_lane: Vec::new(),
+            exempt: Default::default(),
             quarantines: Vec::new(),
             limits: Default::default(),
             policies: Vec::new(),

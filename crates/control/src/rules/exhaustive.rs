@@ -52,7 +52,7 @@ impl Meant {
     fn overruled(&self, at: usize, app: usize) -> bool {
         let Some(above) = Self::above(at) else { return false };
         match (self.standing[above], self.own[above]) {
-            (Standing::Assigned, own) => own == Some(app),
+            (Standing::Assigned | Standing::Flagged, own) => own == Some(app),
             (_, None) => self.overruled(above, app),
             (Standing::Unassigned, Some(own)) => own == app,
             (Standing::Free, _) if self.placed_by_rule(above) => false,
@@ -87,7 +87,7 @@ fn every_small_hierarchy_is_placed_as_it_is_meant() {
     let commands = Commands::from([(COMMAND.0.to_owned(), [COMMAND.1.to_owned()].into())]);
     let mut tree = Tree::default();
     for (id, path) in PATHS.iter().enumerate() {
-        tree.insert(path, Node { id: id as u64, attribute: None });
+        tree.insert(path, Node { id: id as u64, attributes: BTreeMap::new() });
     }
     let mut rules = Gen::new();
     while !rules.done() {
@@ -123,4 +123,66 @@ fn every_small_hierarchy_is_placed_as_it_is_meant() {
     assert_eq!(compared, (6 * 6 * 2 * 2) * 3usize.pow(5) * PATHS.len());
     // One in twelve is: a user has said something of two in three.
     assert!(assigned > compared / 20, "only {assigned} of {compared} are on lanes");
+}
+
+/// A chain of cgroups, what attributes say of each, and what a user said.
+#[test]
+fn every_small_chain_of_flags_is_placed_as_it_is_meant() {
+    const CHAIN: [&str; 3] = ["a", "a/b", "a/b/c"];
+    const SAID: [Standing; 4] =
+        [Standing::Free, Standing::Assigned, Standing::Flagged, Standing::Unassigned];
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum On {
+        Default,
+        Hand,
+        Fifo,
+        Flagged,
+    }
+    let rules = Rules::new(Vec::new(), true).unwrap();
+    let marks: [&[(&'static str, &str)]; 4] =
+        [&[], &[(FLAG, "1")], &[(FLAG, "0")], &[(ATTRIBUTE, "fifo"), (FLAG, "1")]];
+    let (mut all, mut compared) = (Gen::new(), 0);
+    while !all.done() {
+        let chosen = CHAIN.map(|_| (all.pick(&marks), *all.pick(&SAID)));
+        let mut tree = Tree::default();
+        for (id, path) in CHAIN.iter().enumerate() {
+            let marks = chosen[id].0.iter().map(|(name, value)| (*name, (*value).to_owned()));
+            tree.insert(path, Node { id: id as u64, attributes: marks.collect() });
+        }
+        let placement = rules.place(&tree, &Commands::new(), |_, id| chosen[id as usize].1);
+        // Who goes along, and against which mark a user's word further up still stands.
+        let (mut on, mut against) = (On::Default, None);
+        for (at, (marks, standing)) in chosen.iter().enumerate() {
+            let own = match **marks {
+                [] => None,
+                [(_, "0")] => Some(On::Default),
+                [_] => Some(On::Flagged),
+                _ => Some(On::Fifo),
+            };
+            let above = on;
+            let mut placed = false;
+            match (standing, own) {
+                (Standing::Assigned, _) => (on, against) = (On::Hand, own),
+                (Standing::Flagged, _) => (on, against) = (On::Flagged, own),
+                (Standing::Unassigned, _) => against = own.or(against),
+                (Standing::Free, None) => {}
+                (Standing::Free, Some(own)) if against == Some(own) => {}
+                // Only below a flagged cgroup there is something to be taken out of.
+                (Standing::Free, Some(On::Default)) if above != On::Flagged => {}
+                (Standing::Free, Some(own)) => {
+                    placed = above != own;
+                    (on, against) = (own, None);
+                }
+            }
+            let found = placement.cgroups.get(CHAIN[at]).map(|placed| placed.app.name.as_str());
+            let due = placed.then_some(match on {
+                On::Flagged => LATENCY_AWARE,
+                On::Fifo => "policy:fifo",
+                _ => "not latency-aware",
+            });
+            assert_eq!(found, due, "{} of {chosen:?}", CHAIN[at]);
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, (marks.len() * SAID.len()).pow(3) * CHAIN.len());
 }

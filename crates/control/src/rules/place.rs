@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use metasched_host::cgroup::{Node, Tree};
 
-use super::{Pattern, RuleApp, Rules};
+use super::latency_aware::flag;
+use super::{ATTRIBUTE, FLAG, Pattern, RuleApp, Rules};
 
 /// The commands that run in a cgroup, by its path.
 pub type Commands = BTreeMap<String, BTreeSet<String>>;
@@ -17,11 +18,13 @@ pub enum Standing {
     Free,
     /// It was assigned.
     Assigned,
+    /// It was flagged latency-aware.
+    Flagged,
     /// It was unassigned.
     Unassigned,
 }
 
-/// A cgroup that a rule puts on a lane.
+/// A cgroup that a rule puts on a lane, or back on the default one below a flagged cgroup.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed<'a> {
     /// The kernel's number of it.
@@ -38,14 +41,26 @@ pub struct Placement<'a> {
     /// The cgroups that have to be assigned, by their paths. Not in it are those that
     /// get the same from a cgroup above them.
     pub cgroups: BTreeMap<&'a str, Placed<'a>>,
-    /// The cgroups whose attribute names a policy that there is not, with that name.
-    pub unknown: Vec<(&'a str, &'a str)>,
+    /// What attributes say that means nothing.
+    pub unknown: Vec<Unknown<'a>>,
+}
+
+/// A value of an attribute that means nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unknown<'a> {
+    /// The cgroup.
+    pub path: &'a str,
+    /// The attribute.
+    pub attribute: &'static str,
+    /// What it says.
+    pub value: &'a str,
 }
 
 /// What holds for what is below a cgroup.
 #[derive(Clone, Copy, Default)]
 struct Above {
-    /// The application whose lane it is on by a rule.
+    /// The application whose lane it is on by a rule, or by a flag whoever set it; where it is put back on
+    /// the default lane, that of those.
     app: Option<usize>,
     /// The application that a rule gives it to, and a user does not: what is below goes
     /// along with what the user said, down to the next cgroup that a rule gives to another
@@ -67,13 +82,14 @@ impl Rules {
         for (path, node) in tree.iter() {
             let parent = path.rsplit_once('/').and_then(|(parent, _)| known.get(parent));
             let above = parent.copied().unwrap_or_default();
-            let rule = self.first(path, node, commands);
+            let rule = self.by_file(path, commands).or_else(|| {
+                placement.unknown.extend(self.unknown(path, node));
+                self.by_attribute(node)
+            });
             let own = rule.map(|at| self.patterns[at].0);
-            if let (None, Some(policy)) = (rule, self.unknown_policy(node)) {
-                placement.unknown.push((path, policy));
-            }
             let here = match (standing(path, node.id), rule) {
                 (Standing::Assigned, _) => Above { app: None, overruled: own },
+                (Standing::Flagged, _) => Above { app: Some(self.latency_aware), overruled: own },
                 (Standing::Unassigned, _) => {
                     Above { app: above.app, overruled: own.or(above.overruled) }
                 }
@@ -86,6 +102,13 @@ impl Rules {
                     } else if above.app == Some(*own) {
                         // The rule is in force, and so ends what a user said further up.
                         Above { overruled: None, ..above }
+                    } else if *own == self.exempt {
+                        if above.app == Some(self.latency_aware) {
+                            placement.cgroups.insert(path, Placed { id: node.id, app, rule });
+                            Above { app: Some(self.exempt), overruled: None }
+                        } else {
+                            above
+                        }
                     } else if app.lane.is_none() {
                         // It stays where what is above it is; later rules have no say.
                         Above { app: above.app, overruled: Some(*own) }
@@ -100,20 +123,33 @@ impl Rules {
         placement
     }
 
-    /// The place of the first pattern that matches this very cgroup; attributes come last.
-    fn first(&self, path: &str, node: &Node, commands: &Commands) -> Option<usize> {
+    /// The place of the first pattern of the file that matches this very cgroup.
+    fn by_file(&self, path: &str, commands: &Commands) -> Option<usize> {
         let name = path.rsplit('/').next().unwrap_or(path);
         let running = commands.get(path).into_iter().flatten();
         let by_command = running.filter_map(|name| self.commands.first(name)).min();
         let given = [self.cgroups.first(path), self.units.first(name), by_command];
-        given.into_iter().flatten().min().or_else(|| {
-            let app = self.attributes.get(node.attribute.as_deref()?)?;
-            self.patterns.iter().position(|(owner, _)| owner == app)
-        })
+        given.into_iter().flatten().min()
     }
 
-    fn unknown_policy<'a>(&self, node: &'a Node) -> Option<&'a str> {
-        let policy = node.attribute.as_deref()?;
-        (!self.attributes.is_empty() && !self.attributes.contains_key(policy)).then_some(policy)
+    /// The place of what its attributes say: a policy goes before a flag, since it says more.
+    fn by_attribute(&self, node: &Node) -> Option<usize> {
+        let known = self.attributes.as_ref()?;
+        let value = |name: &str| node.attributes.get(name).map(String::as_str);
+        let policy = value(ATTRIBUTE).and_then(|policy| known.policies.get(policy));
+        policy.or_else(|| known.flags.get(&flag(value(FLAG)?)?)).copied()
+    }
+
+    /// What its attributes say that means nothing.
+    fn unknown<'a>(&self, path: &'a str, node: &'a Node) -> impl Iterator<Item = Unknown<'a>> {
+        let means = |attribute: &str, value: &str| match &self.attributes {
+            Some(known) if attribute == ATTRIBUTE => known.policies.contains_key(value),
+            Some(_) => flag(value).is_some(),
+            // Nobody has asked.
+            None => true,
+        };
+        let all = node.attributes.iter();
+        all.filter(move |(attribute, value)| !means(attribute, value))
+            .map(move |(attribute, value)| Unknown { path, attribute, value })
     }
 }

@@ -19,13 +19,18 @@ fn units(glob: &str) -> Pattern {
     Pattern::Units(glob.to_owned())
 }
 
-/// A tree of these paths, each followed by '=' and the value of its attribute if it has
-/// one; their ids count from 1.
+/// A tree of these paths, each followed by '=' and the policy that its attribute names, or by ':' and
+/// its flag, if it has one; their ids count from 1.
 fn tree(paths: &[&str]) -> Tree {
     let mut tree = Tree::default();
     for (id, text) in (1..).zip(paths) {
-        let (path, attribute) = text.split_once('=').map_or((*text, None), |(p, a)| (p, Some(a)));
-        tree.insert(path, Node { id, attribute: attribute.map(str::to_owned) });
+        let (text, flag) =
+            text.split_once(':').map_or((*text, None), |(p, f)| (p, Some((FLAG, f))));
+        let policy = text.split_once('=').map(|(_, policy)| (ATTRIBUTE, policy));
+        let path = text.split('=').next().unwrap();
+        let said = policy.into_iter().chain(flag);
+        let attributes = said.map(|(name, value)| (name, value.to_owned())).collect();
+        tree.insert(path, Node { id, attributes });
     }
     tree
 }
@@ -115,9 +120,63 @@ fn attributes_make_an_application_for_each_policy_where_they_count() {
     let rules = Rules::new(Vec::new(), true).unwrap();
     assert_eq!(placed(&rules, &tree), ["a: policy:fifo", "b: policy:vtime", "c: policy:fifo"]);
     let placement = rules.place(&tree, &Commands::new(), |_, _| Standing::Free);
-    assert_eq!(placement.unknown, [("e", "lavd")]);
+    assert_eq!(placement.unknown, [Unknown { path: "e", attribute: ATTRIBUTE, value: "lavd" }]);
     let rules = Rules::new(Vec::new(), false).unwrap();
-    assert!(rules.attribute().is_none() && placed(&rules, &tree).is_empty());
+    assert!(rules.attributes().is_empty() && placed(&rules, &tree).is_empty());
+}
+
+#[test]
+fn a_flag_is_inherited_and_taken_back_below_and_all_flagged_ones_share_a_lane() {
+    let tree = tree(&[
+        "a:1",
+        "a/in",
+        "a/in/again:YES",
+        "a/out:0",
+        "a/out/below",
+        "a/out/below/back:true",
+        "b:yes",
+        "b/n.service=fifo:1",
+        "c:0",
+        "d=lags",
+        "e:maybe",
+        "f=lavd:1",
+        "k",
+        "k/pod:0",
+        "l:",
+    ]);
+    let said = |flagged: RuleApp, attributes| {
+        let rules = Rules::new(vec![app("x", Some("vtime"), &[units("c")]), flagged], attributes);
+        let rules = rules.unwrap();
+        let placement = rules.place(&tree, &Commands::new(), |_, _| Standing::Free);
+        let unknown: Vec<_> = placement.unknown.iter().map(|u| (u.path, u.value)).collect();
+        let unknown = unknown.into_iter().map(|(p, v)| format!("{p} {v}")).collect::<Vec<_>>();
+        (placed(&rules, &tree), unknown)
+    };
+    let by_file = |patterns: &[Pattern]| {
+        RuleApp::latency_aware(LaneSpec::of(LATENCY_AWARE_POLICY), patterns.to_vec())
+    };
+    let (on, unknown) = said(by_file(&[cgroups("k")]), true);
+    assert_eq!(
+        on,
+        [
+            "a: latency-aware",
+            "a/out: not latency-aware",
+            "a/out/below/back: latency-aware",
+            "b: latency-aware",
+            "b/n.service: policy:fifo",
+            "c: x",
+            "d: latency-aware",
+            "f: latency-aware",
+            "k: latency-aware",
+            "k/pod: not latency-aware",
+        ]
+    );
+    assert_eq!(unknown, ["e maybe", "f lavd", "l "]);
+    // What the file says of that very cgroup goes before its own flag.
+    let (on, _) = said(by_file(&[cgroups("k/**"), cgroups("k")]), true);
+    assert!(!on.contains(&"k/pod: not latency-aware".to_owned()), "{on:?}");
+    let (on, unknown) = said(by_file(&[]), false);
+    assert_eq!((on, unknown), (vec!["c: x".to_owned()], vec![]), "whoever sets them");
 }
 
 #[test]
@@ -201,6 +260,7 @@ fn what_cannot_be_an_application_is_refused() {
         (vec![app("x", Some("fifo"), &[])], "no cgroup can belong to it"),
         (vec![app("x", Some("lavd"), &[cgroups("a")])], "fifo, vtime"),
         (vec![named("policy:fifo")], "cannot be a name"),
+        (vec![named(LATENCY_AWARE)], "another application of that name"),
         (many, "at most 63"),
     ] {
         let e = Rules::new(apps, false).unwrap_err();

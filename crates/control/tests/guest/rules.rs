@@ -15,15 +15,18 @@ use crate::machine::{TestMachine, status};
 use crate::support::{FEW, Run, eventually};
 
 /// Everything here is below this cgroup, which goes at the end.
-const TOP: &str = "metasched-rules";
+pub const TOP: &str = "metasched-rules";
+
+/// The file of rules, in the folder of its scene.
+const FILE: &str = "app.toml";
 
 /// What counts as at once: less than the second after which the keeper would look for
 /// itself, on an emulated machine whose host is busy.
 const AT_ONCE: Duration = Duration::from_millis(700);
 
 /// A keeper that follows rules, and the cgroup in which all happens.
-struct Scene {
-    run: Option<Run>,
+pub struct Scene {
+    pub run: Option<Run>,
     top: Cgroup,
     folder: tempfile::TempDir,
     _machine: TestMachine,
@@ -32,10 +35,23 @@ struct Scene {
 impl Scene {
     /// With a file of rules.
     fn new(rules: &str, cgroups: &[&str]) -> Self {
+        Self::of(rules, &FEW, cgroups)
+    }
+
+    /// The same with other arguments.
+    pub fn of(rules: &str, more: &[&str], cgroups: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("app.toml");
-        std::fs::write(&path, rules).unwrap();
-        Self::run(&["rules", path.to_str().unwrap()], folder, cgroups)
+        std::fs::write(folder.path().join(FILE), rules).unwrap();
+        let path = folder.path().join(FILE);
+        let arguments = [&["rules", path.to_str().unwrap()], more].concat();
+        Self::run(&arguments, folder, cgroups)
+    }
+
+    /// Starts it once more as it was, with the same file of rules.
+    pub fn again(&mut self, more: &[&str]) {
+        let path = self.folder.path().join(FILE);
+        self.run = Some(Run::start(&[&["rules", path.to_str().unwrap()], more].concat()));
+        eventually("it answers again", || asked().is_some_and(|s| !s.lanes.is_empty()));
     }
 
     fn run(arguments: &[&str], folder: tempfile::TempDir, cgroups: &[&str]) -> Self {
@@ -44,14 +60,14 @@ impl Scene {
         for name in cgroups {
             make(name);
         }
-        let run = Some(Run::start(&[arguments, &FEW[..]].concat()));
+        let run = Some(Run::start(arguments));
         let scene = Self { run, top, folder, _machine: machine };
         eventually("the keeper answers", || asked().is_some_and(|status| !status.lanes.is_empty()));
         scene
     }
 
     /// Stops it; gives all that it said.
-    fn end(mut self) -> String {
+    pub fn end(mut self) -> String {
         let (code, said) = Run::start(&["stop"]).finish();
         assert_eq!(code, Some(0), "{said}");
         let (code, said) = self.run.take().unwrap().finish();
@@ -67,33 +83,33 @@ impl Drop for Scene {
     }
 }
 
-fn folder(name: &str) -> PathBuf {
+pub fn folder(name: &str) -> PathBuf {
     Path::new("/").join(MOUNT).join(TOP).join(name)
 }
 
-fn make(name: &str) {
+pub fn make(name: &str) {
     std::fs::create_dir_all(folder(name)).unwrap();
 }
 
-fn asked() -> Option<KeeperStatus> {
+pub fn asked() -> Option<KeeperStatus> {
     match ask(Path::new(RUN_DIR), &Order::Status, &Interrupt::default()).ok()?? {
         Answer::Status(status) => Some(*status),
         other => panic!("{other:?}"),
     }
 }
 
-fn kept() -> KeeperStatus {
+pub fn kept() -> KeeperStatus {
     asked().expect("the keeper answers")
 }
 
 /// The application that has this cgroup.
-fn owner(name: &str) -> Option<App> {
+pub fn owner(name: &str) -> Option<App> {
     let path = format!("{TOP}/{name}");
     kept().apps.into_iter().find(|app| app.cgroups.contains_key(&path))
 }
 
 /// How long it takes until a cgroup is on the lane of an application.
-fn time_until_on_lane(name: &str, of: &str) -> Duration {
+pub fn time_until_on_lane(name: &str, of: &str) -> Duration {
     let begin = Instant::now();
     while owner(name).is_none_or(|app| app.name != of) {
         assert!(begin.elapsed() < AT_ONCE, "'{name}' is not on the lane of '{of}': {:?}", kept());
@@ -246,7 +262,7 @@ fn the_short_form_keeps_its_lanes_when_a_service_is_started_anew() {
     let (front, back) = (format!("front={TOP}/front.service"), format!("back={TOP}/back"));
     let arguments = ["run", "--mode", "lanes", "--turn", "front=fifo:3", "--turn", "back=vtime:1"];
     let cgroups = ["--cgroup", front.as_str(), "--cgroup", back.as_str()];
-    let arguments = [&arguments[..], &cgroups[..]].concat();
+    let arguments = [&arguments[..], &cgroups[..], &FEW[..]].concat();
     let scene = Scene::run(&arguments, tempfile::tempdir().unwrap(), &["front.service", "back"]);
     for (name, weight) in [("front.service", 150), ("back", 50)] {
         assert_eq!(owner(name).unwrap().lane.weight, Some(weight));

@@ -19,8 +19,8 @@ pub struct Tree(BTreeMap<String, Node>);
 pub struct Node {
     /// The kernel's number of it.
     pub id: u64,
-    /// The value of the extended attribute that was asked for, where it has one.
-    pub attribute: Option<String>,
+    /// The values of those extended attributes that were asked for and that it has.
+    pub attributes: BTreeMap<&'static str, String>,
 }
 
 impl Tree {
@@ -64,15 +64,16 @@ impl Tree {
 
 impl Node {
     /// Reads the cgroup whose folder is `path`; `None` when it was removed meanwhile.
-    pub(super) fn read(path: &Path, attribute: Option<&str>) -> Option<Self> {
+    pub(super) fn read(path: &Path, attributes: &[&'static str]) -> Option<Self> {
         let id = fs::symlink_metadata(path).ok()?.ino();
-        let attribute = attribute.and_then(|name| {
+        let value = |name: &&'static str| {
             // A file system without attributes has none that says anything.
             let value = xattr::get(path, name).ok().flatten()?;
             let value = String::from_utf8_lossy(&value[..value.len().min(VALUE_BYTES)]);
-            Some(value.trim_matches(|c: char| c == '\0' || c.is_whitespace()).to_owned())
-        });
-        Some(Self { id, attribute })
+            let value = value.trim_matches(|c: char| c == '\0' || c.is_whitespace());
+            Some((*name, value.to_owned()))
+        };
+        Some(Self { id, attributes: attributes.iter().filter_map(value).collect() })
     }
 }
 
@@ -88,7 +89,7 @@ mod tests {
     fn tree(paths: &[&str]) -> Tree {
         let mut tree = Tree::default();
         for path in paths {
-            tree.insert(path, Node { id: 1, attribute: None });
+            tree.insert(path, Node { id: 1, attributes: BTreeMap::new() });
         }
         tree
     }

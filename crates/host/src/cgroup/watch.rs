@@ -23,7 +23,7 @@ const READS_MAX: usize = 64;
 #[derive(Debug)]
 pub struct Watch {
     mount: PathBuf,
-    attribute: Option<String>,
+    attributes: &'static [&'static str],
     tree: Tree,
     inotify: Option<Inotify>,
     /// The cgroup of each watch, and the other way round.
@@ -35,16 +35,16 @@ pub struct Watch {
 
 impl Watch {
     /// Reads the hierarchy of the system whose root directory is `root`, and follows it
-    /// from then on; of each cgroup also this extended attribute, if one is named.
+    /// from then on; of each cgroup also these extended attributes.
     ///
     /// # Errors
     /// `Unsupported` where the hierarchy is not of cgroup v2.
-    pub fn new(root: &Path, attribute: Option<&str>) -> Result<Self> {
+    pub fn new(root: &Path, attributes: &'static [&'static str]) -> Result<Self> {
         // Fails where it is not of cgroup v2.
         Cgroup::find(root, "/")?;
         let mut watch = Self {
             mount: root.join(MOUNT),
-            attribute: attribute.map(str::to_owned),
+            attributes,
             tree: Tree::default(),
             inotify: None,
             paths: HashMap::new(),
@@ -128,7 +128,7 @@ impl Watch {
             // Watched before it is listed: what is made in between is seen in either way.
             self.watch(&path, &folder);
             if !path.is_empty() {
-                let Some(node) = Node::read(&folder, self.attribute.as_deref()) else {
+                let Some(node) = Node::read(&folder, self.attributes) else {
                     self.remove(&path);
                     continue;
                 };
@@ -151,7 +151,7 @@ impl Watch {
             | AddWatchFlags::IN_DELETE
             | AddWatchFlags::IN_ONLYDIR
             | AddWatchFlags::IN_DONT_FOLLOW;
-        if self.attribute.is_some() {
+        if !self.attributes.is_empty() {
             events |= AddWatchFlags::IN_ATTRIB;
         }
         match inotify.add_watch(folder, events) {
@@ -212,7 +212,7 @@ impl Watch {
     /// Reads what may have changed of a cgroup that stays; true if it has.
     fn mark(&mut self, path: &str) -> bool {
         let Some(before) = self.tree.get(path) else { return false };
-        let now = Node::read(&self.mount.join(path), self.attribute.as_deref());
+        let now = Node::read(&self.mount.join(path), self.attributes);
         match now {
             Some(now) if now != *before => {
                 self.tree.insert(path, now);
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn what_is_made_and_removed_is_told_with_all_below_it() {
         let (root, mount) = mounted();
-        let mut watch = Watch::new(root.path(), None).unwrap();
+        let mut watch = Watch::new(root.path(), &[]).unwrap();
         assert_eq!(paths(&watch), ["a", "a/b"]);
         assert!(!watch.update());
         fs::create_dir_all(mount.join("c/d/e")).unwrap();
@@ -261,14 +261,14 @@ mod tests {
     #[test]
     fn one_that_is_made_anew_under_its_name_has_its_new_number() {
         let (root, mount) = mounted();
-        let mut watch = Watch::new(root.path(), None).unwrap();
+        let mut watch = Watch::new(root.path(), &[]).unwrap();
         fs::remove_dir(mount.join("a/b")).unwrap();
         fs::create_dir(mount.join("a/other")).unwrap();
         fs::create_dir(mount.join("a/b")).unwrap();
         fs::create_dir(mount.join("a/b/c")).unwrap();
         assert!(watch.update());
         assert_eq!(paths(&watch), ["a", "a/b", "a/b/c", "a/other"]);
-        let id = Node::read(&mount.join("a/b"), None).unwrap().id;
+        let id = Node::read(&mount.join("a/b"), &[]).unwrap().id;
         assert_eq!(watch.tree().get("a/b").unwrap().id, id);
         fs::create_dir(mount.join("a/b/c/d")).unwrap();
         assert!(watch.update(), "what is new is watched as well");
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn without_watches_a_look_finds_what_has_changed() {
         let (root, mount) = mounted();
-        let mut watch = Watch::new(root.path(), None).unwrap();
+        let mut watch = Watch::new(root.path(), &[]).unwrap();
         fs::create_dir(mount.join("c")).unwrap();
         assert!(!watch.look(), "the kernel tells");
         watch.complete = false;
@@ -296,7 +296,7 @@ mod tests {
     fn a_system_without_cgroup_v2_is_refused() {
         let (root, mount) = mounted();
         fs::remove_file(mount.join("cgroup.controllers")).unwrap();
-        let e = Watch::new(root.path(), None).unwrap_err();
+        let e = Watch::new(root.path(), &[]).unwrap_err();
         assert_eq!(e.kind, metasched_base::Kind::Unsupported);
     }
 }

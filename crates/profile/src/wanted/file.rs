@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use metasched_base::{Error, Kind, Place, Result, ResultExt};
-use metasched_control::Pattern;
+use metasched_control::{LATENCY_AWARE, LATENCY_AWARE_POLICY, Pattern, RuleApp};
 use metasched_loader::{LaneSpec, Setting, settings};
 use serde::Deserialize;
 use toml::Spanned;
@@ -43,6 +43,8 @@ pub(super) struct RulesFile {
     pub(super) attributes: bool,
     /// Its applications, in their order.
     pub(super) apps: Vec<Named>,
+    /// What it says of cgroups that are flagged latency-aware, and how many applications stand before that.
+    pub(super) latency_aware: Option<(RuleApp, usize)>,
 }
 
 #[derive(Deserialize)]
@@ -53,7 +55,24 @@ struct RawFile {
     attributes: bool,
     #[serde(default)]
     app: Vec<RawApp>,
+    #[serde(rename = "latency-aware")]
+    latency_aware: Option<Spanned<RawFlagged>>,
 }
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFlagged {
+    #[serde(default)]
+    options: RawOptions,
+    #[serde(default)]
+    cgroups: Vec<Spanned<String>>,
+    #[serde(default)]
+    units: Vec<Spanned<String>>,
+    #[serde(default)]
+    commands: Vec<Spanned<String>>,
+}
+
+type RawOptions = BTreeMap<Spanned<String>, Spanned<toml::Value>>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,7 +81,7 @@ struct RawApp {
     policy: Option<Spanned<String>>,
     weight: Option<Spanned<u32>>,
     #[serde(default)]
-    options: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
+    options: RawOptions,
     #[serde(default)]
     cgroups: Vec<Spanned<String>>,
     #[serde(default)]
@@ -87,9 +106,18 @@ impl RulesFile {
         if let Some(policy) = &raw.default {
             at(&place, policy, LaneSpec::of(policy.get_ref()).check())?;
         }
+        let flagged_at = raw.latency_aware.as_ref().map(|flagged| flagged.span().start);
+        let mut before = 0;
         let mut apps: Vec<Named> = Vec::new();
         for raw in raw.app {
             let name = raw.name.get_ref();
+            if name == LATENCY_AWARE {
+                let cause = format!("'{name}' is the application of all cgroups that are flagged");
+                return Err(place
+                    .error(ATTEMPT, raw.name.span().start, cause)
+                    .remedy("give it another name, or write [latency-aware] in place of [[app]]"));
+            }
+            before += usize::from(flagged_at.is_some_and(|at| raw.name.span().start < at));
             if let Some(same) = apps.iter().find(|app| app.name == *name) {
                 let cause = format!("'{name}' is the application of {} already", same.place);
                 return Err(place
@@ -98,22 +126,31 @@ impl RulesFile {
             }
             apps.push(app(&place, raw)?);
         }
-        if apps.is_empty() && !raw.attributes {
+        let flagged = raw.latency_aware.map(Spanned::into_inner);
+        let latency_aware =
+            flagged.map(|raw| flagged_app(&place, raw).map(|app| (app, before))).transpose()?;
+        if apps.is_empty() && latency_aware.is_none() && !raw.attributes {
             return Err(place
                 .error(ATTEMPT, place.text.len(), "it has no application")
-                .remedy("add an [[app]], or attributes = true"));
+                .remedy("add an [[app]], [latency-aware], or attributes = true"));
         }
         let default = raw.default.map(Spanned::into_inner);
-        Ok(Self { default, attributes: raw.attributes, apps })
+        Ok(Self { default, attributes: raw.attributes, apps, latency_aware })
     }
 }
 
-fn app(place: &Place, raw: RawApp) -> Result<Named> {
+/// What the cgroups of an application are known by.
+fn patterns(
+    place: &Place,
+    cgroups: Vec<Spanned<String>>,
+    units: Vec<Spanned<String>>,
+    commands: Vec<Spanned<String>>,
+) -> Result<Vec<Pattern>> {
     let mut patterns = Vec::new();
     for (texts, kind) in [
-        (raw.cgroups, Pattern::Cgroups as fn(String) -> Pattern),
-        (raw.units, |text| Pattern::Units(unit(text))),
-        (raw.commands, Pattern::Commands),
+        (cgroups, Pattern::Cgroups as fn(String) -> Pattern),
+        (units, |text| Pattern::Units(unit(text))),
+        (commands, Pattern::Commands),
     ] {
         for text in texts {
             let pattern = kind(text.get_ref().clone());
@@ -121,6 +158,36 @@ fn app(place: &Place, raw: RawApp) -> Result<Named> {
             patterns.push(pattern);
         }
     }
+    Ok(patterns)
+}
+
+/// Options, which are checked where the policy is known.
+fn given(place: &Place, policy: Option<&str>, options: RawOptions) -> Result<Vec<Setting>> {
+    // That there is no such policy is told of the policy.
+    let policy = policy.filter(|policy| LaneSpec::of(policy).check().is_ok());
+    let read = |(option, value)| {
+        let setting = setting(place, &option, &value)?;
+        if let Some(policy) = policy {
+            let checked = settings(policy, std::slice::from_ref(&setting))
+                .and_then(|options| LaneSpec { options, ..LaneSpec::of(policy) }.check());
+            at(place, &value, checked)?;
+        }
+        Ok(setting)
+    };
+    options.into_iter().map(read).collect()
+}
+
+/// What is said of cgroups that are flagged latency-aware. They may all be flagged by hand.
+fn flagged_app(place: &Place, raw: RawFlagged) -> Result<RuleApp> {
+    let policy = LATENCY_AWARE_POLICY;
+    let options = settings(policy, &given(place, Some(policy), raw.options)?)?;
+    let lane = LaneSpec { options, ..LaneSpec::of(policy) };
+    let patterns = patterns(place, raw.cgroups, raw.units, raw.commands)?;
+    Ok(RuleApp::latency_aware(lane, patterns))
+}
+
+fn app(place: &Place, raw: RawApp) -> Result<Named> {
+    let patterns = patterns(place, raw.cgroups, raw.units, raw.commands)?;
     let start = raw.name.span().start;
     let name = raw.name.into_inner();
     if patterns.is_empty() {
@@ -128,20 +195,8 @@ fn app(place: &Place, raw: RawApp) -> Result<Named> {
             .error(ATTEMPT, start, format!("no cgroup can belong to '{name}'"))
             .remedy("say which do: cgroups = [...], units = [...] or commands = [...]"));
     }
-    let mut given = Vec::new();
-    for (option, value) in raw.options {
-        let setting = setting(place, &option, &value)?;
-        if let Some(policy) = &raw.policy {
-            let checked = settings(policy.get_ref(), std::slice::from_ref(&setting));
-            let checked = checked
-                .and_then(|options| LaneSpec { options, ..LaneSpec::of(policy.get_ref()) }.check());
-            // That there is no such policy is told of the policy.
-            if LaneSpec::of(policy.get_ref()).check().is_ok() {
-                at(place, &value, checked)?;
-            }
-        }
-        given.push(setting);
-    }
+    let policy = raw.policy.as_ref().map(|policy| policy.get_ref().as_str());
+    let settings = given(place, policy, raw.options)?;
     if let Some(policy) = &raw.policy {
         at(place, policy, LaneSpec::of(policy.get_ref()).check())?;
     }
@@ -152,7 +207,7 @@ fn app(place: &Place, raw: RawApp) -> Result<Named> {
         name,
         policy: raw.policy.map(Spanned::into_inner),
         weight: raw.weight.map(Spanned::into_inner),
-        settings: given,
+        settings,
         patterns,
         place: place.line(start),
     })
@@ -240,6 +295,25 @@ mod tests {
     }
 
     #[test]
+    fn flagged_cgroups_are_one_application_that_counts_where_it_stands() {
+        let app = |name: &str| format!("[[app]]\nname = \"{name}\"\ncgroups = [\"a\"]\n");
+        let flagged =
+            "[latency-aware]\ncgroups = [\"k\"]\nunits = [\"n\"]\noptions = { slice = \"3ms\" }\n";
+        for (text, place) in [
+            (format!("{flagged}{}{}", app("x"), app("y")), 0),
+            (format!("{}{flagged}{}", app("x"), app("y")), 1),
+            (format!("{}{}{flagged}", app("x"), app("y")), 2),
+        ] {
+            let (said, before) = parse(&text).unwrap().latency_aware.unwrap();
+            assert_eq!((said.name.as_str(), before), ("latency-aware", place));
+            assert_eq!(said.lane.unwrap().options["slice_ns"], 3_000_000);
+            assert_eq!(said.patterns[1], Pattern::Units("n.service".to_owned()));
+        }
+        let (alone, _) = parse("[latency-aware]").unwrap().latency_aware.unwrap();
+        assert!(alone.patterns.is_empty() && alone.lane.is_some());
+    }
+
+    #[test]
     fn what_is_wrong_is_told_with_its_line_and_what_to_do() {
         let app = |line: &str| format!("[[app]]\nname = \"x\"\ncgroups = [\"a\"]\n{line}\n");
         for (text, line, said) in [
@@ -254,6 +328,10 @@ mod tests {
             (app("commands = [\n\"x\",\n\"\"]"), 6, "it is empty"),
             (app("[[app]]\nname = \"x\"\ncgroups = [\"b\"]"), 5, "of app.toml:2 already"),
             (app("[[app]]\nname = \"y\""), 5, "no cgroup can belong to 'y'"),
+            (app("[[app]]\nname = \"latency-aware\""), 5, "of all cgroups that are flagged"),
+            ("[latency-aware]\nweight = 3".to_owned(), 2, "unknown field `weight`"),
+            ("[latency-aware]\noptions = { quantum = 1 }".to_owned(), 2, "it has slice_ns"),
+            ("[latency-aware]\ncgroups = [\"/a\"]".to_owned(), 2, "absolute"),
             ("default = \"eevdf\"".to_owned(), 1, "choose one of fifo, vtime"),
             ("[[app]]\nname = \"x\"\ncgroups = [\"/a\"]".to_owned(), 3, "absolute"),
             ("[[app]]\nname = \"x\"\ncgroups = [\"a/..\"]".to_owned(), 3, "plain path"),

@@ -59,7 +59,10 @@ impl Wanted {
         };
         let why = Why::File(path.to_owned());
         let place = |app| place(app, plan.as_ref(), &why, table);
-        let apps = file.apps.into_iter().map(place).collect::<Result<_>>()?;
+        let mut apps: Vec<RuleApp> = file.apps.into_iter().map(place).collect::<Result<_>>()?;
+        if let Some((flagged, before)) = file.latency_aware {
+            apps.insert(before, flagged);
+        }
         let default = default.or(file.default.as_deref()).unwrap_or(DEFAULT_POLICY).to_owned();
         Ok(Self { rules: Rules::new(apps, file.attributes)?, default })
     }

@@ -210,6 +210,10 @@ plants! {
         "policies/lags/lags.bpf.c",
         "	if (run->ran_ns >= run->granted_ns || here->runs == LAGS_RUNS)\n"
             => "	if (run->ran_ns >= run->granted_ns)\n";
+    a_weight_of_what_is_highest_in_the_lane_that_is_ignored_is_caught: policies::lags::a_heavier_weight_makes_a_cgroup_lighter_that_is_flagged_by_itself, "the heavier weight had",
+        "policies/lags/lags.bpf.c",
+        "		if (!group->place)"
+            => "		if (!lane_group_above(lane, group))";
     a_cache_that_sees_its_own_light_tasks_only_is_caught: policies::lags::who_waits_under_one_cache_comes_before_heavier_ones_under_another, "behind heavy ones",
         "policies/lags/lags.bpf.c",
         "	    lags_balance(lane, l, llc, cpu, now))"

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use metasched_base::Result;
-use metasched_control::{App, Explained, Explanation, MeasuredRatio, Preference, RuleApp, Why};
+use metasched_control::{
+    App, Explained, Explanation, Located, MeasuredRatio, Pattern, Preference, RuleApp, Why,
+};
 
 use crate::commands::keeper::kept_status;
 use crate::context::Context;
@@ -11,7 +13,8 @@ use crate::context::Context;
 /// Says of each application why it is on the lane that it is on.
 ///
 /// One line each: the policy and the weight of its lane; who said so, or the figures by
-/// which it was preferred; and the rules by which its cgroups were found.
+/// which it was preferred; and the rules by which its cgroups were found. Of a cgroup it says
+/// first which one above it, or whether it itself, was put there, and how.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// An application: its name in the rules; or a cgroup, as a path below /sys/fs/cgroup
@@ -32,10 +35,33 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
 
 /// A line for each application, and one for all else.
 pub fn text(view: &Explanation) -> String {
-    let mut lines: Vec<String> = view.apps.iter().map(|e| line(e, &view.default)).collect();
+    let mut lines: Vec<String> =
+        view.cgroup.iter().map(|located| line_of(located, &view.default)).collect();
+    lines.extend(view.apps.iter().map(|e| line(e, &view.default)));
     lines.extend(view.without_lane.iter().map(|app| line_without(app, &view.default)));
+    lines.extend(view.exempt.iter().map(|(path, member)| {
+        let rule = by(member.rule.as_ref());
+        format!("{path}: on the default lane ('{}') below flagged ones, {rule}", view.default)
+    }));
     lines.push(format!("everything else: on the default lane ('{}')", view.default));
     lines.join("\n")
+}
+
+/// Where a cgroup has its lane from.
+fn line_of(located: &Located, default: &str) -> String {
+    let Located { cgroup, from, rule, app, latency_aware } = located;
+    let what = match app {
+        Some(_) if *latency_aware => "latency-aware".to_owned(),
+        Some(app) => format!("on the lane of '{app}'"),
+        None => format!("not latency-aware, on the default lane ('{default}')"),
+    };
+    let along = if from == cgroup { String::new() } else { format!(" of '{from}' above it") };
+    format!("{cgroup}: {what}, {}{along}", by(rule.as_ref()))
+}
+
+/// By what a cgroup was put where it is.
+fn by(rule: Option<&Pattern>) -> String {
+    rule.map_or("by hand".to_owned(), |rule| format!("by {rule}"))
 }
 
 fn line(explained: &Explained, default: &str) -> String {
@@ -73,10 +99,14 @@ fn line_without(app: &RuleApp, default: &str) -> String {
         );
     };
     let rules: Vec<String> = app.patterns.iter().map(ToString::to_string).collect();
+    let none = match rules.as_slice() {
+        // Of an application that others than the file can give cgroups.
+        [] => "none is flagged".to_owned(),
+        rules => format!("no cgroup matches {}", rules.join(", ")),
+    };
     format!(
-        "{}: on no lane, since no cgroup matches {}; it would be on one of '{}', {}",
+        "{}: on no lane, since {none}; it would be on one of '{}', {}",
         app.name,
-        rules.join(", "),
         lane.policy,
         reason(&app.why)
     )
@@ -89,6 +119,7 @@ fn reason(why: &Why) -> String {
         Why::File(path) => format!("named in {path}"),
         Why::CommandLine => "named on the command line".to_owned(),
         Why::Attribute => "which its cgroups ask for".to_owned(),
+        Why::LatencyAware => "for cgroups that are flagged".to_owned(),
         Why::Preferred(Preference { plan, figures }) => {
             let plan =
                 plan.as_deref().map_or("plan of the store".to_owned(), |p| format!("plan {p}"));
@@ -103,11 +134,16 @@ fn reason(why: &Why) -> String {
     }
 }
 
-/// The rules that found cgroups of the application, with how many each did.
+/// The rules that found cgroups of the application, with how many each did; of flagged ones also how
+/// many were by hand.
 fn matched(app: &App) -> String {
     let mut counts: Vec<(String, usize)> = Vec::new();
-    for rule in app.cgroups.values().filter_map(|member| member.rule.as_ref()) {
-        let rule = rule.to_string();
+    for member in app.cgroups.values() {
+        let rule = match &member.rule {
+            Some(rule) => rule.to_string(),
+            None if app.why == Why::LatencyAware => "hand".to_owned(),
+            None => continue,
+        };
         match counts.iter_mut().find(|(known, _)| *known == rule) {
             Some((_, count)) => *count += 1,
             None => counts.push((rule, 1)),
@@ -142,7 +178,8 @@ mod tests {
 
     fn view(apps: Vec<App>, without_lane: Vec<RuleApp>) -> Explanation {
         let apps = apps.into_iter().map(|app| Explained { app, weight: Some(160) }).collect();
-        Explanation { apps, without_lane, default: "vtime".to_owned() }
+        let default = "vtime".to_owned();
+        Explanation { apps, without_lane, exempt: [].into(), default, cgroup: None }
     }
 
     #[test]
@@ -166,6 +203,46 @@ mod tests {
              cgroups = \"s/qa-*.service\" (2 cgroups)\n\
              everything else: on the default lane ('vtime')"
         );
+    }
+
+    #[test]
+    fn a_flag_is_told_with_who_set_it_where() {
+        let flag = |flagged| Some(Pattern::LatencyAware(flagged));
+        let shared = app("latency-aware", Why::LatencyAware, &[("a", flag(true)), ("b", None)]);
+        let out = Member { id: 1, rule: flag(false) };
+        let mut view = Explanation {
+            exempt: [("a/out".to_owned(), out)].into(),
+            cgroup: Some(Located {
+                cgroup: "a/b".to_owned(),
+                from: "a".to_owned(),
+                rule: flag(true),
+                app: Some("latency-aware".to_owned()),
+                latency_aware: true,
+            }),
+            ..view(vec![shared], Vec::new())
+        };
+        let said = text(&view);
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(
+            lines[..3],
+            [
+                "a/b: latency-aware, by user.metasched.latency_aware = \"1\" of 'a' above it",
+                "latency-aware: on a lane of 'fifo', weight 160 (cpu.weight), for cgroups that are \
+                 flagged; matched by user.metasched.latency_aware = \"1\" (1 cgroup), hand (1 cgroup)",
+                "a/out: on the default lane ('vtime') below flagged ones, by \
+                 user.metasched.latency_aware = \"0\"",
+            ]
+        );
+        view.cgroup = Some(Located {
+            cgroup: "a/out".to_owned(),
+            from: "a/out".to_owned(),
+            rule: flag(false),
+            app: None,
+            latency_aware: false,
+        });
+        assert!(text(&view).starts_with(
+            "a/out: not latency-aware, on the default lane ('vtime'), by user.metasched.latency_aware = \"0\"\n"
+        ));
     }
 
     #[test]

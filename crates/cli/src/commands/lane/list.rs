@@ -232,6 +232,7 @@ mod tests {
                     .into(),
             }],
             without_lane: Vec::new(),
+            exempt: Default::default(),
             quarantines: Vec::new(),
             policies: Vec::new(),
             limits: Default::default(),
