@@ -34,10 +34,10 @@ struct Args {
     #[arg(long, value_delimiter = ',', default_values_t = DENSITIES)]
     functions: Vec<u64>,
     /// How many seeds
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 3)]
     seeds: u64,
     /// How long each run lasts, in simulated seconds, two of which do not count
-    #[arg(long, default_value_t = 22)]
+    #[arg(long, default_value_t = 12)]
     seconds: u64,
     /// The node, with what its kernel takes
     #[arg(long, default_value = "benches/lags/machine.toml")]

@@ -54,6 +54,8 @@ const COMMANDS: &[(&str, &[&str])] = &[
             "sim",
             "tune",
             "examples/webserver.toml",
+            "--schedulers",
+            "fifo,fair",
             "--plan-runs",
             "3",
             "--strategy",

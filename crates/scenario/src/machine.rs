@@ -18,7 +18,7 @@ pub struct Costs {
     /// From one task to another, or from being idle to a task.
     pub switch_ns: u64,
     /// What a switch to a task takes longer in the kernel's own class for each level of cgroups that
-    /// the task is below: each has an entity to be updated on that CPU.
+    /// the task is below and the one before is not: each has an entity to be updated on that CPU.
     pub group_level_ns: u64,
     /// What it takes longer for each such level and each doubling of the cgroups that have tasks which
     /// want that CPU: a search in nested queues, and what it finds cold.

@@ -113,9 +113,13 @@ impl Kernel {
         self.machine.what_base_slice_ns().unwrap_or(usual)
     }
 
-    /// What a switch to a task takes longer since it is below cgroups.
+    /// What a switch to a task takes longer since it is below cgroups that the one before is not below.
     pub(crate) fn fair_groups_ns(&self, cpu: usize, id: TaskId) -> u64 {
-        let levels = self.fair_class.groups.line(self.tasks[id].fair.group).count();
+        let line = |id: TaskId| self.fair_class.groups.line(self.tasks[id].fair.group);
+        let shared = |group: &usize| {
+            self.cpus[cpu].curr.is_some_and(|before| line(before).any(|above| above == *group))
+        };
+        let levels = line(id).filter(|group| !shared(group)).count();
         self.machine.groups_ns(levels, self.cpus[cpu].fair.groups)
     }
 

@@ -123,13 +123,12 @@ fn a_switch_costs_what_it_is_said_to() {
     assert!((us(19)..=us(20)).contains(&per_switch), "{per_switch} ns each");
 }
 
-/// Hogs in cgroups of their own that are so deep, on one CPU.
-fn nested(depth: usize, groups: usize, run: Scenario) -> u64 {
+/// Hogs, each in a cgroup of that path, on one CPU: what a switch costs.
+fn nested(groups: usize, path: impl Fn(usize) -> String, run: Scenario) -> u64 {
     let costs = Costs { group_level_ns: us(10), group_queued_ns: us(3), ..Costs::default() };
-    let above = "above/".repeat(depth - 1);
     let outcome = run
         .machine(Machine::cpus(1).costs(costs))
-        .tasks(groups, |i| TaskSpec::hog(format!("hog {i}")).in_cgroup(format!("{above}{i}")))
+        .tasks(groups, |i| TaskSpec::hog(format!("hog {i}")).in_cgroup(path(i)))
         .waits_at_most(ms(4_000))
         .run_for(ms(2_000))
         .pass();
@@ -139,13 +138,18 @@ fn nested(depth: usize, groups: usize, run: Scenario) -> u64 {
 #[test]
 fn a_switch_of_the_kernels_own_class_costs_more_the_deeper_and_the_more_cgroups_there_are() {
     let eevdf = || Scenario::eevdf("nested cgroups");
-    // The cgroups above are counted too: 1, 3, 7, 1 + 2, and 13 + 2.
-    for (depth, groups, doublings) in [(1, 1, 1), (1, 3, 2), (1, 7, 3), (2, 2, 2), (3, 13, 4)] {
-        let due = depth as u64 * (us(10) + doublings * us(3));
-        let seen = nested(depth, groups, eevdf());
-        assert!(seen.abs_diff(due) < due / 20, "{depth} deep, {groups}: {seen} ns for {due}");
+    let apart = |depth: usize| move |i: usize| format!("{i}{}", "/below".repeat(depth - 1));
+    let near = |seen: u64, levels: u64, doublings: u64| {
+        let due = levels * (us(10) + doublings * us(3));
+        assert!(seen.abs_diff(due) < due / 20, "{levels} levels, {doublings}: {seen} ns for {due}");
+    };
+    // Of 1, 3, 7, 2 times 2, and 3 times 13 cgroups.
+    for (depth, groups, doublings) in [(1, 1, 1), (1, 3, 2), (1, 7, 3), (2, 2, 2), (3, 13, 5)] {
+        near(nested(groups, apart(depth), eevdf()), depth as u64, doublings);
     }
-    assert_eq!(nested(3, 13, policy("nested cgroups", "fifo")), 0);
+    // What both tasks are below is left as it is.
+    near(nested(13, |i| format!("above/above/{i}"), eevdf()), 1, 4);
+    assert_eq!(nested(13, apart(3), policy("nested cgroups", "fifo")), 0);
 }
 
 #[test]
