@@ -19,7 +19,7 @@ const SCHEDULERS: [&str; 3] = ["eevdf", "fair", "lags"];
 
 /// Simulates a fleet: machines that are alike, and a placer that gives each function to one of them.
 ///
-/// Every machine is the full model. The file is a scenario with [[function]]s; its [fleet] says how many
+/// Every machine is the full model. The file is a scenario with functions; its table "fleet" says how many
 /// machines there are, who places, and under which schedulers. Says how long calls take by the number of
 /// machines, how many CPUs do the calls' work and how many are busy, and how many machines keep the median
 /// and the 95th percentile of the baseline: the first scheduler on a number of machines.
