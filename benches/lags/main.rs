@@ -4,7 +4,7 @@
 //! are answered within a second, and of the CPU time that goes into scheduling, with 12 to 228
 //! functions on 12 CPUs? Each scheduler is compared with EEVDF by pairs of runs with one seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -64,6 +64,15 @@ const VARIANTS: [(Variant, &str); 3] =
 /// What is compared.
 const CONTENDERS: [&str; 6] = [EEVDF, "eevdf-100ms", "pinned", "fair", "vtime", "lags"];
 
+/// Of each twelve functions the first has most calls; the others are light.
+const TWELVE: usize = 12;
+
+/// What a run came to: all calls, and those of light functions.
+struct Run {
+    all: Calls,
+    light: Calls,
+}
+
 /// One figure of a contender, in times of EEVDF's, with its 95 % interval.
 type Ratios = BTreeMap<&'static str, Option<Interval>>;
 
@@ -83,6 +92,7 @@ struct Medians {
     p50_ns: f64,
     p95_ns: f64,
     p99_ns: f64,
+    light_p95_ns: f64,
     timely_per_s: f64,
     schedule_share: f64,
     busy_share: f64,
@@ -110,7 +120,7 @@ fn bench(args: &Args) -> Result<Figures> {
         run(args, &spec, *variant, *functions, contender, *seed)
     };
     let results = each(&jobs, &interrupt, work, &mut || steps.step())?;
-    let mut all: BTreeMap<_, Vec<Calls>> = BTreeMap::new();
+    let mut all: BTreeMap<_, Vec<Run>> = BTreeMap::new();
     for ((variant, functions, contender, _), calls) in jobs.iter().zip(results) {
         all.entry((name(*variant), *functions, *contender)).or_default().push(calls?);
     }
@@ -161,7 +171,7 @@ fn run(
     functions: u64,
     contender: &str,
     seed: u64,
-) -> Result<Calls> {
+) -> Result<Run> {
     let named = format!("{functions}-{}.toml", name(variant));
     let mut file = ScenarioFile::parse(Path::new(&named), &text(variant, functions, args.seconds))?;
     let mut spec = spec.clone();
@@ -186,38 +196,49 @@ fn run(
     let arrangement = Arrangement::policy(scheduler, &[])?;
     let outcome = arrangement.scenario(&setup, seed).run();
     let again = format!("bench-lags --functions {functions}");
+    let heavy: BTreeSet<&str> =
+        setup.file.functions.iter().step_by(TWELVE).map(|f| &*f.name).collect();
+    // kubepods/burstable/NAME/container
+    let is_light =
+        |cgroup: &str| !cgroup.rsplit('/').nth(1).is_some_and(|name| heavy.contains(name));
     outcome
-        .map(|outcome| Calls::of(&outcome))
+        .map(|outcome| Run {
+            all: Calls::of(&outcome),
+            light: Calls::of_cgroups(&outcome, is_light),
+        })
         .map_err(|failure| failed(&setup.file.name, contender, seed, &failure, &again))
 }
 
-fn ratios(calls: &[Calls], eevdf: &[Calls], capacity_s: f64) -> Ratios {
-    let over = |figure: &dyn Fn(&Calls) -> f64| {
-        let pairs = calls.iter().zip(eevdf).map(|(one, other)| (figure(one), figure(other)));
+fn ratios(runs: &[Run], eevdf: &[Run], capacity_s: f64) -> Ratios {
+    let over = |figure: &dyn Fn(&Run) -> f64| {
+        let pairs = runs.iter().zip(eevdf).map(|(one, other)| (figure(one), figure(other)));
         paired_ratio(&pairs.collect::<Vec<_>>(), 1)
     };
     BTreeMap::from([
-        ("p50_ratio", over(&|calls| calls.percentile_ns(0.5))),
-        ("p95_ratio", over(&|calls| calls.percentile_ns(0.95))),
-        ("p99_ratio", over(&|calls| calls.percentile_ns(0.99))),
-        ("throughput_ratio", over(&|calls| calls.timely as f64)),
-        ("schedule_share_ratio", over(&|calls| calls.lost_ns as f64 / capacity_s)),
-        ("cpu_ratio", over(&|calls| calls.busy_ns() as f64 / capacity_s)),
+        ("p50_ratio", over(&|run| run.all.percentile_ns(0.5))),
+        ("p95_ratio", over(&|run| run.all.percentile_ns(0.95))),
+        ("light_p50_ratio", over(&|run| run.light.percentile_ns(0.5))),
+        ("light_p95_ratio", over(&|run| run.light.percentile_ns(0.95))),
+        ("p99_ratio", over(&|run| run.all.percentile_ns(0.99))),
+        ("throughput_ratio", over(&|run| run.all.timely as f64)),
+        ("schedule_share_ratio", over(&|run| run.all.lost_ns as f64 / capacity_s)),
+        ("cpu_ratio", over(&|run| run.all.busy_ns() as f64 / capacity_s)),
     ])
 }
 
-fn medians(calls: &[Calls], capacity_s: f64, cpus: f64) -> Medians {
-    let middle = |figure: &dyn Fn(&Calls) -> f64| {
-        median(&calls.iter().map(figure).collect::<Vec<_>>()).unwrap_or(0.0)
+fn medians(runs: &[Run], capacity_s: f64, cpus: f64) -> Medians {
+    let middle = |figure: &dyn Fn(&Run) -> f64| {
+        median(&runs.iter().map(figure).collect::<Vec<_>>()).unwrap_or(0.0)
     };
     Medians {
-        p50_ns: middle(&|calls| calls.percentile_ns(0.5)),
-        p95_ns: middle(&|calls| calls.percentile_ns(0.95)),
-        p99_ns: middle(&|calls| calls.percentile_ns(0.99)),
-        timely_per_s: middle(&|calls| calls.timely as f64 * cpus / capacity_s),
-        schedule_share: middle(&|calls| calls.lost_ns as f64 / 1e9 / capacity_s),
-        busy_share: middle(&|calls| calls.busy_ns() as f64 / 1e9 / capacity_s),
-        switches_per_s: middle(&|calls| calls.switches as f64 * cpus / capacity_s),
+        p50_ns: middle(&|run| run.all.percentile_ns(0.5)),
+        p95_ns: middle(&|run| run.all.percentile_ns(0.95)),
+        light_p95_ns: middle(&|run| run.light.percentile_ns(0.95)),
+        p99_ns: middle(&|run| run.all.percentile_ns(0.99)),
+        timely_per_s: middle(&|run| run.all.timely as f64 * cpus / capacity_s),
+        schedule_share: middle(&|run| run.all.lost_ns as f64 / 1e9 / capacity_s),
+        busy_share: middle(&|run| run.all.busy_ns() as f64 / 1e9 / capacity_s),
+        switches_per_s: middle(&|run| run.all.switches as f64 * cpus / capacity_s),
     }
 }
 
@@ -228,11 +249,13 @@ fn table(variant: &str, figures: &Figures) -> String {
         "p50",
         "p95",
         "p99",
+        "light p95",
         "in time/s",
         "scheduling",
         "switches/s",
         "p50 over EEVDF's",
         "p95",
+        "light p95",
         "in time",
     ]);
     for (functions, contenders) in &figures.medians[variant] {
@@ -245,11 +268,13 @@ fn table(variant: &str, figures: &Figures) -> String {
                 brief_time(medians.p50_ns),
                 brief_time(medians.p95_ns),
                 brief_time(medians.p99_ns),
+                brief_time(medians.light_p95_ns),
                 format!("{:.0}", medians.timely_per_s),
                 format!("{:.1} %", 100.0 * medians.schedule_share),
                 format!("{:.0}", medians.switches_per_s),
                 ratio("p50_ratio"),
                 ratio("p95_ratio"),
+                ratio("light_p95_ratio"),
                 ratio("throughput_ratio"),
             ]);
         }

@@ -544,9 +544,9 @@ impl Outcome {
         all
     }
 
-    /// How long each request took that a task answered, ns, in no order.
-    pub fn all_responses_ns(&self) -> impl Iterator<Item = u64> {
-        self.tasks.iter().flat_map(|task| task.responses_ns.iter().copied())
+    /// The cgroup of each task, and how long the requests took that it answered, ns.
+    pub fn responses_by_cgroup(&self) -> impl Iterator<Item = (&str, &[u64])> {
+        self.tasks.iter().map(|task| (task.cgroup.as_str(), task.responses_ns.as_slice()))
     }
 
     /// How many units of work the same tasks did; a request is one, and `done` steps say more.

@@ -24,15 +24,22 @@ pub struct Calls {
 impl Calls {
     /// Those of a run.
     pub fn of(outcome: &Outcome) -> Self {
+        Self::of_cgroups(outcome, |_| true)
+    }
+
+    /// Those of a run that tasks in such cgroups answered, beside what all tasks cost.
+    pub fn of_cgroups(outcome: &Outcome, counts: impl Fn(&str) -> bool) -> Self {
         let mut calls = Calls {
             ran_ns: outcome.all().map(|(_, figures)| figures.ran_ns).sum(),
             lost_ns: outcome.lost_ns,
             switches: outcome.switches,
             ..Calls::default()
         };
-        for ns in outcome.all_responses_ns() {
-            calls.responses.record(ns);
-            calls.timely += u64::from(ns <= TIMELY_NS);
+        for (_, each_ns) in outcome.responses_by_cgroup().filter(|(cgroup, _)| counts(cgroup)) {
+            for ns in each_ns {
+                calls.responses.record(*ns);
+                calls.timely += u64::from(*ns <= TIMELY_NS);
+            }
         }
         calls
     }
