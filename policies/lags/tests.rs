@@ -2,9 +2,10 @@
 
 use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{BACK_TO_ROOT, LAGS, assign, set_app_with, set_option};
+use metasched_sim::random::Random;
 use metasched_sim::step::Step;
 use metasched_sim::{
-    Machine, Outcome, Scenario, TaskSpec, between, exactly, ms, options, policy, us,
+    Machine, Outcome, Scenario, TaskSpec, between, exactly, ms, options, policy, seeds, us,
 };
 
 /// Defaults of options.h.
@@ -38,7 +39,7 @@ fn sleeper(name: &str, cgroup: &str, runs: u64, sleeps: u64) -> TaskSpec {
     TaskSpec::named(name).in_cgroup(cgroup).run(exactly(runs)).sleep(exactly(sleeps)).for_ever()
 }
 
-fn hogs(run: Scenario, n: usize, cgroup: &'static str) -> Scenario {
+fn hogs(run: Scenario, n: usize, cgroup: &str) -> Scenario {
     run.tasks(n, |i| TaskSpec::hog(format!("{cgroup} {i}")).in_cgroup(cgroup))
 }
 
@@ -272,4 +273,46 @@ fn a_thousand_cgroups_are_served_within_the_bound() {
         .pass();
     let longest = run.all().map(|(name, _)| longest_wait(&run, name)).max().unwrap();
     assert!(longest < BOUND, "{longest}");
+}
+
+/// One to six levels below the root.
+fn any_path(random: &mut Random) -> String {
+    let levels: Vec<String> =
+        (0..random.within(1, 6)).map(|_| format!("c{}", random.within(0, 2))).collect();
+    levels.join("/")
+}
+
+/// Checkers see to it that nobody waits for long, no CPU is idle beside work, and quotas are kept.
+#[test]
+fn in_any_hierarchy_nobody_starves_no_cpu_is_wasted_and_quotas_are_kept() {
+    for seed in seeds(24) {
+        let mut random = Random::new(seed);
+        let paths: Vec<String> =
+            (0..random.within(2, 16)).map(|_| any_path(&mut random)).collect();
+        let set = [("bound_ns", ms(random.within(0, 1_000)))];
+        let mut run = lags("any hierarchy", &set).cpus(random.within(1, 6) as usize).seed(seed);
+        for (at, path) in paths.iter().enumerate() {
+            run = match random.within(0, 2) {
+                0 => hogs(run, random.within(1, 3) as usize, path),
+                _ => {
+                    let (works, sleeps) = (us(random.within(50, 5_000)), us(random.within(50, 9_000)));
+                    run.task(sleeper(&format!("sleeper {at}"), path, works, sleeps))
+                }
+            };
+        }
+        let weights: Vec<(String, u32)> = paths
+            .iter()
+            .map(|path| (path.clone(), random.within(1, 10_000) as u32))
+            .collect();
+        run = run.at(ms(100), move |kernel| {
+            weights.iter().for_each(|(path, weight)| kernel.set_cgroup_weight(path, *weight));
+        });
+        if random.once_in(2) {
+            let (path, quota_us) = (paths[0].clone(), random.within(1_000, 100_000));
+            // Who is throttled waits, beside idle CPUs.
+            run = run.waits_at_most(ms(4_000)).idle_at_most(ms(4_000));
+            run = run.at(ms(200), move |kernel| kernel.set_cgroup_max(&path, 100_000, quota_us, 0));
+        }
+        run.run_for(ms(4_000)).pass();
+    }
 }
