@@ -4,7 +4,7 @@
 //! are answered within a second, and of the CPU time that goes into scheduling, with 12 to 228
 //! functions on 12 CPUs? Each scheduler is compared with EEVDF by pairs of runs with one seed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -34,7 +34,7 @@ struct Args {
     #[arg(long, value_delimiter = ',', default_values_t = DENSITIES)]
     functions: Vec<u64>,
     /// How many seeds
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(2..))]
     seeds: u64,
     /// How long each run lasts, in simulated seconds, two of which do not count
     #[arg(long, default_value_t = 12)]
@@ -196,11 +196,13 @@ fn run(
     let arrangement = Arrangement::policy(scheduler, &[])?;
     let outcome = arrangement.scenario(&setup, seed).run();
     let again = format!("bench-lags --functions {functions}");
-    let heavy: BTreeSet<&str> =
-        setup.file.functions.iter().step_by(TWELVE).map(|f| &*f.name).collect();
-    // kubepods/burstable/NAME/container
-    let is_light =
-        |cgroup: &str| !cgroup.rsplit('/').nth(1).is_some_and(|name| heavy.contains(name));
+    // kubepods/burstable/NAME-NUMBER/container; each kind of functions is numbered from 0.
+    let is_light = |cgroup: &str| {
+        let number = cgroup.rsplit('/').nth(1).and_then(|name| name.rsplit('-').next());
+        number
+            .and_then(|number| number.parse().ok())
+            .is_some_and(|n: usize| !n.is_multiple_of(TWELVE))
+    };
     outcome
         .map(|outcome| Run {
             all: Calls::of(&outcome),
