@@ -22,19 +22,24 @@ def percentile(histogram: list[tuple[int, int]], fraction: float) -> int:
     raise ValueError("the histogram is empty")
 
 
+def in_order(counts: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Values that there are, with their counts."""
+    return sorted((value, count) for value, count in counts.items() if count)
+
+
 def line(
     latencies_us: Iterable[int] | Mapping[int, int],
     errors: int,
     duration_s: float,
     requests: int | None = None,
+    subsets: Mapping[str, Mapping[int, int]] | None = None,
 ) -> str:
     """Latencies and the number of failed requests, as one line.
 
     The latencies are single ones, or counts by value. `requests` says how many units of work
-    were finished where one latency is that of several.
+    were finished where one latency is that of several; `subsets` are counts of some of the requests.
     """
-    counts = Counter(latencies_us)
-    histogram = sorted((value, count) for value, count in counts.items() if count)
+    histogram = in_order(Counter(latencies_us))
     measured = sum(count for _, count in histogram)
     if requests is None:
         requests = measured
@@ -50,4 +55,6 @@ def line(
             figures[f"{name}_us"] = percentile(histogram, fraction)
         figures["max_us"] = histogram[-1][0]
     figures["histogram"] = histogram
+    if subsets:
+        figures["subsets"] = {name: in_order(counts) for name, counts in subsets.items()}
     return PREFIX + json.dumps(figures, separators=(",", ":"))

@@ -38,6 +38,12 @@ def remove(top: Path) -> None:
                 time.sleep(0.01)
 
 
+def pin(at: int) -> None:
+    """From now on this process, and what it starts, may use one CPU only: all of them are taken in turn."""
+    cpus = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cpus[at % len(cpus)]})
+
+
 @contextlib.contextmanager
 def refused() -> Iterator[None]:
     """Tells of what the kernel refuses in the block."""

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 . ../common/common.sh
 need METASCHED_RUN METASCHED_CPUS METASCHED_DURATION_S METASCHED_PARAM_LOAD METASCHED_PARAM_LOOP \
-    METASCHED_PARAM_SAMPLES
+    METASCHED_PARAM_SAMPLES METASCHED_PARAM_PIN
 for name in density sleep-us kib width seed; do
     need_count "$name"
 done

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./common.sh
-need METASCHED_PARAM_SERVER
+need METASCHED_PARAM_SERVER METASCHED_PARAM_PIN
 need_containers
 need_count hidden
 port_free

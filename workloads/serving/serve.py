@@ -17,7 +17,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -121,6 +121,8 @@ def start(at: int, port: int, cgroup: Path, server: str, predict: Predict | None
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         (cgroup / "cgroup.procs").write_text("0")
+        if os.environ["METASCHED_PARAM_PIN"] == "yes":
+            pods.pin(at)
         if predict is not None:
             answer(at, port, predict)
         words = [word.format(address=address(at), port=port) for word in shlex.split(server)]
@@ -140,9 +142,10 @@ def check(running: dict[int, int], wait: bool) -> None:
     """Stops if a container has ended; `wait`: when one does."""
     pid, status = os.waitpid(-1, 0 if wait else os.WNOHANG)
     if pid:
+        at = running.pop(pid, None)
         code = os.waitstatus_to_exitcode(status)
         how = f"status {code}" if code >= 0 else f"signal {-code}"
-        cause = f"the server of container {running.get(pid)} ended with {how}"
+        cause = f"the server of container {at} ended with {how}"
         repeat.stop("serve", cause, "see what it said above")
 
 
@@ -158,7 +161,7 @@ def answers(at: int, port: int) -> bool:
 def until_all_answer(running: dict[int, int], port: int) -> None:
     """Waits for all containers."""
     until = time.monotonic() + READY_S
-    for at in range(len(running)):
+    for at in sorted(running.values()):
         while not answers(at, port):
             check(running, wait=False)
             if time.monotonic() > until:
@@ -167,16 +170,32 @@ def until_all_answer(running: dict[int, int], port: int) -> None:
             time.sleep(0.05)
 
 
+@contextlib.contextmanager
+def ended_with_us() -> Iterator[dict[int, int]]:
+    """Which container each process is, which are killed when the block is left.
+
+    One that has not entered its cgroup yet is not killed with that, and would say why it cannot
+    serve after we have.
+    """
+    running: dict[int, int] = {}
+    try:
+        yield running
+    finally:
+        for pid in running:
+            os.kill(pid, signal.SIGKILL)
+        for pid in running:
+            os.waitpid(pid, 0)
+
+
 def main(containers: int, port: int, hidden: int, server: str, ready: Path) -> None:
     """Serves until it is told to stop."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     predict = load_model(hidden) if server == "own" else None
     # What is there is shared by all, so the collector is not to touch it.
     gc.freeze()
-    with pods.made(containers) as cgroups:
-        running = {
-            start(at, port, cgroup, server, predict): at for at, cgroup in enumerate(cgroups)
-        }
+    with pods.made(containers) as cgroups, ended_with_us() as running:
+        for at, cgroup in enumerate(cgroups):
+            running[start(at, port, cgroup, server, predict)] = at
         until_all_answer(running, port)
         ready.touch()
         check(running, wait=True)

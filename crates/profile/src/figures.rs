@@ -35,6 +35,9 @@ pub struct LoadFigures {
     /// Latency histogram: value in microseconds, count; ascending by value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<Vec<(u64, u64)>>,
+    /// Likewise of some of the requests, by what the load calls them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub subsets: BTreeMap<String, Vec<(u64, u64)>>,
     /// Mean time that a thread of the application waited on a run queue each time
     /// that it got a CPU (schedstat), in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -32,6 +32,11 @@ class Line(unittest.TestCase):
         self.assertEqual((figures["requests"], figures["throughput_per_s"]), (800, 400.0))
         self.assertEqual((figures["mean_us"], figures["max_us"]), (200, 300))
 
+    def test_some_of_the_requests_are_told_apart(self):
+        figures = self.figures([5, 9, 9], 0, 2.0, None, {"light": {9: 1, 5: 1, 7: 0}})
+        self.assertEqual(figures["subsets"], {"light": [[5, 1], [9, 1]]})
+        self.assertNotIn("subsets", self.figures([5], 0, 2.0))
+
     def test_a_run_without_a_finished_call_says_so(self):
         figures = self.figures([], 7, 2.0)
         self.assertEqual((figures["requests"], figures["errors"]), (0, 7))

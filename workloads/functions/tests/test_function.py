@@ -129,6 +129,7 @@ class Load(unittest.TestCase):
             "METASCHED_PARAM_WIDTH": "2",
             "METASCHED_PARAM_SEED": "1",
             "METASCHED_PARAM_SAMPLES": "none",
+            "METASCHED_PARAM_PIN": "no",
         }
         environment |= {f"METASCHED_PARAM_{name}": value for name, value in parameters.items()}
         said = io.StringIO()
@@ -152,6 +153,30 @@ class Load(unittest.TestCase):
             self.assertEqual(sum(count for _, count in figures["histogram"]), figures["requests"])
             self.assertGreater(figures["requests"], 200)
             self.assertEqual((figures["errors"], figures["duration_s"]), (0, 1.0))
+
+    def test_the_calls_of_light_functions_are_told_apart(self):
+        figures = self.run_load(DENSITY="6", LOAD="4")
+        light, every = dict(figures["subsets"]["light"]), dict(figures["histogram"])
+        # One of twelve has most calls.
+        self.assertTrue(0 < sum(light.values()) < sum(every.values()) / 2, figures)
+        self.assertTrue(all(count <= every[us] for us, count in light.items()))
+        self.assertEqual(load.light([[1, 0], [9, 9], [0, 2]]), {0, 2})
+
+    def test_pinned_functions_have_one_cpu_each_in_turn(self):
+        allowed = []
+        begin = load.start
+
+        def remember(*arguments):
+            function = begin(*arguments)
+            allowed.append(os.sched_getaffinity(function.pid))
+            return function
+
+        cpus = sorted(os.sched_getaffinity(0))
+        for pin in ("yes", "no"):
+            with mock.patch.object(load, "start", remember):
+                self.run_load(PIN=pin)
+        self.assertEqual(allowed[:6], [{cpus[at % len(cpus)]} for at in range(6)])
+        self.assertEqual(allowed[6:], [set(cpus)] * 6)
 
     def test_late_calls_are_errors_and_no_throughput(self):
         figures = self.run_load(SLEEP_US="1900000")
@@ -213,7 +238,7 @@ class Parameters(unittest.TestCase):
     def test_numbers_that_are_none_are_refused(self):
         right = {
             "DENSITY": "1", "LOAD": "1", "LOOP": "closed", "SLEEP_US": "1", "KIB": "1", "WIDTH": "1",
-            "SEED": "1", "SAMPLES": "none",
+            "SEED": "1", "SAMPLES": "none", "PIN": "no",
         }  # fmt: skip
         for name, wrong in (("DENSITY", "0"), ("LOAD", "-1"), ("KIB", "x"), ("SEED", "1.5")):
             variables = {f"METASCHED_PARAM_{key}": value for key, value in (right | {name: wrong}).items()}

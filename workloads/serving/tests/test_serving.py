@@ -95,7 +95,7 @@ serve.main(3, int(sys.argv[1]), 1, sys.argv[2], Path(sys.argv[3]))
         self.ready = Path(home.name, "ready")
 
     @contextlib.contextmanager
-    def started(self, port, server="own", ready_s=60):
+    def started(self, port, server="own", ready_s=60, pin="no"):
         command = ["/usr/bin/python3", "-c", self.SCRIPT, port, server, self.ready, ready_s]
         servers = subprocess.Popen(
             list(map(str, command)),
@@ -103,6 +103,7 @@ serve.main(3, int(sys.argv[1]), 1, sys.argv[2], Path(sys.argv[3]))
                 "PATH": os.environ["PATH"],
                 "PYTHONPATH": f"{FOLDER}:{FOLDER.parent / 'common'}",
                 "PYTHONDONTWRITEBYTECODE": "1",
+                "METASCHED_PARAM_PIN": pin,
             },
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -124,9 +125,9 @@ serve.main(3, int(sys.argv[1]), 1, sys.argv[2], Path(sys.argv[3]))
             time.sleep(0.02)
 
     def assert_fails(self, servers, *words):
-        # Whoever is left has its standard error, too.
         servers.wait(timeout=60)
-        os.killpg(servers.pid, signal.SIGKILL)
+        with self.assertRaises(ProcessLookupError, msg="a container is left"):
+            os.killpg(servers.pid, signal.SIGKILL)
         said = servers.communicate(timeout=60)[1]
         self.assertEqual(servers.returncode, 1, said)
         self.assertRegex(said.splitlines()[-1], "^cannot serve: .*; .*$")
@@ -152,6 +153,14 @@ serve.main(3, int(sys.argv[1]), 1, sys.argv[2], Path(sys.argv[3]))
             self.assertEqual(len(children), 3)
             os.kill(int(children[1]), signal.SIGKILL)
             self.assert_fails(servers, "the server of container 1 ended with signal 9")
+
+    def test_pinned_containers_have_one_cpu_each_in_turn(self):
+        cpus = sorted(os.sched_getaffinity(0))
+        with self.started(free_port(), pin="yes") as servers:
+            self.until_ready(servers)
+            children = Path(f"/proc/{servers.pid}/task/{servers.pid}/children").read_text().split()
+            allowed = [os.sched_getaffinity(int(child)) for child in children]
+            self.assertEqual(allowed, [{cpus[at % len(cpus)]} for at in range(3)])
 
     def test_an_address_that_is_in_use_is_named(self):
         port = free_port()
@@ -273,7 +282,7 @@ class Scripts(unittest.TestCase):
                 "CACHE": folder, "RUN": folder, "DURATION_S": "1", "PARAM_CONTAINERS": "3",
                 "PARAM_USERS": "3", "PARAM_SPAWN": "3", "PARAM_THINK_MS": "3", "PARAM_HIDDEN": "3",
                 "PARAM_DRIVER": "own", "PARAM_CLIENTS": "near", "PARAM_SERVER": "own",
-                "PARAM_PORT": str(free_port()),
+                "PARAM_PORT": str(free_port()), "PARAM_PIN": "no",
             }  # fmt: skip
             done = subprocess.run(
                 ["bash", FOLDER / script],

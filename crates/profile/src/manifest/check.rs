@@ -123,16 +123,27 @@ pub(super) fn manifest(path: &Path, text: &str, folder: PathBuf) -> Result<Manif
         let name = place.name(key.get_ref(), key.span().start, "parameter")?;
         params.insert(name, param(&place, value)?);
     }
-    let step = |step: Option<raw::Step>| -> Result<Option<Step>> {
-        step.map(|step| {
-            Ok(Step {
-                timeout: place.seconds(&step.timeout_s, "timeout_s")?,
-                command: place.command(step.command)?,
-            })
-        })
-        .transpose()
+    let step = |command: Spanned<Vec<String>>, timeout_s: &Spanned<f64>| -> Result<Step> {
+        let timeout = place.seconds(timeout_s, "timeout_s")?;
+        Ok(Step { timeout, command: place.command(command)? })
     };
-    let (prepare, stage) = (step(raw.prepare)?, step(raw.stage)?);
+    let (mut prepare, mut prepare_params) = (None, None);
+    if let Some(raw) = raw.prepare {
+        prepare = Some(step(raw.command, &raw.timeout_s)?);
+        let known = |name: Spanned<String>| -> Result<String> {
+            if !params.contains_key(name.get_ref()) {
+                let names: Vec<&str> = params.keys().map(String::as_str).collect();
+                return Err(place
+                    .error(name.span().start, format!("there is no parameter '{}'", name.get_ref()))
+                    .remedy(format!("the parameters are {}", names.join(", "))));
+            }
+            Ok(name.into_inner())
+        };
+        let names =
+            raw.params.map(|names| names.into_iter().map(known).collect::<Result<Vec<_>>>());
+        prepare_params = names.transpose()?;
+    }
+    let stage = raw.stage.map(|raw| step(raw.command, &raw.timeout_s)).transpose()?;
     let mut forms = Vec::new();
     let names: Vec<String> = raw.form.keys().map(|key| key.get_ref().clone()).collect();
     for (key, value) in in_order(raw.form) {
@@ -151,7 +162,17 @@ pub(super) fn manifest(path: &Path, text: &str, folder: PathBuf) -> Result<Manif
             .error(text.len(), "there is no form")
             .remedy("add a table such as [form.full] with a [form.full.load]"));
     }
-    Ok(Manifest { name, summary: raw.summary, folder, uses, params, prepare, stage, forms })
+    Ok(Manifest {
+        name,
+        summary: raw.summary,
+        folder,
+        uses,
+        params,
+        prepare,
+        prepare_params,
+        stage,
+        forms,
+    })
 }
 
 /// A folder beside the workload's, by its name.

@@ -84,10 +84,12 @@ impl Workload {
             uses: Vec::new(),
             params: BTreeMap::new(),
             prepare: None,
+            prepare_params: None,
             stage: None,
             forms: vec![form],
         };
-        Workload { manifest, params, emulated, hash, sides: Vec::new() }
+        let prepared_hash = hash.clone();
+        Workload { manifest, params, emulated, hash, prepared_hash, sides: Vec::new() }
     }
 
     /// Whether it is a command that the user gave.

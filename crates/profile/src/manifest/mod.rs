@@ -43,8 +43,10 @@ pub struct Manifest {
     pub uses: Vec<PathBuf>,
     /// What can be set, by name.
     pub params: BTreeMap<String, Param>,
-    /// What is done once per machine and parameter values.
+    /// What is done once per machine and values of [`Manifest::prepare_params`].
     pub prepare: Option<Step>,
+    /// The parameters that what is prepared and staged depends on; all where this is absent.
+    pub prepare_params: Option<Vec<String>>,
     /// What is done once per boot, before the first start.
     pub stage: Option<Step>,
     /// The forms in which it can be measured, in the order of the manifest.
@@ -180,6 +182,11 @@ pub enum Reader {
 }
 
 impl Manifest {
+    /// Whether what is prepared depends on this parameter.
+    fn is_prepared_for(&self, param: &String) -> bool {
+        self.prepare_params.as_ref().is_none_or(|params| params.contains(param))
+    }
+
     /// Reads and checks the manifest of the workload in `folder`.
     ///
     /// Errors: [`Kind::BadInput`] with path and line for everything that is wrong in it.

@@ -118,6 +118,7 @@ fn joined(text: &str, first: &(Manifest, Form), second: &(Manifest, Form)) -> Ma
         uses: Vec::new(),
         params: params.collect(),
         prepare: None,
+        prepare_params: None,
         stage: None,
         forms: vec![alone(first), alone(second), together],
     }
@@ -168,7 +169,9 @@ impl Workload {
             own.map(|(name, value)| (format!("{}.{name}", side.name), value.clone()))
         });
         let params = params.collect();
-        Ok(Workload { hash: hash(&both), sides: both, params, manifest, emulated })
+        let hash = hash(&both);
+        let prepared_hash = hash.clone();
+        Ok(Workload { manifest, params, emulated, hash, prepared_hash, sides: both })
     }
 
     /// One of the two, by its name.

@@ -21,7 +21,7 @@ pub(super) struct Manifest {
     pub uses: Vec<Spanned<String>>,
     #[serde(default)]
     pub param: Table<Param>,
-    pub prepare: Option<Step>,
+    pub prepare: Option<Prepare>,
     pub stage: Option<Step>,
     #[serde(default)]
     pub form: Table<Form>,
@@ -43,6 +43,15 @@ pub(super) struct Param {
 pub(super) struct Auto {
     pub emulated: Spanned<toml::Value>,
     pub native: Spanned<toml::Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Prepare {
+    pub command: Spanned<Vec<String>>,
+    #[serde(default = "default_step_timeout")]
+    pub timeout_s: Spanned<f64>,
+    pub params: Option<Vec<Spanned<String>>>,
 }
 
 #[derive(Deserialize)]

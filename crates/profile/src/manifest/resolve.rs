@@ -15,6 +15,9 @@ pub struct Workload {
     pub emulated: bool,
     /// The hash of its files and parameters: what makes it this workload.
     pub hash: String,
+    /// The hash of its files and of the parameters that preparing depends on: workloads that have this
+    /// in common use the same prepared and staged files.
+    pub prepared_hash: String,
     /// The two that it is of, where it is a pair.
     pub sides: Vec<Side>,
 }
@@ -62,7 +65,11 @@ impl Workload {
             }
         }
         let hash = hash::workload(&manifest.folder, &manifest.uses, &params)?;
-        Ok(Workload { manifest, params, emulated, hash, sides: Vec::new() })
+        let needed = |name: &String| manifest.is_prepared_for(name);
+        let of_prepared = params.iter().filter(|(name, _)| needed(name));
+        let of_prepared = of_prepared.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let prepared_hash = hash::workload(&manifest.folder, &manifest.uses, &of_prepared)?;
+        Ok(Workload { manifest, params, emulated, hash, prepared_hash, sides: Vec::new() })
     }
 
     /// The processes of a form that these parameters ask for.
@@ -86,9 +93,10 @@ impl Workload {
         of(part).intersection(&of(whole)).copied().collect()
     }
 
-    /// The parameters as environment variables.
-    pub fn param_variables(&self) -> impl Iterator<Item = (String, String)> {
-        self.params.iter().map(|(name, value)| {
+    /// The parameters as environment variables; for preparing and staging only those that these depend on.
+    pub fn param_variables(&self, to_prepare: bool) -> impl Iterator<Item = (String, String)> {
+        let wanted = move |name: &String| !to_prepare || self.manifest.is_prepared_for(name);
+        self.params.iter().filter(move |(name, _)| wanted(name)).map(|(name, value)| {
             (format!("METASCHED_PARAM_{}", variable_part(name)), value.clone())
         })
     }

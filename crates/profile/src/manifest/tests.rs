@@ -184,6 +184,34 @@ fn a_process_starts_only_when_its_condition_holds() {
 }
 
 #[test]
+fn what_is_prepared_depends_only_on_the_parameters_that_are_named() {
+    let resolve = |params: &str, settings: &[(&str, &str)]| {
+        let folder = write(&GOOD.replacen("[prepare]\n", &format!("[prepare]\n{params}\n"), 1));
+        let manifest = Manifest::read(folder.path())?;
+        Workload::resolve(manifest, &set(settings), true)
+    };
+    let of = |params: &str, settings: &[(&str, &str)]| resolve(params, settings).unwrap();
+    let layouts = |params: &str| [("layout", "one"), ("layout", "split")].map(|s| of(params, &[s]));
+    let prepare = |workload: &Workload| {
+        let variables = workload.param_variables(true);
+        variables.map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    for (params, same) in [("", false), ("params = [\"encoder\"]", true), ("params = []", true)] {
+        let [one, split] = layouts(params);
+        assert_ne!(one.hash, split.hash, "{params}");
+        assert_eq!(one.prepared_hash == split.prepared_hash, same, "{params}");
+        assert_eq!(one.param_variables(false).count(), 3);
+    }
+    let [one, _] = layouts("params = [\"encoder\"]");
+    assert_eq!(prepare(&one), ["METASCHED_PARAM_ENCODER"]);
+    let other = of("params = [\"encoder\"]", &[("encoder", "minilm")]);
+    assert_ne!(other.prepared_hash, one.prepared_hash);
+    assert_eq!(prepare(&of("", &[])).len(), 3);
+    let said = resolve("params = [\"encodr\"]", &[]).unwrap_err().to_string();
+    assert!(said.contains("there is no parameter 'encodr'") && said.contains("layout"), "{said}");
+}
+
+#[test]
 fn the_hash_follows_every_file_but_not_what_runs_leave_behind() {
     let folder = write(GOOD);
     let hash = || {

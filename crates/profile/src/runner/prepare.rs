@@ -70,7 +70,7 @@ fn prepare_one(workload: &Workload, site: &Site) -> Result<(bool, Option<Flock<f
     let now = !marker.exists();
     if now {
         make(workload, site, &cache)?;
-        write_marker(&marker, &workload.hash)?;
+        write_marker(&marker, &workload.prepared_hash)?;
         prune(&cache);
     }
     // For others to use it too. In between it is free, but nobody removes the newest.
@@ -87,7 +87,7 @@ fn make(workload: &Workload, site: &Site, cache: &Path) -> Result<()> {
     }
     make_folder(cache)?;
     let Some(step) = &workload.manifest.prepare else { return Ok(()) };
-    let variables = site.variables(workload, Duration::ZERO);
+    let variables = site.preparing_variables(workload);
     let log = cache.with_extension("log");
     let whole = contained(&step.command);
     let spawn = command(&whole, &workload.manifest.folder, &variables);
@@ -139,7 +139,7 @@ fn stage_one(workload: &Workload, site: &Site) -> Result<()> {
     make_folder(&scratch)?;
     if let Some(step) = &workload.manifest.stage {
         let group = site.groups.group(&workload.manifest.name, "stage")?;
-        let variables = site.variables(workload, Duration::ZERO);
+        let variables = site.preparing_variables(workload);
         let spawn = command(&step.command, &workload.manifest.folder, &variables);
         let staged = in_scratch(workload, step, &group.place(spawn), &scratch, site);
         // What it may have left running is ended in any case.

@@ -1,6 +1,8 @@
 //! From a load tool's output to figures. What makes no sense is an error that quotes
 //! the line: a wrong figure would be worse than none.
 
+use std::collections::BTreeMap;
+
 use metasched_stats::LatencyHistogram;
 use serde::Deserialize;
 
@@ -39,6 +41,8 @@ struct Metrics {
     p999_us: Option<f64>,
     max_us: Option<f64>,
     histogram: Option<Vec<(f64, u64)>>,
+    #[serde(default)]
+    subsets: BTreeMap<String, Vec<(f64, u64)>>,
 }
 
 fn metrics(output: &str) -> Result<LoadFigures, String> {
@@ -57,7 +61,20 @@ fn metrics(output: &str) -> Result<LoadFigures, String> {
         })?;
     let wrong = |cause: String| format!("line {number} of its output, {}: {cause}", short(json));
     let raw: Metrics = serde_json::from_str(json).map_err(|e| wrong(e.to_string()))?;
+    let whole = |pairs: Vec<(f64, u64)>| -> Result<LatencyHistogram, String> {
+        let mut counts = Vec::new();
+        for (value, count) in pairs {
+            if !(value.is_finite() && value >= 0.0) {
+                return Err(wrong(format!("a histogram holds the latency {value}")));
+            }
+            counts.push((value.round() as u64, count));
+        }
+        Ok(LatencyHistogram::from_counts(&counts))
+    };
+    let subsets = raw.subsets.into_iter();
+    let subsets = subsets.map(|(name, pairs)| Ok((name, whole(pairs)?.counts())));
     let base = LoadFigures {
+        subsets: subsets.collect::<Result<_, String>>()?,
         throughput_per_s: raw.throughput_per_s,
         requests: raw.requests,
         errors: raw.errors,
@@ -65,14 +82,7 @@ fn metrics(output: &str) -> Result<LoadFigures, String> {
         ..LoadFigures::default()
     };
     if let Some(pairs) = raw.histogram.filter(|pairs| !pairs.is_empty()) {
-        let mut counts = Vec::new();
-        for (value, count) in pairs {
-            if !(value.is_finite() && value >= 0.0) {
-                return Err(wrong(format!("the histogram holds the latency {value}")));
-            }
-            counts.push((value.round() as u64, count));
-        }
-        return with_histogram(base, &LatencyHistogram::from_counts(&counts))
+        return with_histogram(base, &whole(pairs)?)
             .ok_or_else(|| wrong("the histogram is empty".to_owned()));
     }
     let given = |value: Option<f64>, name: &str| {
@@ -239,6 +249,19 @@ mod tests {
         assert_eq!((f.p50_us, f.p99_us, f.p999_us, f.max_us), (100.0, 200.0, 300.0, 300.0));
         assert_eq!(f.mean_us, (100.0 * 980.0 + 200.0 * 15.0 + 300.0 * 5.0) / 1000.0);
         assert_eq!(f.histogram.unwrap(), [(100, 980), (200, 15), (300, 5)]);
+    }
+
+    #[test]
+    fn some_of_the_requests_are_told_apart() {
+        let with = |subsets: &str| {
+            LINE.replace("\"max_us\":50.0", &format!("\"max_us\":50.0,\"subsets\":{subsets}"))
+        };
+        let f =
+            read(Reader::Metrics, &with("{\"light\":[[100,3],[90,1]],\"none\":[]}"), 2.0).unwrap();
+        assert_eq!(f.subsets["light"], [(90, 1), (100, 3)]);
+        assert_eq!(f.subsets["none"], []);
+        let error = read(Reader::Metrics, &with("{\"light\":[[-1,3]]}"), 2.0).unwrap_err();
+        assert!(error.contains("the latency -1"), "{error}");
     }
 
     #[test]

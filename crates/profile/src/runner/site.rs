@@ -55,19 +55,35 @@ impl Site {
 
     /// The folder of the workload's prepared files.
     pub fn cache(&self, workload: &Workload) -> PathBuf {
-        self.cache_root.join("workloads").join(&workload.manifest.name).join(short(&workload.hash))
+        let of_workload = self.cache_root.join("workloads").join(&workload.manifest.name);
+        of_workload.join(short(&workload.prepared_hash))
     }
 
     /// The folder in which the workload scratches.
     pub fn scratch(&self, workload: &Workload) -> PathBuf {
-        self.run_root.join(&workload.manifest.name).join(short(&workload.hash))
+        self.run_root.join(&workload.manifest.name).join(short(&workload.prepared_hash))
     }
 
-    /// The environment of every command of the workload. `duration` is what a load is
+    /// The environment of every process and load of the workload. `duration` is what a load is
     /// to run for.
     pub fn variables(&self, workload: &Workload, duration: Duration) -> BTreeMap<String, String> {
+        self.variables_with(workload, false, duration)
+    }
+
+    /// The environment of what prepares and stages the workload: without the parameters for which
+    /// that is not done anew.
+    pub fn preparing_variables(&self, workload: &Workload) -> BTreeMap<String, String> {
+        self.variables_with(workload, true, Duration::ZERO)
+    }
+
+    fn variables_with(
+        &self,
+        workload: &Workload,
+        to_prepare: bool,
+        duration: Duration,
+    ) -> BTreeMap<String, String> {
         let text = |path: PathBuf| path.display().to_string();
-        let mut variables: BTreeMap<String, String> = workload.param_variables().collect();
+        let mut variables: BTreeMap<_, _> = workload.param_variables(to_prepare).collect();
         for (name, value) in [
             ("WORKLOAD", text(workload.manifest.folder.clone())),
             ("CACHE", text(self.cache(workload))),
