@@ -7,6 +7,7 @@
 pub mod agreement;
 pub mod beside;
 pub mod machine_side;
+pub mod rounds;
 
 use std::process::ExitCode;
 use std::time::Duration;

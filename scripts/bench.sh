@@ -13,8 +13,8 @@
 #              BENCH_COUNTED   1: one CPU, and a clock that counts instructions; slow, and what
 #                              else the machine does has no part in the figures
 #              BENCH_CPUS      how many CPUs that one has (default 1)
-#              BUDGET          of policies: begin no round after this time (default 40m); the same
-#                              command goes on where it was
+#              BUDGET          of policies and lags: begin no round after this time (default 40m); the same
+#                              command goes on where it was; 0 has lags measure nothing
 #              GUEST_KERNEL    a kernel version for the guest (default: the newest sound one)
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
@@ -46,6 +46,14 @@ case $name in
 		export METASCHED_ROUNDS=$METASCHED_OUT/rounds${BENCH_COUNTED:+-counted}.jsonl
 		set -- --kernel-peers "$peers" --budget "${BUDGET:-40m}" "$@"
 		;;
+	lags)
+		export METASCHED_ROUNDS=$METASCHED_OUT/rounds.jsonl
+		if [ "${BUDGET:-}" != 0 ]; then
+			scripts/peers.sh scx_lavd || echo "bench: goes on without scx_lavd"
+			target/release/metasched profile functions --prepare-only
+			target/release/metasched profile serving --prepare-only
+		fi
+		;;
 	neighbour)
 		# Debian's redis-tools has the server too, under a name by which it checks files. The
 		# package redis-server would start one here.
@@ -58,23 +66,36 @@ esac
 kept=
 [ "$name" != calibration ] || case " $* " in *" --machine"[\ =]*) kept=1 ;; esac
 
+# On this machine, or in a guest.
+measure() {
+	if [ -e /sys/kernel/sched_ext/state ]; then
+		"target/release/bench-$name" "$@"
+		return
+	fi
+	# In parallel: figures of throughput and latency.
+	local machine=(--cpus 2 --thread multi)
+	[ "$name" != calibration ] || machine+=(--pin)
+	[ -z "${BENCH_COUNTED:-}" ] || machine=(--cpus "${BENCH_CPUS:-1}" --thread counted)
+	target/release/metasched vm "${machine[@]}" --memory 4G \
+		--timeout "${BENCH_TIMEOUT:-3600s}" ${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} \
+		--rw "$METASCHED_OUT" --env METASCHED_OUT="$METASCHED_OUT" \
+		${METASCHED_ROUNDS:+--env METASCHED_ROUNDS="$METASCHED_ROUNDS"} -- \
+		"$PWD/target/release/bench-$name" "$@"
+}
+
 # What it prints is kept too: `make report` shows it.
 bench() {
 	if [ "$name" = fleet ]; then
 		target/release/metasched sim fleet benches/lags/fleet.toml --out "$METASCHED_OUT/fleet.json" "$@"
 		cat "$METASCHED_OUT/fleet.json"
-	elif [ "$name" = sim ] || [ "$name" = choice ] || [ "$name" = lags ] || [ -n "$kept" ] || [ -e /sys/kernel/sched_ext/state ]; then
+	elif [ "$name" = lags ]; then
+		# Its line of JSON is of both beds.
+		[ "${BUDGET:-}" = 0 ] || measure --measure --budget "${BUDGET:-40m}" "$@" >/dev/null || return
+		target/release/bench-lags "$@"
+	elif [ "$name" = sim ] || [ "$name" = choice ] || [ -n "$kept" ]; then
 		"target/release/bench-$name" "$@"
 	else
-		# In parallel: figures of throughput and latency.
-		local machine=(--cpus 2 --thread multi)
-		[ "$name" != calibration ] || machine+=(--pin)
-		[ -z "${BENCH_COUNTED:-}" ] || machine=(--cpus "${BENCH_CPUS:-1}" --thread counted)
-		target/release/metasched vm "${machine[@]}" --memory 4G \
-			--timeout "${BENCH_TIMEOUT:-3600s}" ${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} \
-			--rw "$METASCHED_OUT" --env METASCHED_OUT="$METASCHED_OUT" \
-			${METASCHED_ROUNDS:+--env METASCHED_ROUNDS="$METASCHED_ROUNDS"} -- \
-			"$PWD/target/release/bench-$name" "$@"
+		measure "$@"
 	fi
 }
 bench "$@" | tee "$METASCHED_OUT/output.txt"

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use comfy_table::Table;
+use metasched_benches::rounds::Kept;
 use metasched_benches::{show, table};
 use metasched_stats::{Interval, PairedRatio, holm};
 use serde::Serialize;
 
 use crate::loads::{Figure, Load};
-use crate::rounds::Rounds;
 
 /// What is called noise: the chance that anything is called better or worse among all that are
 /// looked at together, and is not.
@@ -58,12 +58,7 @@ fn figures(loads: &[&Load]) -> Vec<(&'static str, Figure)> {
 }
 
 /// Compares the first of each pair with the second; verdicts are corrected for all of them.
-pub fn compare(
-    rounds: &Rounds,
-    loads: &[&Load],
-    pairs: &[(String, String)],
-    seed: u64,
-) -> Vec<Row> {
+pub fn compare(rounds: &Kept, loads: &[&Load], pairs: &[(String, String)], seed: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut p_values = Vec::new();
     for (name, over) in pairs {
@@ -142,26 +137,25 @@ fn draw(title: &str, rows: &[Row], loads: &[&Load], cell: impl Fn(&Cell) -> Stri
 mod tests {
     use super::*;
     use crate::loads::LOADS;
-    use crate::rounds::{Measured, Setting};
+    use metasched_benches::rounds::{Measured, Setting};
 
-    fn rounds(of: &[(&str, &[f64])]) -> (tempfile::TempDir, Rounds) {
-        let folder = tempfile::tempdir().unwrap();
-        let setting =
-            Setting { program: String::new(), kernel: String::new(), cpus: 2, scale_permille: 1 };
-        let mut rounds =
-            Rounds::open(&folder.path().join("rounds.jsonl"), &setting, false).unwrap();
+    fn rounds(of: &[(&str, &[f64])]) -> Kept {
+        let (program, kernel, options) = (String::new(), String::new(), String::new());
+        let setting = Setting { program, kernel, cpus: 2, options };
+        let mut rounds = Kept { setting, measured: Vec::new() };
         for (subject, values) in of {
             for (round, value) in (0..).zip(*values) {
                 let values = BTreeMap::from([("pipe".to_owned(), *value)]);
                 let subject = (*subject).to_owned();
-                rounds.add(Measured { round, subject, values, failed: BTreeMap::new() }).unwrap();
+                let failed = BTreeMap::new();
+                rounds.measured.push(Measured { round, subject, values, failed });
             }
         }
-        (folder, rounds)
+        rounds
     }
 
     fn verdicts(of: &[(&str, &[f64])]) -> Vec<Verdict> {
-        let (_folder, rounds) = rounds(of);
+        let rounds = rounds(of);
         let pipe: Vec<&Load> = LOADS.iter().filter(|load| load.name == "pipe").collect();
         let pairs: Vec<(String, String)> =
             of.iter().skip(1).map(|(name, _)| ((*name).into(), of[0].0.into())).collect();

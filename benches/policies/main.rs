@@ -6,25 +6,23 @@
 
 mod heat;
 mod loads;
-mod rounds;
 mod subjects;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use metasched_base::{Interrupt, Kind, Progress, Result, ResultExt};
+use metasched_base::{Interrupt, Kind, Progress, Result};
 use metasched_benches::beside::{Groups, calibrate, play_or};
+use metasched_benches::rounds::{Measured, Rounds, Setting};
 use metasched_benches::{all_are_known, order, put_in_force, realtime};
 use metasched_control::{Candidate, Switcher, SwitcherOptions, put_back_after};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 use heat::{Row, compare, intervals, map};
 use loads::{Ground, LOADS, Load};
-use rounds::{Measured, Rounds, Setting};
 use subjects::{EEVDF, Subjects};
 
 /// Measures every policy, its original and EEVDF under the same loads.
@@ -90,7 +88,8 @@ fn bench(args: &Args) -> Result<Figures> {
     let loads = chosen_loads(&args.loads)?;
     let mut subjects = Subjects::find(args.kernel_peers.as_deref(), &args.peer)?;
     subjects.keep(&args.only)?;
-    let mut rounds = Rounds::open(&args.keep, &setting(args)?, args.fresh)?;
+    let setting = Setting::here(format!("scale {}", args.scale))?;
+    let mut rounds = Rounds::open(&args.keep, &setting, args.fresh)?;
     if !args.show {
         measure(args, &loads, &subjects.all, &mut rounds)?;
     }
@@ -98,13 +97,13 @@ fn bench(args: &Args) -> Result<Figures> {
         .iter()
         .map(|candidate| (candidate.name.clone(), EEVDF.to_owned()))
         .collect();
-    let over_eevdf = compare(&rounds, &loads, &beside, args.seed);
-    let over_originals = compare(&rounds, &loads, &subjects.pairs, args.seed);
+    let over_eevdf = compare(&rounds.kept, &loads, &beside, args.seed);
+    let over_originals = compare(&rounds.kept, &loads, &subjects.pairs, args.seed);
     println!("{}\n", map("over EEVDF (above 1 is better)", &over_eevdf, &loads));
     println!("{}\n", intervals("over EEVDF", &over_eevdf, &loads));
     println!("{}", intervals("over the original", &over_originals, &loads));
     let count =
-        |candidate: &Candidate| (candidate.name.clone(), rounds.count(&candidate.name, EEVDF));
+        |candidate: &Candidate| (candidate.name.clone(), rounds.kept.count(&candidate.name, EEVDF));
     Ok(Figures {
         over_eevdf,
         over_originals,
@@ -121,21 +120,6 @@ fn chosen_loads(names: &[String]) -> Result<Vec<&'static Load>> {
         .collect())
 }
 
-fn setting(args: &Args) -> Result<Setting> {
-    let attempt = || "say which program is measured".to_owned();
-    let program = std::fs::read("/proc/self/exe").attempt(Kind::Failed, attempt)?;
-    Ok(Setting {
-        program: Sha256::digest(&program)
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect(),
-        kernel: metasched_host::kernel::release(Path::new("/"))?.to_string(),
-        cpus: std::thread::available_parallelism().map_or(1, usize::from),
-        scale_permille: (args.scale * 1000.0).round() as u64,
-    })
-}
-
 /// Round after round, until everybody was in enough of them or the time is over.
 fn measure(args: &Args, loads: &[&Load], all: &[Candidate], rounds: &mut Rounds) -> Result<()> {
     let interrupt = Interrupt::listen()?;
@@ -149,10 +133,10 @@ fn measure(args: &Args, loads: &[&Load], all: &[Candidate], rounds: &mut Rounds)
     put_back_after(SwitcherOptions::new("bench-policies"), |switcher| {
         loop {
             let lacks = |candidate: &&Candidate| {
-                candidate.name == EEVDF || rounds.count(&candidate.name, EEVDF) < args.rounds
+                candidate.name == EEVDF || rounds.kept.count(&candidate.name, EEVDF) < args.rounds
             };
             let wanting: Vec<&Candidate> = all.iter().filter(lacks).collect();
-            if wanting.len() == 1 && rounds.count(EEVDF, EEVDF) >= args.rounds {
+            if wanting.len() == 1 && rounds.kept.count(EEVDF, EEVDF) >= args.rounds {
                 break;
             }
             if began.elapsed() + longest > args.budget {
@@ -163,7 +147,7 @@ fn measure(args: &Args, loads: &[&Load], all: &[Candidate], rounds: &mut Rounds)
                 );
                 break;
             }
-            let (round, round_began) = (rounds.next_round(), Instant::now());
+            let (round, round_began) = (rounds.kept.next_round(), Instant::now());
             let progress = Progress::new(format!("round {}", round + 1), wanting.len() as u64);
             for s in order(wanting.len(), args.seed, round) {
                 progress.message(wanting[s].name.clone());
