@@ -113,7 +113,7 @@ bench-sim: deps ## Measure how fast the simulator is, and what memory it takes
 bench-choice: deps ## Judge what 'tune' recommends, over random workloads in the simulator
 	@scripts/bench.sh choice $(ARGS)
 
-bench-lags: deps ## Simulate functions on a node, by how many there are, under every scheduler that says it helps
+bench-lags: deps ## Simulate and measure functions on a node, by how many there are; BUDGET=40m, goes on; 0: only simulate
 	@scripts/bench.sh lags $(ARGS)
 
 bench-fleet: deps ## Simulate a fleet of such nodes: how many keep the latency?

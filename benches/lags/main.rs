@@ -135,7 +135,7 @@ fn bench(args: &Args) -> Result<Figures> {
     let kept = Kept::read(&args.keep)?;
     let guest = kept.as_ref().map(measured::bed).unwrap_or_default();
     let cpus = kept.as_ref().map_or(0, |rounds| rounds.setting.cpus);
-    let rounds = kept.as_ref().map_or(0, Kept::next_round);
+    let rounds = kept.as_ref().map_or(0, |kept| kept.count(EEVDF, EEVDF));
     if !args.json {
         let of_sim = format!("simulated, {} seeds", args.seeds);
         let of_guest = format!("measured on {cpus} CPUs, {rounds} rounds");

@@ -324,3 +324,44 @@ pub fn bed(kept: &Kept) -> Bed {
     }
     bed
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(round: u64, subject: &str, values: &[(&str, f64)], failed: &[&str]) -> Measured {
+        let values = values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let failed = failed.iter().map(|load| ((*load).to_owned(), "it ended".to_owned()));
+        Measured { round, subject: subject.to_owned(), values, failed: failed.collect() }
+    }
+
+    #[test]
+    fn rounds_become_ratios_by_variant_number_and_scheduler() {
+        let (program, kernel, options) = (String::new(), String::new(), String::new());
+        let setting = Setting { program, kernel, cpus: 2, options };
+        let of = |p50: f64, parallel: f64| {
+            [("plain/8/p50_ns", p50), ("parallel/8/p50_ns", p50), ("parallel/8/p95_ns", parallel)]
+        };
+        let rounds = vec![
+            measured(0, EEVDF, &of(10.0, 40.0), &[]),
+            measured(0, "lags", &of(5.0, 80.0), &["serving/100"]),
+            measured(1, "lags", &of(6.0, 40.0), &[]),
+            measured(1, EEVDF, &of(12.0, 20.0), &[]),
+        ];
+        let bed = bed(&Kept { setting, measured: rounds });
+        let json = serde_json::to_value(&bed).unwrap();
+        // Eight for each of two CPUs.
+        let lags = &json["plain"]["16"]["lags"];
+        let is = |ratio: &str, value: f64| {
+            let found = lags[ratio]["estimate"].as_f64();
+            assert!(found.is_some_and(|found| (found - value).abs() < 1e-9), "{ratio}: {found:?}");
+        };
+        is("p50_ratio", 0.5);
+        is("p95_parallel_ratio", 2.0);
+        assert_eq!((&lags["medians"]["p50_ns"], &lags["runs"]), (&5.5.into(), &2.into()));
+        assert!(lags["p99_ratio"].is_null() && lags["medians"]["p99_ns"].is_null());
+        assert_eq!(json["plain"]["16"][EEVDF]["p50_ratio"]["estimate"], 1.0);
+        assert_eq!(json["serving"]["100"]["lags"]["failed"], "it ended");
+        assert!(json["plain"]["16"]["vtime"].is_null() && json["crowded"].is_null());
+    }
+}
