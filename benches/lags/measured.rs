@@ -283,9 +283,9 @@ impl BaseSlice {
         let path = Path::new("/sys/kernel/debug/sched/base_slice_ns").to_owned();
         let attempt = || format!("have EEVDF ask for {ns} ns in '{}'", path.display());
         let before = std::fs::read_to_string(&path).attempt(Kind::Failed, attempt)?;
+        let slice = Self { path: path.clone(), before };
         std::fs::write(&path, ns.to_string()).attempt(Kind::Failed, attempt)?;
         let now = std::fs::read_to_string(&path).attempt(Kind::Failed, attempt)?;
-        let slice = Self { path: path.clone(), before };
         if now.trim() != ns.to_string() {
             return Err(Error::new(Kind::Failed, attempt(), format!("it is {}", now.trim())));
         }

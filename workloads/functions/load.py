@@ -116,8 +116,12 @@ def main(program: str, parallel: str) -> None:
             for at, (cgroup, calls) in enumerate(zip(cgroups, found, strict=True))
         ]
         by_function = run(functions)
-    counts = sum(by_function, Counter())
-    of_light = sum((by_function[at] for at in light(found)), Counter())
+    counts: Counter[int] = Counter()
+    of_light: Counter[int] = Counter()
+    for of in by_function:
+        counts.update(of)
+    for at in light(found):
+        of_light.update(by_function[at])
     timely = sum(calls for us, calls in counts.items() if us < TIMELY_US)
     late = counts.total() - timely
     print(metrics.line(counts, late, seconds, requests=timely, subsets={"light": of_light}))
