@@ -15,7 +15,8 @@ if [ "$METASCHED_PARAM_PROGRAM" = own ]; then
     [ -f "$METASCHED_CACHE/sum" ] ||
         fail "run ua" "'$METASCHED_CACHE/sum' is not there" "prepare the workload first"
     says='took ([0-9.]+) s'
-    command=("$METASCHED_CACHE/ua" "$METASCHED_PARAM_CELLS" "$METASCHED_PARAM_STEPS" "$(<"$METASCHED_CACHE/sum")")
+    sum=$(<"$METASCHED_CACHE/sum")
+    command=("$METASCHED_CACHE/ua" "$METASCHED_PARAM_CELLS" "$METASCHED_PARAM_STEPS" "$sum")
 else
     [[ $METASCHED_PARAM_PROGRAM == /* && -x $METASCHED_PARAM_PROGRAM ]] ||
         fail "run program=$METASCHED_PARAM_PROGRAM" "that is not the whole path of a program" \
