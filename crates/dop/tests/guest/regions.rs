@@ -151,8 +151,9 @@ fn a_fork_follows(compiler: &str) {
     let mut host = Host::new();
     let program = regions(&host, compiler);
     let mut running = Regions::start(&mut host.command(&program));
-    // GNU's runtime has no regions in a child if the parent had any with several threads.
-    assert_eq!(running.threads("with_false_if"), 1);
+    // GNU's runtime has no regions in a child if the parent had any with several threads. LLVM's is not told of
+    // those with one.
+    running.threads(if compiler == "cc" { "with_false_if" } else { "with_clause" });
     let threads = thread::scope(|scope| {
         let child = scope.spawn(|| running.threads("in_child"));
         while !child.is_finished() {
@@ -330,6 +331,25 @@ fn a_program_with_both_runtimes_has_one_number() {
     running.end();
 }
 
+/// LLVM's runtime has GNU's entry points, too. What is linked to it must not come to the other.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_call_goes_to_the_runtime_to_which_its_caller_is_linked() {
+    let mut host = Host::new();
+    let program = compile(host.folder(), "cc", "host", &[]);
+    let object = compile(host.folder(), "cc", "plugin", &["-fopenmp", "-fPIC", "-c"]);
+    let llvms = host.folder().join("llvms.so");
+    let runtime = "/usr/lib/llvm-19/lib/libomp.so";
+    output(Command::new("cc").arg("-shared").arg("-o").args([&llvms, &object]).arg(runtime));
+    // In the place of the object file.
+    let gnus = plugin(host.folder(), "cc");
+    let mut running = Regions::start(host.command(&program).args([gnus, llvms]));
+    host.write(3.0, 0.0);
+    thread::sleep(A_LOOK);
+    assert_eq!(running.ask(""), "5 5");
+    running.end();
+}
+
 #[test]
 fn code_of_older_compilers_follows() {
     let mut host = Host::new();
@@ -343,6 +363,43 @@ fn code_of_older_compilers_follows() {
         said = running.line();
     }
     running.end();
+}
+
+/// Clang has an own call for an `if`, where it builds regions as Flang does.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn regions_with_an_if_follow() {
+    let mut host = Host::new();
+    let options = ["-fopenmp", "-Xclang", "-fopenmp-enable-irbuilder"];
+    let program = compile(host.folder(), "clang-19", "conditional", &options);
+    let used = names(&program, "--undefined-only");
+    assert!(used.iter().any(|name| name == "__kmpc_fork_call_if"), "{used:?}");
+    let mut running = Regions::start(&mut host.command(&program));
+    host.write(3.0, 0.0);
+    thread::sleep(A_LOOK);
+    let threads = ["yes", "false", "yes", "nested", "yes"].map(|line| running.threads(line));
+    assert_eq!(threads, [5, 1, 5, 1, 5]);
+    running.end();
+    // All but the one within a region and the one that is none.
+    assert_eq!(figure(&host.logged()[0], "regions"), 4.0);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn clauses_of_newer_compilers_are_left_as_they_are() {
+    let mut host = Host::new();
+    let runtime = compile(host.folder(), "cc", "newer", &["-shared", "-fPIC"]);
+    let program = compile(host.folder(), "cc", "newer_user", &[runtime.to_str().unwrap()]);
+    for (clauses, expected) in [("obey", [5, 7, 7, 7, 7, 7, 5]), ("adapt", [5, 5, 5, 7, 7, 7, 5])] {
+        let mut command = host.command(&program);
+        let mut running = Regions::start(command.env("METASCHED_DOP_CLAUSES", clauses));
+        host.write(3.0, 0.0);
+        thread::sleep(A_LOOK);
+        for (line, threads) in ["", "c", "i", "s", "l", "b", ""].iter().zip(expected) {
+            assert_eq!(running.ask(line), format!("{threads} 55"), "{line} {clauses}");
+        }
+        running.end();
+    }
 }
 
 /// The names that a file defines, or uses with `--undefined-only`.
