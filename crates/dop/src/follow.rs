@@ -6,8 +6,8 @@
 use crate::page::{Alone, Page};
 
 /// How much later than by two windows a page may come before it counts as standing still, ns. The
-/// timer of the host's writer may expire a tick late, and the writer may wait for another tick until
-/// it gets a CPU of a full host: two ticks of 4 ms, the longest that distributions have.
+/// timer of the host's writer may expire a tick late, and the writer may wait for another tick
+/// until it gets a CPU of a full host: two ticks of 4 ms, the longest that distributions have.
 pub const MARGIN_NS: u64 = 8_000_000;
 
 /// Clocks that are steered differ by up to 500 millionths (Linux's bound for NTP). A guest's may be

@@ -1,6 +1,6 @@
 //! Before the entry points of GNU's runtime that start a parallel region. GCC's `libgomp_g.h`
-//! declares them. All have the body, its data and the number of threads first; that number is the one
-//! of the `num_threads` clause, 1 for an `if` that is false, and 0 without either.
+//! declares them. All have the body, its data and the number of threads first; that number is the
+//! one of the `num_threads` clause, 1 for an `if` that is false, and 0 without either.
 
 use std::ffi::{c_long, c_uint, c_void};
 use std::mem::transmute;
@@ -43,15 +43,19 @@ start_regions! {
     GOMP_parallel(flags: c_uint);
     GOMP_parallel_reductions(flags: c_uint) -> c_uint;
     GOMP_parallel_sections(count: c_uint, flags: c_uint);
-    GOMP_parallel_loop_static(first: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
-    GOMP_parallel_loop_dynamic(first: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
-    GOMP_parallel_loop_guided(first: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
+    GOMP_parallel_loop_static(
+        first: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
+    GOMP_parallel_loop_dynamic(
+        first: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
+    GOMP_parallel_loop_guided(
+        first: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
     GOMP_parallel_loop_runtime(first: c_long, end: c_long, step: c_long, flags: c_uint);
     GOMP_parallel_loop_nonmonotonic_dynamic(
         first: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
     GOMP_parallel_loop_nonmonotonic_guided(
         first: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
-    GOMP_parallel_loop_nonmonotonic_runtime(first: c_long, end: c_long, step: c_long, flags: c_uint);
+    GOMP_parallel_loop_nonmonotonic_runtime(
+        first: c_long, end: c_long, step: c_long, flags: c_uint);
     GOMP_parallel_loop_maybe_nonmonotonic_runtime(
         first: c_long, end: c_long, step: c_long, flags: c_uint);
 

@@ -1,12 +1,12 @@
-//! Before the entry points of LLVM's runtime that start a parallel region; Intel's has the same. LLVM's
-//! `kmp.h` declares them.
+//! Before the entry points of LLVM's runtime that start a parallel region; Intel's has the same.
+//! LLVM's `kmp.h` declares them.
 //!
-//! `__kmpc_fork_call` takes any number of arguments, so nothing can call it again with what it
-//! got. Ours jumps to it instead: all registers and the stack are as the program left them, and nothing
-//! needs to be known of the arguments. Before that it tells the runtime the number of threads
-//! by `__kmpc_push_num_threads`, which is how a compiler passes on a clause: it holds for the next region
-//! of this thread and no longer. `omp_set_num_threads` would change what the program reads by
-//! `omp_get_max_threads`, and would last.
+//! `__kmpc_fork_call` takes any number of arguments, so nothing can call it again with what it got.
+//! Ours jumps to it instead: all registers and the stack are as the program left them, and nothing
+//! needs to be known of the arguments. Before that it tells the runtime the number of threads by
+//! `__kmpc_push_num_threads`, which is how a compiler passes on a clause: it holds for the next
+//! region of this thread and no longer. `omp_set_num_threads` would change what the program reads
+//! by `omp_get_max_threads`, and would last.
 
 use std::arch::naked_asm;
 use std::cell::Cell;
@@ -61,8 +61,8 @@ macro_rules! stand_before {
                 real.entry
             }
             // The registers that may have arguments. `al` is the number of those that are in vector
-            // registers, which is none: compilers pass pointers and numbers of their size. Seven words
-            // after the return address leave the stack aligned as a call needs it.
+            // registers, which is none: compilers pass pointers and numbers of their size. Seven
+            // words after the return address leave the stack aligned as a call needs it.
             naked_asm!(
                 "push rax",
                 "push rdi",
@@ -119,8 +119,8 @@ fn before_serial_region(_real: &Real, _place: *mut c_void, _thread: usize, _thir
 
 type ForkCallIf = unsafe extern "C" fn(*mut c_void, i32, *mut c_void, i32, *mut c_void);
 
-/// It calls `__kmpc_fork_call`, within the runtime or through us, by how that was linked. What was decided
-/// here holds for both.
+/// It calls `__kmpc_fork_call`, within the runtime or through us, by how that was linked. What was
+/// decided here holds for both.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __kmpc_fork_call_if(
     place: *mut c_void,

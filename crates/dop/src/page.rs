@@ -13,9 +13,9 @@ pub const MAGIC_NUMBER: u64 = u64::from_le_bytes(*b"MSCHEDPV");
 /// The one version that is read here.
 pub const VERSION_NUMBER: u32 = 1;
 
-/// How often a page is read anew that changes meanwhile. The host writes for less than a microsecond
-/// in milliseconds, so that one try more is rare. Two are needed where a host's CPU was taken away while
-/// it wrote: then no number of tries is enough, and the next region looks again.
+/// How often a page is read that changes meanwhile. The host writes for less than a microsecond in
+/// milliseconds, so a second try is rare. Where the host's CPU was taken away while it wrote, no
+/// number of tries is enough, and a later look finds the page whole.
 const TRIES: u32 = 4;
 
 /// Shorter windows than this are not averages of anything, ns.

@@ -12,8 +12,8 @@ use crate::real::Runtime;
 use crate::settings::Settings;
 use crate::source::Source;
 
-/// How often the page is looked at, ns, if windows are not so short that it must be more often. A look
-/// takes a few microseconds, so this is less than half a hundredth of one CPU however many regions begin.
+/// How often the page is looked at, ns, if windows are not so short that it must be more often. A
+/// look takes a few microseconds, so this is less than 0.5 % of one CPU however many regions begin.
 const LOOK_NS: u64 = 1_000_000;
 /// How many looks a window gets at least.
 const LOOKS_PER_WINDOW: u64 = 4;
@@ -23,8 +23,9 @@ const SEARCH_NS: u64 = 100_000_000;
 /// What is known of this process. A fork has one of its own.
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
 
-/// All threads of a process share it, since what a page tells is of all of them together. A thread that is not
-/// the main one and starts a region follows the same number, and starts where others are.
+/// All threads of a process share it, since what a page tells is of all of them together. A thread
+/// that is not the main one and starts a region follows the same number, and starts where others
+/// are.
 pub(crate) struct Process {
     settings: &'static Settings,
     following: Mutex<Following>,
@@ -59,8 +60,8 @@ impl Following {
             began: Instant::now(),
             next_look_ns: 0,
         };
-        // The page is followed once it was seen to change. From here to the first region most programs take
-        // longer than a window.
+        // The page is followed once it was seen to change. From here to the first region most
+        // programs take longer than a window.
         following.look();
         following
     }
@@ -139,8 +140,8 @@ impl Process {
             return None;
         }
         self.count_as_starter();
-        // Nobody waits: who has the lock may have lost its CPU, which is what this is about. And where a
-        // process forked by itself while it was held, nobody gives it back.
+        // Nobody waits: who has the lock may have lost its CPU, which is what this is about. And
+        // where a process forked by itself while it was held, nobody gives it back.
         let room = match self.following.try_lock() {
             Ok(mut following) => {
                 following.look();
@@ -193,9 +194,9 @@ impl Process {
 /// How many threads the region gets that begins now, if that is another number than without us.
 /// `clause` is the number of its `num_threads` clause.
 ///
-/// Regions within one that has several threads are left as they are. Those within one that has one thread
-/// are the first that start any, so they count as outermost: a region that is adapted down to one
-/// thread would else let its inner regions have all.
+/// Regions within one that has several threads are left as they are. Those within one that has one
+/// thread are the first that start any, so they count as outermost: a region that is adapted down
+/// to one thread would else let its inner regions have all.
 pub(crate) fn adapted(runtime: &Runtime, clause: Option<u32>) -> Option<u32> {
     let process = Process::this()?;
     if runtime.is_parallel() {
@@ -216,8 +217,8 @@ extern "C" fn start() {
         say(&complaint);
     }
     Process::new(Box::leak(Box::new(settings))).install();
-    // SAFETY: both functions may be called at any time after this, and the library is never unloaded.
-    // Where one cannot be registered its line, or its books, are missed, and no more.
+    // SAFETY: both functions may be called at any time after this, and the library is never
+    // unloaded. Where one cannot be registered its line, or its books, are missed, and no more.
     unsafe {
         libc::atexit(at_exit);
         libc::pthread_atfork(None, None, Some(in_child));
@@ -231,7 +232,8 @@ extern "C" fn in_child() {
     }
 }
 
-/// A process without regions has nothing to say: a shell that starts the program has the library, too.
+/// A process without regions has nothing to say: a shell that starts the program has the library,
+/// too.
 extern "C" fn at_exit() {
     let Some(process) = Process::this() else { return };
     if process.regions.load(Ordering::Relaxed) == 0 {

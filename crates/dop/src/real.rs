@@ -25,8 +25,8 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// The runtime that has this function. A program may have several, so its other functions are looked for
-    /// in the same file.
+    /// The runtime that has this function. A program may have several, so its other functions are
+    /// looked for in the same file.
     fn of(entry: *mut c_void) -> Option<Runtime> {
         let file = open(file_of(entry)?)?;
         let number = |name| {
@@ -111,9 +111,9 @@ impl Symbol {
 
     /// The function that is called if somebody at the address `caller` calls this name.
     ///
-    /// A program that is linked to a runtime has one for all. One that loads libraries as it runs, as
-    /// Python does, may have several, each known only to the libraries that are linked to it. All
-    /// of these come to us.
+    /// A program that is linked to a runtime has one for all. One that loads libraries as it runs,
+    /// as Python does, may have several, each known only to the libraries that are linked to it.
+    /// All of these come to us.
     pub fn find(&self, caller: *const c_void) -> Real {
         if let Some(real) = self.global.get() {
             return *real;
@@ -129,8 +129,8 @@ impl Symbol {
         let Some(entry) = self.of_caller(caller).or_else(|| self.of_a_known_runtime()) else {
             let name = self.name.to_string_lossy();
             say(&format!(
-                "cannot start a parallel region: no OpenMP runtime that is loaded has {name}; run the \
-                 program without libmetasched_dop.so"
+                "cannot start a parallel region: no OpenMP runtime that is loaded has {name}; \
+                 run the program without libmetasched_dop.so"
             ));
             std::process::abort();
         };
@@ -158,8 +158,8 @@ impl Real {
 /// The file from which the code at this address was loaded.
 fn file_of(address: *const c_void) -> Option<&'static CStr> {
     let mut found = MaybeUninit::<libc::Dl_info>::uninit();
-    // SAFETY: any address may be asked for. What is found is filled in if the answer is not 0, and its name
-    // lives as long as the file is loaded, which `open` sees to.
+    // SAFETY: any address may be asked for. What is found is filled in if the answer is not 0, and
+    // its name lives as long as the file is loaded, which `open` sees to.
     unsafe {
         if libc::dladdr(address, found.as_mut_ptr()) == 0 {
             return None;

@@ -1,7 +1,7 @@
 //! What the environment says.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 
 use crate::log::Log;
 
@@ -35,16 +35,21 @@ impl Settings {
         });
         let log = variable("METASCHED_DOP_LOG").map(|value| match value.to_str() {
             Some("stderr") => Log::Stderr,
-            _ => Log::File(value.into()),
+            _ => Log::File(absolute(value)),
         });
         let settings = Settings {
             named: named.is_some(),
-            page: named.map_or_else(|| DEFAULT_PAGE.into(), PathBuf::from),
+            page: named.map_or_else(|| DEFAULT_PAGE.into(), absolute),
             adapt_clauses,
             log,
         };
         (settings, complaint)
     }
+}
+
+/// The program may go to another folder.
+fn absolute(path: OsString) -> PathBuf {
+    path::absolute(&path).unwrap_or_else(|_| path.into())
 }
 
 #[cfg(test)]
@@ -79,6 +84,12 @@ mod tests {
         ];
         assert_eq!(of(&variables), (expected, None));
         assert_eq!(of(&[("METASCHED_DOP_LOG", "stderr")]).0.log, Some(Log::Stderr));
+    }
+
+    #[test]
+    fn a_path_is_from_where_the_program_starts() {
+        let (settings, _) = of(&[("METASCHED_DOP_PAGE", "folder/page")]);
+        assert_eq!(settings.page, std::env::current_dir().unwrap().join("folder/page"));
     }
 
     #[test]

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How long a window is said to be. So long that a test on a busy machine is not taken for a host that is
-/// gone: that takes two of them.
+/// How long a window is said to be. So long that a test on a busy machine is not taken for a host
+/// that is gone: that takes two of them.
 pub const WINDOW: Duration = Duration::from_secs(5);
 /// Longer than the library waits between two looks at the page.
 pub const A_LOOK: Duration = Duration::from_millis(20);

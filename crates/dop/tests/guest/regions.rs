@@ -151,8 +151,8 @@ fn a_fork_follows(compiler: &str) {
     let mut host = Host::new();
     let program = regions(&host, compiler);
     let mut running = Regions::start(&mut host.command(&program));
-    // GNU's runtime has no regions in a child if the parent had any with several threads. LLVM's is not told of
-    // those with one.
+    // GNU's runtime has no regions in a child if the parent had any with several threads. LLVM's is
+    // not told of those with one.
     running.threads(if compiler == "cc" { "with_false_if" } else { "with_clause" });
     let threads = thread::scope(|scope| {
         let child = scope.spawn(|| running.threads("in_child"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Runs a region with an `if` for each line of its input, and prints how many threads that had: the line says
-// whether it is true.
+// Runs a region with an `if` for each line of its input, and prints how many threads that had: the
+// line says whether it is true.
 #include <omp.h>
 #include <stdio.h>
 

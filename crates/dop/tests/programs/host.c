@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A program without OpenMP that loads libraries which have it, as Python does, and tells for each line of its
-// input how many threads a region of each has.
+// A program without OpenMP that loads libraries which have it, as Python does, and tells for each
+// line of its input how many threads a region of each has.
 #include <dlfcn.h>
 #include <stdio.h>
 

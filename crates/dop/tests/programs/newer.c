@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What compilers call since LLVM 21 for a clause that has several numbers or wants them exactly. The
-// runtime here may be older, so this is one that says what it was told for the next region.
+// What compilers call since LLVM 21 for a clause that has several numbers or wants them exactly.
+// The runtime here may be older, so this is one that says what it was told for the next region.
 #include <stdio.h>
 #include <string.h>
 
