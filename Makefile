@@ -14,7 +14,11 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 PROGRAM := target/release/metasched
+LIBRARY := target/release/libmetasched_dop.so
 BIN = $(DESTDIR)$(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+LIB = $(DESTDIR)$(LIBDIR)
+INCLUDE = $(DESTDIR)$(PREFIX)/include
 SHARE = $(DESTDIR)$(PREFIX)/share
 MAN = $(SHARE)/man/man1
 BASH = $(SHARE)/bash-completion/completions
@@ -32,19 +36,22 @@ build: deps ## Build everything, tests included, without running anything
 	$(CARGO) test --release --workspace --locked --no-run
 
 # What was built is not built again: root may have no cargo.
-install: $(PROGRAM) ## Install the command, manual pages and completions: PREFIX=/usr/local DESTDIR=
-	install -d $(BIN) $(MAN) $(BASH) $(ZSH) $(FISH)
+install: $(PROGRAM) $(LIBRARY) ## Install the command, its pages, the library for guests: PREFIX=/usr/local DESTDIR=
+	install -d $(BIN) $(LIB) $(INCLUDE) $(MAN) $(BASH) $(ZSH) $(FISH)
 	install -s -m 755 $(PROGRAM) $(BIN)/metasched
+	install -s -m 644 $(LIBRARY) $(LIB)/libmetasched_dop.so
+	install -m 644 include/metasched_paravirt.h $(INCLUDE)/metasched_paravirt.h
 	$(PROGRAM) man --out $(MAN) >/dev/null
 	$(PROGRAM) completions bash >$(BASH)/metasched
 	$(PROGRAM) completions zsh >$(ZSH)/_metasched
 	$(PROGRAM) completions fish >$(FISH)/metasched.fish
 
 uninstall: ## Remove what `make install` installed: PREFIX=/usr/local DESTDIR=
+	rm -f $(LIB)/libmetasched_dop.so $(INCLUDE)/metasched_paravirt.h
 	rm -f $(BIN)/metasched $(MAN)/metasched.1 $(MAN)/metasched-*.1
 	rm -f $(BASH)/metasched $(ZSH)/_metasched $(FISH)/metasched.fish
 
-$(PROGRAM):
+$(PROGRAM) $(LIBRARY):
 	$(CARGO) build --release --workspace --locked
 
 lint: deps ## Say what tools find wrong: scripts, dependencies, Rust and its documentation

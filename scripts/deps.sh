@@ -97,6 +97,7 @@ find_missing() {
 	need libc6-dev "C headers" test -e /usr/include/stdio.h
 	need pkg-config "finds libraries" has pkg-config
 	need clang-19 "compiles BPF, and its libclang reads what user space shares with it" has clang-19
+	need libomp-19-dev "LLVM's OpenMP runtime, for programs of tests" test -e /usr/lib/llvm-19/lib/libomp.so
 	need libelf-dev "libbpf is built on it" test -e /usr/include/libelf.h
 	need zlib1g-dev "libbpf is built on it" test -e /usr/include/zlib.h
 	need libseccomp-dev "the published scheduler scx_rustland is built on it" test -e /usr/include/seccomp.h

@@ -6,11 +6,18 @@ use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_metasched");
 
+/// It is built for this test since the package needs its crate.
+fn library() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    program.with_file_name("libmetasched_dop.so")
+}
+
 fn make(target: &str, folder: &Path) {
     let output = Command::new("make")
         .arg("-C")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
         .args([target, "PREFIX=/opt", &format!("PROGRAM={PROGRAM}")])
+        .arg(format!("LIBRARY={}", library().display()))
         .arg(format!("DESTDIR={}", folder.display()))
         .output()
         .unwrap();
@@ -33,6 +40,8 @@ fn what_is_installed_runs_is_stripped_and_goes_again() {
     let [before, after] = [Path::new(PROGRAM), &installed].map(|p| fs::metadata(p).unwrap().len());
     assert!(after < before, "{before} and {after} bytes");
     for path in [
+        "lib/libmetasched_dop.so",
+        "include/metasched_paravirt.h",
         "share/man/man1/metasched.1",
         "share/man/man1/metasched-lane-list.1",
         "share/bash-completion/completions/metasched",
