@@ -14,12 +14,12 @@ fn main() {
     for input in ["crates/abi/build", "crates/abi/c", "crates/sim/faults/policies"] {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
     }
-    for input in ["bpf", "meta", "policies"] {
+    for input in ["bpf", "include", "meta", "policies"] {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
     }
     println!("cargo::rerun-if-env-changed=CLANG");
 
-    let shared = ["crates/abi/c", "bpf", "meta"].map(|folder| root.join(folder));
+    let shared = ["crates/abi/c", "bpf", "include", "meta"].map(|folder| root.join(folder));
     let known = root.join("policies");
     // The policy that does not dispatch comes after the others, in a list of its own that
     // includes theirs.

@@ -19,5 +19,7 @@
 #include <wait.h>
 #include <follow.h>
 #include <overhead.h>
+#include <paravirt.h>
+#include <metasched_paravirt.h>
 
 #endif

@@ -18,7 +18,8 @@ fn generated(from: &str, to: &str) -> String {
     let types = fs::read_to_string(root().join("meta/types.h")).unwrap();
     assert_eq!(types.matches(from).count(), 1, "meta/types.h: {from}");
     fs::write(copy.path().join("types.h"), types.replace(from, to)).unwrap();
-    let folders = ["crates/abi/c", "bpf", "meta", "policies"].map(|folder| root().join(folder));
+    let folders =
+        ["crates/abi/c", "bpf", "include", "meta", "policies"].map(|folder| root().join(folder));
     let folders = [&[copy.path().to_owned()], &folders[..]].concat();
     let text = declarations::generate(&root().join("crates/abi/c/abi.h"), &folders);
     text.split_whitespace().collect()

@@ -47,6 +47,7 @@ enum Command {
     Record(commands::record::Args),
     Report(commands::report::Args),
     Vm(commands::vm::Args),
+    Vms(commands::vms::Args),
     Completions(commands::completions::Args),
     Man(commands::man::Args),
     #[command(hide = true)]
@@ -115,6 +116,7 @@ fn dispatch(command: &Command, context: &Context) -> Result<u8> {
         Command::Record(args) => commands::record::run(args, context),
         Command::Report(args) => commands::report::run(args, context),
         Command::Vm(args) => commands::vm::run(args, context),
+        Command::Vms(args) => commands::vms::run(args, context),
         Command::Completions(args) => commands::completions::run(args, context),
         Command::Man(args) => commands::man::run(args, context),
         Command::Decide(args) => commands::decide::run(args, context),

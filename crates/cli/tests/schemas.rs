@@ -20,6 +20,9 @@ const IN_GUEST: &[&str] = &[
     "top",
     "tune",
     "tune-coordinate",
+    "vms",
+    "vms-attach",
+    "vms-serve",
 ];
 
 /// The name of the file, and what is called: so that every key is there that can be.

@@ -22,6 +22,8 @@ mod start;
 mod support;
 #[path = "guest/top.rs"]
 mod top;
+#[path = "guest/vms.rs"]
+mod vms;
 
 use std::path::Path;
 use std::time::Duration;

@@ -17,6 +17,7 @@ fn main() {
     object::compile("bpf/wait.bpf.c", "wait", policies);
     object::compile("bpf/follow.bpf.c", "follow", policies);
     object::compile("bpf/overhead.bpf.c", "overhead", policies);
+    object::compile("bpf/paravirt.bpf.c", "paravirt", policies);
     let skeleton = object::compile("meta/metasched.bpf.c", "metasched", policies);
     let path = out.join("metasched.skel.rs");
     // For crates that compile a program to be loaded in its place.

@@ -16,6 +16,7 @@ mod lanes;
 mod limits;
 mod object;
 mod overhead;
+mod paravirt;
 mod places;
 mod policy;
 mod program;
@@ -40,10 +41,11 @@ pub use lanes::LaneInfo;
 pub use limits::{Limit, Limits};
 pub use metasched_abi::{
     ASSIGNED_MAX, BACK_TO_ROOT, CounterInfo, DEFAULT_POLICY, DEFAULT_WEIGHT, EEVDF, LaneState,
-    LaneTurn, OptionInfo, OverheadPart, PolicyInfo, Setting, WEIGHTS, check_weight,
+    LaneTurn, OptionInfo, OverheadPart, ParavirtState, PolicyInfo, Setting, WEIGHTS, check_weight,
 };
 pub use object::{Object, load_instead};
 pub use overhead::{OVERHEAD_DEPTHS, OverheadCounts, OverheadTracer, Probes, ScheduleCalls};
+pub use paravirt::{ParavirtReading, ParavirtTracer, WatchedThread};
 pub use policy::{policies, settings, variant, variants};
 pub use program::{LoadOptions, Program, Replacement};
 pub use run_stats::{CountRuns, Runs};

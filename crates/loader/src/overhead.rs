@@ -12,7 +12,6 @@ use metasched_abi::{
     OverheadCpu, OverheadPart,
 };
 use metasched_base::{Error, Kind, Result, ResultExt};
-use metasched_host::privileges::{TO_LOAD_SCHEDULERS, may_load_schedulers};
 use metasched_stats::WaitHistogram;
 
 use crate::capture::Capture;
@@ -90,11 +89,7 @@ fn function_of(program: &str) -> Option<&str> {
 /// Refuses where it is plain that nothing can be measured; gives the kernel's types.
 fn check_host() -> Result<Btf<'static>> {
     let host = Host::read(Path::new("/"));
-    if !may_load_schedulers(Path::new("/")) {
-        let cause = format!("to trace the kernel takes {TO_LOAD_SCHEDULERS}");
-        return Err(Error::new(Kind::Denied, attempt(), cause)
-            .remedy("run it as root, for example with sudo"));
-    }
+    refusal::check_may_trace(&attempt())?;
     let unsupported = |cause: String| {
         Error::new(Kind::Unsupported, attempt(), cause).remedy(
             "boot a kernel of 7.0 or later with CONFIG_DEBUG_INFO_BTF=y, or run the command in the testbed: metasched vm -- ...",

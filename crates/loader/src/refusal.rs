@@ -78,6 +78,15 @@ pub(crate) fn check_host(attempt: &str) -> Result<()> {
     }
 }
 
+/// Refuses where we may not trace the kernel.
+pub(crate) fn check_may_trace(attempt: &str) -> Result<()> {
+    if may_load_schedulers(Path::new("/")) {
+        return Ok(());
+    }
+    let cause = format!("to trace the kernel takes {TO_LOAD_SCHEDULERS}");
+    Err(Error::new(Kind::Denied, attempt, cause).remedy("run it as root, for example with sudo"))
+}
+
 /// The error for a refusal that libbpf reported.
 pub(crate) fn explain(
     attempt: String,

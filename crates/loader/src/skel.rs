@@ -15,6 +15,10 @@ pub(crate) mod overhead {
     include!(concat!(env!("OUT_DIR"), "/overhead.skel.rs"));
 }
 
+pub(crate) mod paravirt {
+    include!(concat!(env!("OUT_DIR"), "/paravirt.skel.rs"));
+}
+
 pub(crate) mod wait {
     include!(concat!(env!("OUT_DIR"), "/wait.skel.rs"));
 }

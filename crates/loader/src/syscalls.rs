@@ -68,22 +68,24 @@ pub(crate) fn verified_instructions(program: BorrowedFd<'_>) -> io::Result<u32> 
 /// [`metasched_host::process::run_first`]) visits all CPUs in well under a millisecond; an RCU grace period
 /// would do too, but it waits for kernel threads that the load itself delays.
 pub(crate) fn wait_for_callbacks() -> io::Result<()> {
+    match visit_cpus()? {
+        true => Ok(()),
+        // It went off line meanwhile, or a cpuset keeps us away from it.
+        false => wait_for_grace_period(),
+    }
+}
+
+/// Has the calling thread run on each CPU that is on line, one after the other; false if it could not on one.
+pub(crate) fn visit_cpus() -> io::Result<bool> {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
     let before = sched_getaffinity(Pid::from_raw(0))?;
-    let mut visited = Ok(());
-    for cpu in parse_cpu_list(&online).unwrap_or_default() {
+    let visited = parse_cpu_list(&online).unwrap_or_default().into_iter().all(|cpu| {
         let mut only = CpuSet::new();
-        visited = only.set(cpu as usize).and_then(|()| sched_setaffinity(Pid::from_raw(0), &only));
-        if visited.is_err() {
-            break;
-        }
-    }
+        let set = only.set(cpu as usize);
+        set.and_then(|()| sched_setaffinity(Pid::from_raw(0), &only)).is_ok()
+    });
     sched_setaffinity(Pid::from_raw(0), &before)?;
-    match visited {
-        Ok(()) => Ok(()),
-        // It went off line meanwhile, or a cpuset keeps us away from it.
-        Err(_) => wait_for_grace_period(),
-    }
+    Ok(visited)
 }
 
 /// A whole RCU grace period.

@@ -3,7 +3,7 @@
 //! A [`Recorder`] records how long tasks wait for a CPU, and makes a [`Recording`] of it, two of
 //! which are held against each other by a [`Difference`]. [`Following`] follows a process and
 //! all that it forks. An [`OverheadMeter`] measures what scheduling itself costs. [`Looks`] looks at
-//! lanes or cgroups again and again. What is in force is asked of the kernel and of the keeper by
+//! lanes or cgroups again and again. [`vms`] tells virtual machines of their CPUs. What is in force is asked of the kernel and of the keeper by
 //! [`in_force`].
 
 mod bars;
@@ -17,6 +17,7 @@ mod overhead;
 mod recorder;
 mod recording;
 mod tasks;
+pub mod vms;
 mod whom;
 
 pub use bars::{Bar, bars};

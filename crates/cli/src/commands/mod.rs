@@ -30,3 +30,4 @@ pub mod table;
 pub mod top;
 pub mod tune;
 pub mod vm;
+pub mod vms;

@@ -9,6 +9,7 @@ mod cpu_masks;
 mod lanes;
 mod load;
 mod memory;
+mod paravirt;
 mod reuse;
 mod support;
 mod turns;

@@ -1,0 +1,183 @@
+//! `metasched vms`: a verb a file, and the list of machines.
+
+mod attach;
+mod detach;
+mod serve;
+
+use std::time::{Duration, Instant};
+
+use metasched_base::{Result, brief_time, document};
+use metasched_host::process::Prompt;
+use metasched_watch::vms::{MACHINE_FIGURES, MachineLook, MachineLooks, MachineRow};
+use serde_json::{Value, json};
+
+use super::latency::parse_time;
+use crate::commands::table::{Column, Fit, clear_screen, fitted, terminal_width};
+use crate::context::{self, Context};
+
+/// Shows virtual machines and how many of their CPUs wait for one of the host's, and tells them
+///
+/// Machines are those of QEMU whose virtual CPUs have threads of their names, as libvirt starts them and
+/// 'qemu -name NAME,debug-threads=on'. A phantom is a virtual CPU that could run and waits for a CPU: its
+/// guest believes that it runs. Idle CPUs are those of the host that the machine may use. By 'metasched vms
+/// serve' a machine learns of both. Works under any scheduler. Needs root.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// For how long [default: 1s; with --watch until Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    length: Option<Duration>,
+    /// Shows them again and again; with --json as JSON lines
+    #[arg(long)]
+    watch: bool,
+    /// How long a look is with --watch
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_time)]
+    interval: Duration,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Serve(serve::Args),
+    Attach(attach::Args),
+    Detach(detach::Args),
+}
+
+/// Where no time is given.
+const LENGTH: Duration = Duration::from_secs(1);
+
+/// Carries the command out; the value is the process's exit status.
+pub fn run(args: &Args, context: &Context) -> Result<u8> {
+    match &args.command {
+        Some(Command::Serve(args)) => serve::run(args, context),
+        Some(Command::Attach(args)) => attach::run(args, context),
+        Some(Command::Detach(args)) => detach::run(args, context),
+        None => list(args, context),
+    }
+}
+
+fn list(args: &Args, context: &Context) -> Result<u8> {
+    let _prompt = Prompt::new();
+    let mut looks = MachineLooks::begin()?;
+    let end = args.length.map(|length| Instant::now() + length);
+    loop {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let each = if args.watch { args.interval } else { args.length.unwrap_or(LENGTH) };
+        let whole = context.interrupt.sleep(left.map_or(each, |left| left.min(each)));
+        let look = looks.look()?;
+        match (args.watch, context.json) {
+            (true, true) => context::json_line(&of(&look))?,
+            (true, false) => {
+                context.print(&(), |()| format!("{}{}", clear_screen(), text(&look)))?;
+            }
+            (false, _) => context.print(&of(&look), |_| text(&look))?,
+        }
+        let over = end.is_some_and(|end| Instant::now() >= end);
+        if !args.watch || !whole || over {
+            return Ok(0);
+        }
+    }
+}
+
+/// A look as a document.
+fn of(look: &MachineLook) -> Value {
+    let row = |row: &MachineRow| {
+        let mut document = document(MACHINE_FIGURES, row);
+        for (name, value) in [
+            ("name", json!(row.machine.name)),
+            ("pid", json!(row.machine.id.pid)),
+            ("cgroup", json!(row.machine.cgroup)),
+            ("page", json!(row.page)),
+            ("served", json!(row.served)),
+        ] {
+            document.insert(name.to_owned(), value);
+        }
+        Value::Object(document)
+    };
+    json!({
+        "length_ns": look.length_ns,
+        "cpus": look.cpus,
+        "idle_cpus": look.idle_cpus,
+        "overhead": look.overhead,
+        "machines": look.rows.iter().map(row).collect::<Vec<_>>(),
+    })
+}
+
+fn text(look: &MachineLook) -> String {
+    let mut out = format!(
+        "{} machines on {} CPUs, of which {:.2} were idle, {}\n",
+        look.rows.len(),
+        look.cpus,
+        look.idle_cpus,
+        brief_time(look.length_ns as f64),
+    );
+    if !look.rows.is_empty() {
+        let mut columns: Vec<Column> = vec![("NAME", Fit::Names), ("PID", Fit::Out(2))];
+        columns.extend(MACHINE_FIGURES.iter().map(|figure| (figure.title, Fit::Whole)));
+        columns.extend([("CGROUP", Fit::Out(1)), ("PAGE", Fit::Out(0))]);
+        let rows: Vec<Vec<String>> = look.rows.iter().map(cells).collect();
+        out += &format!("\n{}\n\n", fitted(&columns, &rows, terminal_width()).join("\n"));
+    }
+    if let Some(overhead) = &look.overhead {
+        out += &format!("{}\n", overhead.text());
+    }
+    out
+}
+
+fn cells(row: &MachineRow) -> Vec<String> {
+    let mut cells = vec![row.machine.name.clone(), row.machine.id.pid.to_string()];
+    cells.extend(MACHINE_FIGURES.iter().map(|figure| figure.text(row)));
+    cells.push(format!("/{}", row.machine.cgroup));
+    cells.push(match &row.page {
+        Some(page) if row.served => page.display().to_string(),
+        Some(page) => format!("{} (not written)", page.display()),
+        None => "-".to_owned(),
+    });
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use metasched_host::process::ProcessId;
+    use metasched_watch::vms::{Machine, Window};
+
+    use super::*;
+
+    #[test]
+    fn a_look_is_a_table_and_a_document_of_the_same_figures() {
+        let machine = Machine {
+            name: "web".into(),
+            id: ProcessId { pid: 4711, start_ticks: 9 },
+            owner: (0, 0),
+            vcpus: [(0, 4712), (1, 4713)].into(),
+            cgroup: "machine.slice/web.scope".into(),
+            cpus: [0, 1].into(),
+        };
+        let window = Window { phantoms: 1.25, idle_cpus: 0.5, cpus: 2, ..Window::default() };
+        let page = Path::new("/dev/shm/metasched-paravirt-web").to_owned();
+        let row = MachineRow { machine, window: Some(window), page: Some(page), served: false };
+        let new = MachineRow { window: None, page: None, ..row.clone() };
+        let look = MachineLook {
+            length_ns: 1_000_000_000,
+            cpus: 2,
+            idle_cpus: 0.5,
+            rows: vec![row, new],
+            overhead: None,
+        };
+        let text = text(&look);
+        assert!(text.starts_with("2 machines on 2 CPUs, of which 0.50 were idle, 1 s\n"), "{text}");
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[3].contains("web   4711  2      1.25      0.50"), "{text}");
+        assert!(lines[3].ends_with("-web (not written)") && lines[4].ends_with("  -"), "{text}");
+        let document = of(&look);
+        assert_eq!(document["machines"][0]["phantoms"], 1.25);
+        assert_eq!(document["machines"][1]["phantoms"], Value::Null);
+        assert_eq!(document["machines"][0]["pid"], 4711);
+        for figure in MACHINE_FIGURES {
+            assert!(document["machines"][0].get(figure.name).is_some(), "{}", figure.name);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Phantoms and idle CPUs, beside the kernel's own books.
+
+use std::fs;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use metasched_host::process::run_first;
+use metasched_loader::{ParavirtReading, ParavirtState, ParavirtTracer, WatchedThread};
+
+use crate::load::Hog;
+use crate::support::{assert_alive, load, wait_until};
+
+/// How far a mean over some seconds may be off, of a CPU or of a thread.
+const OFF: f64 = 0.02;
+const LENGTH: Duration = Duration::from_secs(3);
+/// The kernel does not count a CPU as idle while it serves an interrupt that came when it was. Where CPUs are emulated
+/// that was 0.05 of one.
+const INTERRUPTS: f64 = 0.1;
+/// The kernel counts idle time in hundredths of a second.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// A process that sleeps.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn start() -> Self {
+        Self(Command::new("sleep").arg("1000").spawn().unwrap())
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// How long it waited for a CPU so far, by the kernel's books, in seconds.
+fn waited(pid: u32) -> f64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    text.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1e9
+}
+
+/// How long all CPUs were idle so far, likewise.
+fn idle() -> f64 {
+    let text = fs::read_to_string("/proc/stat").unwrap();
+    let fields: Vec<f64> = text
+        .lines()
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .skip(1)
+        .map(|n| n.parse().unwrap())
+        .collect();
+    (fields[3] + fields[4]) / TICKS_PER_SECOND
+}
+
+fn state(tracer: &ParavirtTracer, thread: &WatchedThread) -> ParavirtState {
+    tracer.read(std::iter::once(thread)).threads[0].0
+}
+
+/// The means of some time: of phantoms and of idle CPUs, by us and by the kernel.
+fn means(tracer: &ParavirtTracer, threads: &[WatchedThread]) -> [f64; 4] {
+    let books = || (threads.iter().map(|thread| waited(thread.tid())).sum::<f64>(), idle());
+    let sums = |reading: &ParavirtReading| {
+        let waited: i64 = reading.threads.iter().map(|(_, ns)| ns).sum();
+        (waited as f64 / 1e9, reading.idle_ns.iter().sum::<i64>() as f64 / 1e9)
+    };
+    let (before, books_before) = (tracer.read(threads.iter()), books());
+    let began = Instant::now();
+    std::thread::sleep(LENGTH);
+    let (after, books_after) = (tracer.read(threads.iter()), books());
+    let seconds = (after.at_ns - before.at_ns) as f64 / 1e9;
+    assert!((seconds - began.elapsed().as_secs_f64()).abs() < 0.05, "{seconds} s");
+    let (ours, ours_before) = (sums(&after), sums(&before));
+    [
+        ours.0 - ours_before.0,
+        ours.1 - ours_before.1,
+        books_after.0 - books_before.0,
+        books_after.1 - books_before.1,
+    ]
+    .map(|sum| sum / seconds)
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn phantoms_and_idle_cpus_are_those_of_the_kernels_books_under_any_scheduler() {
+    // What looks must not wait for the load, or the two would be read at different times.
+    run_first(1).unwrap();
+    for policy in [None, Some("vtime")] {
+        let program = policy.map(load);
+        let mut tracer = ParavirtTracer::attach().unwrap();
+        let mut watch = |pid: u32| tracer.watch(pid).unwrap().expect("it is alive");
+        let sleepers: Vec<Sleeper> = (0..4).map(|_| Sleeper::start()).collect();
+        let hogs: Vec<Hog> = (0..4).map(|_| Hog::start(&[], 0)).collect();
+        // Before and after they begin.
+        std::thread::sleep(Duration::from_millis(200));
+        let sleeping: Vec<WatchedThread> = sleepers.iter().map(|s| watch(s.0.id())).collect();
+        let hogging: Vec<WatchedThread> = hogs.iter().map(|hog| watch(hog.pid())).collect();
+        let [phantoms, idle, by_books, idle_by_books] = means(&tracer, &hogging);
+        println!(
+            "{policy:?}: {phantoms:.4} phantoms, {by_books:.4} by the kernel; {idle:.4} CPUs idle, {idle_by_books:.4}"
+        );
+        assert!((phantoms - 2.0).abs() < 2.0 * OFF, "four on two CPUs: {phantoms}");
+        assert!((phantoms - by_books).abs() < 2.0 * OFF, "{phantoms}, {by_books}");
+        assert!(idle < OFF && idle_by_books < OFF, "{idle}, {idle_by_books}");
+        let [asleep, ..] = means(&tracer, &sleeping);
+        assert!(asleep < OFF, "they sleep: {asleep}");
+        drop(hogs);
+        wait_until("they are gone", || {
+            hogging.iter().all(|thread| state(&tracer, thread) == ParavirtState::Gone)
+        });
+        let one = Hog::start(&[0], 0);
+        std::thread::sleep(Duration::from_millis(500));
+        let [_, idle, _, idle_by_books] = means(&tracer, &[]);
+        println!("{policy:?}: one hog: {idle:.4} CPUs idle, {idle_by_books:.4} by the kernel");
+        assert!((1.0 - INTERRUPTS..=1.0 + OFF).contains(&idle), "one hog on two CPUs: {idle}");
+        let more = idle - idle_by_books;
+        assert!((-OFF..INTERRUPTS).contains(&more), "{idle}, {idle_by_books} by the kernel");
+        drop(one);
+        if let Some(program) = program {
+            assert_alive(&program);
+            program.unload().unwrap();
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn a_thread_that_is_watched_has_its_state_from_the_first_moment() {
+    run_first(1).unwrap();
+    let mut tracer = ParavirtTracer::attach().unwrap();
+    let sleeper = Sleeper::start();
+    // One that was started may not have come to sleep.
+    std::thread::sleep(Duration::from_millis(300));
+    let hogs: Vec<Hog> = (0..3).map(|_| Hog::start(&[1], 0)).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    for round in 0..50 {
+        let own = tracer.watch(nix::unistd::gettid().as_raw().cast_unsigned()).unwrap().unwrap();
+        assert_eq!(state(&tracer, &own), ParavirtState::Running, "round {round}");
+        let asleep = tracer.watch(sleeper.0.id()).unwrap().unwrap();
+        assert_eq!(state(&tracer, &asleep), ParavirtState::Blocked, "round {round}");
+        let waiting: Vec<WatchedThread> =
+            hogs.iter().map(|hog| tracer.watch(hog.pid()).unwrap().unwrap()).collect();
+        let states = |of| {
+            let reading = tracer.read(waiting.iter());
+            reading.threads.iter().filter(|(state, _)| *state == of).count()
+        };
+        // A switch may come in between.
+        let waits = states(ParavirtState::Counted);
+        assert!((1..=3).contains(&waits), "round {round}: {waits} of three on a CPU wait");
+        let known = 3 - states(ParavirtState::Unknown) - states(ParavirtState::Blocked);
+        assert_eq!(known, 3, "round {round}");
+        for thread in waiting.into_iter().chain([own, asleep]) {
+            tracer.unwatch(thread).unwrap();
+        }
+    }
+    // No such thread.
+    assert!(tracer.watch(4_194_304).unwrap().is_none());
+    let watched = tracer.watch(sleeper.0.id()).unwrap().unwrap();
+    drop(sleeper);
+    wait_until("it is gone", || state(&tracer, &watched) == ParavirtState::Gone);
+}

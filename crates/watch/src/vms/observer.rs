@@ -1,0 +1,182 @@
+//! Averages over windows of time, of sums that the kernel's side keeps.
+//!
+//! What is read twice is a sum, up to the moment of the reading. So an average is that of just the time between
+//! two readings, and is right however late the second one is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use metasched_base::{Result, parse_cpu_list};
+use metasched_loader::{ParavirtReading, ParavirtTracer, Runs, WatchedThread};
+
+/// What is observed of a machine or a cgroup.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// Threads, each of which is a phantom while it waits for a CPU.
+    pub threads: BTreeSet<u32>,
+    /// The CPUs that these may use.
+    pub cpus: BTreeSet<u32>,
+    /// How many virtual CPUs they are; 0 for a cgroup.
+    pub vcpus: u32,
+}
+
+/// What came out for a machine or a cgroup over some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Window {
+    /// When it began, ns of CLOCK_MONOTONIC.
+    pub began_ns: u64,
+    /// When it ended.
+    pub ended_ns: u64,
+    /// How many threads waited for a CPU, in the mean over the time.
+    pub phantoms: f64,
+    /// How many of the CPUs that it may use were idle, likewise.
+    pub idle_cpus: f64,
+    /// How many virtual CPUs there are; 0 for a cgroup.
+    pub vcpus: u32,
+    /// How many CPUs of the host it may use, of those that are on line.
+    pub cpus: u32,
+}
+
+/// Observes machines and cgroups, each of which has a key of the caller's.
+pub struct Observer {
+    tracer: ParavirtTracer,
+    subjects: BTreeMap<String, Subject>,
+    online: BTreeSet<u32>,
+    /// The reading at which the window began.
+    at_ns: u64,
+    idle_ns: Vec<i64>,
+}
+
+struct Subject {
+    threads: BTreeMap<u32, Thread>,
+    cpus: BTreeSet<u32>,
+    vcpus: u32,
+    /// Whether it was observed since the window began.
+    whole: bool,
+}
+
+struct Thread {
+    watched: WatchedThread,
+    /// How long it had waited at the last reading, or when it came.
+    waited_ns: i64,
+}
+
+impl Observer {
+    /// Observes nothing yet.
+    ///
+    /// # Errors
+    /// As [`ParavirtTracer::attach`].
+    pub fn begin() -> Result<Self> {
+        let tracer = ParavirtTracer::attach()?;
+        let ParavirtReading { at_ns, idle_ns, .. } = tracer.read(std::iter::empty());
+        let subjects = BTreeMap::new();
+        Ok(Self { tracer, subjects, online: online(Path::new("/")), at_ns, idle_ns })
+    }
+
+    /// Observes these from now on, and nothing else. The first window of a new one is left out, since it was not
+    /// observed for all of it.
+    ///
+    /// # Errors
+    /// As [`ParavirtTracer::watch`].
+    pub fn observe(&mut self, wanted: &BTreeMap<String, Observed>) -> Result<()> {
+        self.online = online(Path::new("/"));
+        // Those that are gone first: their slots are free then.
+        let gone: Vec<String> =
+            self.subjects.keys().filter(|key| !wanted.contains_key(*key)).cloned().collect();
+        for key in gone {
+            let subject = self.subjects.remove(&key).expect("it is one of them");
+            for thread in subject.threads.into_values() {
+                self.tracer.unwatch(thread.watched)?;
+            }
+        }
+        for (key, observed) in wanted {
+            let new = || Subject {
+                threads: BTreeMap::new(),
+                cpus: BTreeSet::new(),
+                vcpus: 0,
+                whole: false,
+            };
+            let subject = self.subjects.entry(key.clone()).or_insert_with(new);
+            subject.cpus.clone_from(&observed.cpus);
+            subject.vcpus = observed.vcpus;
+            let ended: Vec<u32> =
+                subject.threads.keys().filter(|t| !observed.threads.contains(t)).copied().collect();
+            for tid in ended {
+                let thread = subject.threads.remove(&tid).expect("it is one of them");
+                self.tracer.unwatch(thread.watched)?;
+            }
+            for tid in &observed.threads {
+                if subject.threads.contains_key(tid) {
+                    continue;
+                }
+                // One that has ended meanwhile is gone at the next look.
+                if let Some(watched) = self.tracer.watch(*tid)? {
+                    let waited_ns = self.tracer.read(std::iter::once(&watched)).threads[0].1;
+                    subject.threads.insert(*tid, Thread { watched, waited_ns });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the window and begins the next one: what came out, by the keys.
+    pub fn window(&mut self) -> BTreeMap<String, Window> {
+        let threads = || self.subjects.values().flat_map(|subject| subject.threads.values());
+        let reading = self.tracer.read(threads().map(|thread| &thread.watched));
+        let began_ns = self.at_ns;
+        let length_ns = reading.at_ns.saturating_sub(began_ns).max(1) as f64;
+        let idle = |cpu: &u32| {
+            let now = reading.idle_ns.get(*cpu as usize).copied().unwrap_or(0);
+            let before = self.idle_ns.get(*cpu as usize).copied().unwrap_or(0);
+            share(now - before, length_ns)
+        };
+        let mut windows = BTreeMap::new();
+        let mut waited = reading.threads.iter().map(|(_, waited_ns)| *waited_ns);
+        for (key, subject) in &mut self.subjects {
+            let mut phantoms = 0.0;
+            for thread in subject.threads.values_mut() {
+                let now_ns = waited.next().expect("as many as were read");
+                phantoms += share(now_ns - thread.waited_ns, length_ns);
+                thread.waited_ns = now_ns;
+            }
+            let cpus = subject.cpus.intersection(&self.online);
+            let window = Window {
+                began_ns,
+                ended_ns: reading.at_ns,
+                phantoms,
+                idle_cpus: cpus.clone().map(idle).sum(),
+                vcpus: subject.vcpus,
+                cpus: cpus.count() as u32,
+            };
+            if std::mem::replace(&mut subject.whole, true) {
+                windows.insert(key.clone(), window);
+            }
+        }
+        self.at_ns = reading.at_ns;
+        self.idle_ns = reading.idle_ns;
+        windows
+    }
+
+    /// The CPUs that are on line.
+    pub fn online(&self) -> &BTreeSet<u32> {
+        &self.online
+    }
+
+    /// How often looking ran and for how long: see [`ParavirtTracer::runs`].
+    ///
+    /// # Errors
+    /// Where the kernel does not tell.
+    pub fn runs(&self) -> Result<Runs> {
+        self.tracer.runs()
+    }
+}
+
+/// For what part of the time it was so. The clocks of two CPUs may differ by a little.
+fn share(ns: i64, of_ns: f64) -> f64 {
+    (ns as f64 / of_ns).clamp(0.0, 1.0)
+}
+
+fn online(root: &Path) -> BTreeSet<u32> {
+    let list = std::fs::read_to_string(root.join("sys/devices/system/cpu/online"));
+    list.ok().and_then(|list| parse_cpu_list(list.trim())).unwrap_or_default()
+}

@@ -1,0 +1,247 @@
+//! Writes each window of machines and cgroups to their pages.
+//!
+//! A thread of ours writes, and not the kernel's side. A map of BPF's cannot be the file behind a device of QEMU's;
+//! and nothing newer than Linux 6.12 is needed so. An average is right also where the thread comes
+//! late, since it is that of the time until then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SyncSender, TryRecvError, channel, sync_channel,
+};
+use std::time::Duration;
+
+use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
+use metasched_host::process::Prompt;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+
+use super::machines::Scanner;
+use super::observer::{Observed, Observer};
+use super::page::Page;
+use super::whose::Whose;
+
+/// So often it is looked which machines and threads there are.
+const SCAN_EACH: Duration = Duration::from_millis(250);
+
+/// What is served, and how.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// These; all machines that there are and that will come, if there are none.
+    pub whose: Vec<Whose>,
+    /// How long a window is.
+    pub window: Duration,
+    /// The page of the only one; else each has its own by default.
+    pub page: Option<PathBuf>,
+}
+
+/// What is told while it serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// A page is written from now on.
+    Began {
+        /// Whose it is.
+        name: String,
+        /// Where it is.
+        page: PathBuf,
+    },
+    /// And no more.
+    Ended {
+        /// Whose it was.
+        name: String,
+        /// Why, in a sentence without its end.
+        why: String,
+    },
+}
+
+/// Serves until somebody asks it to stop, or until all that were asked for are gone.
+///
+/// # Errors
+/// As [`Observer::begin`] and [`Page::prepare`]. Where one of several loses its page the others are still served; the
+/// error comes when none is left.
+pub fn serve(
+    options: &ServeOptions,
+    interrupt: &Interrupt,
+    tell: &mut impl FnMut(&Served),
+) -> Result<()> {
+    // What scans the processes is no such thread: it works for longer, and may be late.
+    let _prompt = Prompt::new();
+    let mut server = Server {
+        options,
+        observer: Observer::begin()?,
+        serving: BTreeMap::new(),
+        lost: BTreeSet::new(),
+        failed: None,
+        has_begun: false,
+        tell,
+    };
+    let (stop, stopped) = channel::<()>();
+    let (send, found) = sync_channel(1);
+    std::thread::scope(|scope| {
+        scope.spawn(move || scan(&options.whose, &send, &stopped));
+        let served = server.serve(&found, interrupt);
+        // Which ends the scanner: at its next look, or as it sends.
+        drop((stop, found));
+        server.end_all("it was asked to stop");
+        served
+    })
+}
+
+/// What a scan finds, by its keys.
+type Found = BTreeMap<String, (Whose, Observed)>;
+
+/// Scans again and again, until nobody listens.
+fn scan(asked: &[Whose], send: &SyncSender<Found>, stopped: &Receiver<()>) {
+    let root = Path::new("/");
+    let mut scanner = Scanner::new(root);
+    loop {
+        let machines = scanner.scan();
+        let all = || machines.values().cloned().map(Whose::Machine).collect();
+        let whose: Vec<Whose> = if asked.is_empty() { all() } else { asked.to_vec() };
+        let found = whose
+            .into_iter()
+            .filter_map(|whose| {
+                let observed = whose.observed(root, &machines)?;
+                Some((whose.key(), (whose, observed)))
+            })
+            .collect();
+        if send.send(found).is_err()
+            || stopped.recv_timeout(SCAN_EACH) != Err(RecvTimeoutError::Timeout)
+        {
+            return;
+        }
+    }
+}
+
+struct Server<'a, T> {
+    options: &'a ServeOptions,
+    observer: Observer,
+    serving: BTreeMap<String, (String, Page)>,
+    /// Those that lost their pages: they are not tried again.
+    lost: BTreeSet<String>,
+    failed: Option<Error>,
+    /// Whether it was looked once who is there.
+    has_begun: bool,
+    tell: &'a mut T,
+}
+
+impl<T: FnMut(&Served)> Server<'_, T> {
+    fn serve(&mut self, found: &Receiver<Found>, interrupt: &Interrupt) -> Result<()> {
+        let attempt = || "serve pages".to_owned();
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)
+            .attempt(Kind::Failed, attempt)?;
+        let window_ns = self.options.window.as_nanos() as u64;
+        let each = Expiration::Interval(TimeSpec::from_duration(self.options.window));
+        timer.set(each, TimerSetTimeFlags::empty()).attempt(Kind::Failed, attempt)?;
+        while !interrupt.is_raised() {
+            match found.try_recv() {
+                Ok(now) => self.take(now)?,
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => {
+                    return Err(Error::new(Kind::Failed, attempt(), "the scan has ended"));
+                }
+            }
+            if self.is_done() {
+                return self.failed.take().map_or(Ok(()), Err);
+            }
+            let mut fds = [
+                PollFd::new(timer.as_fd(), PollFlags::POLLIN),
+                PollFd::new(interrupt.as_fd(), PollFlags::POLLIN),
+            ];
+            // An error is a signal, after which it is looked again.
+            let polled =
+                poll(&mut fds, PollTimeout::try_from(SCAN_EACH).unwrap_or(PollTimeout::NONE));
+            if polled.is_err() || !fds[0].any().unwrap_or(false) {
+                continue;
+            }
+            timer.wait().attempt(Kind::Failed, attempt)?;
+            for (key, window) in self.observer.window() {
+                let Some((_, page)) = self.serving.get_mut(&key) else { continue };
+                if let Err(error) = page.write(&window, window_ns) {
+                    self.lose(&key, error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all that were asked for are gone.
+    fn is_done(&self) -> bool {
+        self.has_begun && !self.options.whose.is_empty() && self.serving.is_empty()
+    }
+
+    /// Begins with those that have come, and ends those that have gone or have lost their pages.
+    fn take(&mut self, found: Found) -> Result<()> {
+        let gone: Vec<String> =
+            self.serving.keys().filter(|key| !found.contains_key(*key)).cloned().collect();
+        for key in gone {
+            self.lost.insert(key.clone());
+            self.end(&key, "it is gone");
+        }
+        let checked: Vec<(String, Result<()>)> =
+            self.serving.iter().map(|(key, (_, page))| (key.clone(), page.check())).collect();
+        for (key, checked) in checked {
+            if let Err(error) = checked {
+                self.lose(&key, error);
+            }
+        }
+        self.lost.retain(|key| found.contains_key(key) || !self.options.whose.is_empty());
+        let mut wanted = BTreeMap::new();
+        for (key, (whose, observed)) in found {
+            if self.lost.contains(&key) {
+                continue;
+            }
+            if !self.serving.contains_key(&key) {
+                match self.prepare(&whose) {
+                    Ok(page) => {
+                        let name = whose.name();
+                        let path = page.path().to_owned();
+                        (self.tell)(&Served::Began { name: name.clone(), page: path });
+                        self.serving.insert(key.clone(), (name, page));
+                    }
+                    // Of those that come by themselves one may be as it likes.
+                    Err(error) if self.options.whose.is_empty() => {
+                        self.lost.insert(key);
+                        let why = error.to_string();
+                        (self.tell)(&Served::Ended { name: whose.name(), why });
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            wanted.insert(key, observed);
+        }
+        self.has_begun = true;
+        self.observer.observe(&wanted)
+    }
+
+    fn prepare(&self, whose: &Whose) -> Result<Page> {
+        let path = match &self.options.page {
+            Some(path) => path.clone(),
+            None => whose.page()?,
+        };
+        let (owner, public) = whose.owner();
+        Page::prepare(&path, owner, public)
+    }
+
+    /// Its page is not to be used any more: the others go on.
+    fn lose(&mut self, key: &str, error: Error) {
+        self.lost.insert(key.to_owned());
+        self.end(key, &error.to_string());
+        self.failed = Some(error);
+    }
+
+    fn end(&mut self, key: &str, why: &str) {
+        if let Some((name, page)) = self.serving.remove(key) {
+            page.end();
+            (self.tell)(&Served::Ended { name, why: why.to_owned() });
+        }
+    }
+
+    fn end_all(&mut self, why: &str) {
+        let keys: Vec<String> = self.serving.keys().cloned().collect();
+        keys.iter().for_each(|key| self.end(key, why));
+    }
+}
