@@ -5,7 +5,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help deps build lint install uninstall test test-unit test-guest test-image test-external demo results peers pages schemas report \
         fuzz-sim bench-app bench-switch bench-cost bench-decision bench-neighbour bench-turns \
-        bench-policies bench-sim bench-choice bench-lags bench-fleet bench-calibration soak fresh clean remove-deps
+        bench-policies bench-sim bench-choice bench-lags bench-paravirt bench-fleet bench-calibration soak fresh clean remove-deps
 .DELETE_ON_ERROR:
 
 CARGO ?= cargo
@@ -122,6 +122,9 @@ bench-choice: deps ## Judge what 'tune' recommends, over random workloads in the
 
 bench-lags: deps ## Simulate and measure functions on a node, by how many there are; BUDGET=40m, goes on; 0: only simulate
 	@scripts/bench.sh lags $(ARGS)
+
+bench-paravirt: deps ## Simulate a parallel program in a virtual machine whose number of threads follows the host
+	@scripts/bench.sh paravirt $(ARGS)
 
 bench-fleet: deps ## Simulate a fleet of such nodes: how many keep the latency?
 	@scripts/bench.sh fleet $(ARGS)

@@ -4,7 +4,7 @@
 # Runs one of the benches, in the testbed where this machine's kernel has no sched_ext;
 # those of the simulator run here.
 #
-#   scripts/bench.sh app|switch|cost|decision|neighbour|turns|policies|sim|choice|calibration|lags|fleet [ARGUMENTS of the bench]
+#   scripts/bench.sh app|switch|cost|decision|neighbour|turns|policies|sim|choice|calibration|lags|paravirt|fleet [ARGUMENTS of the bench]
 #
 # It prints a table, and ends with one line of JSON. What it leaves is in .cache/bench
 # (METASCHED_OUT in the bench's environment).
@@ -21,9 +21,9 @@ cd "$(dirname "$0")/.."
 
 name=${1:-}
 case $name in
-	app | switch | cost | decision | neighbour | turns | policies | sim | choice | calibration | lags | fleet) shift ;;
+	app | switch | cost | decision | neighbour | turns | policies | sim | choice | calibration | lags | paravirt | fleet) shift ;;
 	*)
-		echo "bench: there is no '$name'; there are app, switch, cost, decision, neighbour, turns, policies, sim, choice, calibration, lags and fleet" >&2
+		echo "bench: there is no '$name'; there are app, switch, cost, decision, neighbour, turns, policies, sim, choice, calibration, lags, paravirt and fleet" >&2
 		exit 2
 		;;
 esac
@@ -92,7 +92,7 @@ bench() {
 		# Its line of JSON is of both beds.
 		[ "${BUDGET:-}" = 0 ] || measure --measure --budget "${BUDGET:-40m}" "$@" >/dev/null || return
 		target/release/bench-lags "$@"
-	elif [ "$name" = sim ] || [ "$name" = choice ] || [ -n "$kept" ]; then
+	elif [ "$name" = sim ] || [ "$name" = choice ] || [ "$name" = paravirt ] || [ -n "$kept" ]; then
 		"target/release/bench-$name" "$@"
 	else
 		measure "$@"

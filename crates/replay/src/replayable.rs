@@ -71,6 +71,10 @@ impl<'a> Replayable<'a> {
                 }
             }
         }
+        if let Some(name) = file.shared.teams.keys().next() {
+            let cause = format!("the team '{name}' has virtual CPUs, which are modelled only");
+            return refused(cause, "write its threads as tasks that meet at a barrier");
+        }
         for (name, holds) in &file.shared.pipes {
             if !holds.is_power_of_two() {
                 let cause =
@@ -168,6 +172,10 @@ mod tests {
             (
                 "[[pipe]]\nname = \"p\"\nholds = 3\n[[task]]\nname = \"t\"\nsteps = [\"write p\", \"read p\"]",
                 "pipe 'p' holds 3 messages",
+            ),
+            (
+                "[[team]]\nname = \"ua\"\nthreads = 2\nwork = \"1ms\"",
+                "the team 'ua' has virtual CPUs",
             ),
             (
                 "[[arrivals]]\nname = \"http\"\nclients = 2\n[[task]]\nname = \"t\"\nsteps = [\"accept http\", \"run 1ms\", \"end\"]",

@@ -131,6 +131,10 @@ impl<'a> Worker<'a> {
                 self.spinner.spin(ns, || stop.is_set());
                 self.woke = None;
             }
+            Step::Busy(ns) => {
+                let until = self.woke.take().unwrap_or(began) + ns;
+                self.spinner.spin(*ns, || stop.is_set() || now_ns() >= until);
+            }
             Step::Sleep(span) => {
                 let due = began + span.draw(&mut self.random);
                 stop.sleep_until(due)?;
@@ -223,6 +227,7 @@ impl<'a> Worker<'a> {
             Step::Done(n) if threads.counts(began) => self.work.done += n,
             Step::Done(_) => {}
             Step::Again { .. } => unreachable!("a round goes through loops itself"),
+            Step::Team { .. } => unreachable!("a scenario with teams is refused"),
         }
         Ok(())
     }

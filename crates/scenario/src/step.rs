@@ -12,6 +12,8 @@ pub type Name = Arc<str>;
 pub enum Step {
     /// Uses a CPU for so long.
     Run(Span),
+    /// Uses a CPU until so long after it woke, ns, however little of the CPU it gets.
+    Busy(u64),
     /// Blocks, and is woken by a timer.
     Sleep(Span),
     /// Blocks until the next time of its own timer, of which it has as many as it uses.
@@ -48,6 +50,13 @@ pub enum Step {
     Guest,
     /// Waits until all parties have come.
     Barrier(Name),
+    /// Takes part in a parallel program, until that ends.
+    Team {
+        /// The program.
+        team: Name,
+        /// The number of its thread, from 0.
+        thread: usize,
+    },
     /// Posts a semaphore so often.
     Wake(Name, u64),
     /// Takes one off a semaphore, and blocks while there is none.

@@ -24,6 +24,7 @@ use crate::idle::Idle;
 use crate::load::{Load, Loaded, Phase, Program, ProgramExit};
 use crate::machine::Machine;
 use crate::observer::Shared;
+use crate::paravirt::Paravirt;
 use crate::random::Random;
 use crate::ring::Ring;
 use crate::task::{Raw, TaskFigures, TaskId};
@@ -65,6 +66,8 @@ pub struct Kernel {
     pub(crate) tasks: Tasks,
     /// What tasks wait for besides CPUs.
     pub(crate) world: World,
+    /// What the host tells virtual machines.
+    pub(crate) paravirt: Paravirt,
     cgroups: Cgroups,
     pub(crate) fair_class: FairClass,
     /// How far a program is that comes or goes, and where all tasks are meanwhile.
@@ -103,6 +106,7 @@ impl Kernel {
             idle: Idle::new(machine, all),
             tasks: Tasks::new(idle_tasks, all),
             world: World::default(),
+            paravirt: Paravirt::default(),
             cgroups,
             fair_class: FairClass::default(),
             load: Load::default(),
@@ -195,7 +199,9 @@ impl Kernel {
     }
 
     pub(crate) fn observe(&mut self, cpu: usize, task: Option<TaskId>, what: What) {
-        self.audience.observe(Observed { at: self.clock.now, cpu, task, what });
+        let event = Observed { at: self.clock.now, cpu, task, what };
+        self.paravirt.observe(&event);
+        self.audience.observe(event);
     }
 
     /// Leaves a mark in the trace.

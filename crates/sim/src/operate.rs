@@ -41,12 +41,14 @@ pub(crate) enum Call {
     Blocks(Stage),
     /// The task has to wait, and burns CPU time for so long at most.
     Spins(u64),
+    /// It is not over: the task is in that stage, and uses CPU time for so long.
+    GoesOn(Stage, u64),
     /// The task is to sleep until that time, ns, and takes a while to do so.
     FallsAsleep(u64),
 }
 
 /// A call that cannot be made: what the task does, and what is wrong with it.
-type Refused = String;
+pub(crate) type Refused = String;
 
 impl Kernel {
     /// The task that runs on `cpu` goes on, blocks or spins, as its step makes it.
@@ -65,6 +67,7 @@ impl Kernel {
                 self.tasks[id].doing.stage = stage;
                 return self.block(cpu, false);
             }
+            Call::GoesOn(stage, ns) => (stage, ns),
             Call::Spins(ns) => (Stage::Spins, ns.min(FOR_EVER_NS)),
             Call::FallsAsleep(due) => {
                 (Stage::FallsAsleep(due), self.machine.what_it_costs().sleep_ns)
@@ -105,6 +108,8 @@ impl Kernel {
             Step::Return => self.syscall_ends(cpu, id),
             Step::Guest => self.enters_guest(cpu, id),
             Step::Barrier(barrier) => self.barrier(cpu, id, barrier)?,
+            Step::Team { team, thread } => self.take_part(cpu, id, team, *thread)?,
+            Step::Busy(ns) => self.busy(id, *ns),
             Step::Wake(semaphore, n) => {
                 let woken = self.world.semaphores.entry(semaphore.clone()).or_default().post(*n);
                 self.wake_all(cpu, woken);
@@ -150,6 +155,43 @@ impl Kernel {
                 Call::Free
             }
         })
+    }
+
+    /// Who is late, or was let go, has been busy for long enough.
+    fn busy(&mut self, id: TaskId, ns: u64) -> Call {
+        let now = self.clock.now;
+        let doing = &mut self.tasks[id].doing;
+        if doing.stage == Stage::Released {
+            return Call::Free;
+        }
+        let until = doing.arrived(now) + ns;
+        if until <= now {
+            return Call::Free;
+        }
+        self.schedule_at(until, Event::Enough(id));
+        Call::Spins(u64::MAX)
+    }
+
+    /// A task was busy for long enough.
+    pub(crate) fn enough(&mut self, id: TaskId) {
+        if !self.tasks[id].dead {
+            self.let_go(id, Stage::Released, 0);
+        }
+    }
+
+    /// A task that burns CPU time, or will when it runs, is in another stage from now on, and burns
+    /// so much.
+    pub(crate) fn let_go(&mut self, id: TaskId, stage: Stage, ns: u64) {
+        let cpu = self.tasks[id].cpu;
+        let runs = self.cpus[cpu].curr == Some(id);
+        if runs {
+            self.update_curr(cpu);
+        }
+        self.tasks[id].doing.stage = stage;
+        self.tasks[id].remaining = ns;
+        if runs {
+            self.plan_run_end(cpu);
+        }
     }
 
     fn timer_wait(&mut self, id: TaskId, timer: usize, period_ns: u64, keeps: bool) -> Call {
@@ -272,19 +314,11 @@ impl Kernel {
             });
         };
         for other in released {
-            let spun = self.tasks[other].doing.stage == Stage::Spins;
-            self.tasks[other].doing.stage = Stage::Released;
-            if !spun {
-                self.wake_up(other, cpu, Waker::GoesOn.flags());
-                continue;
-            }
-            let there = self.tasks[other].cpu;
-            if self.cpus[there].curr == Some(other) {
-                self.update_curr(there);
-                self.tasks[other].remaining = 0;
-                self.plan_run_end(there);
+            if self.tasks[other].doing.stage == Stage::Spins {
+                self.let_go(other, Stage::Released, 0);
             } else {
-                self.tasks[other].remaining = 0;
+                self.tasks[other].doing.stage = Stage::Released;
+                self.wake_up(other, cpu, Waker::GoesOn.flags());
             }
         }
         Ok(Call::Made)
@@ -376,6 +410,6 @@ impl Kernel {
     }
 }
 
-fn missing(does: &str, name: &Name) -> Refused {
+pub(crate) fn missing(does: &str, name: &Name) -> Refused {
     format!("{does} '{name}', which the scenario does not have")
 }

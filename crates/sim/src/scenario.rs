@@ -9,8 +9,10 @@ use crate::kernel::{Act, Kernel};
 use crate::load::{Program, ProgramExit};
 use crate::machine::Machine;
 use crate::observer::{Observer, Shared};
+use crate::paravirt::Paravirt;
 use crate::span::Span;
 use crate::task::{Task, TaskFigures, TaskSpec};
+use crate::teams::TeamFigures;
 use crate::world::World;
 use metasched_scenario::requests::Arrivals;
 use metasched_scenario::shared::{BarrierSpec, DeviceSpec, SharedSpec};
@@ -57,6 +59,7 @@ pub struct Scenario {
     whole_trace: bool,
     observers: Vec<Shared>,
     duration_ns: u64,
+    ends_with_teams: bool,
     replay: Option<String>,
 }
 
@@ -91,6 +94,7 @@ impl Scenario {
             whole_trace: false,
             observers: Vec::new(),
             duration_ns: 1_000_000_000,
+            ends_with_teams: false,
             replay: None,
         }
     }
@@ -261,6 +265,12 @@ impl Scenario {
         self
     }
 
+    /// It ends as soon as all teams have, where that is earlier.
+    pub fn until_teams_end(mut self) -> Self {
+        self.ends_with_teams = true;
+        self
+    }
+
     /// Runs it.
     ///
     /// # Errors
@@ -274,11 +284,13 @@ impl Scenario {
         for observer in &self.observers {
             kernel.read_by(observer.clone());
         }
+        kernel.paravirt = Paravirt::of(&self.shared, &self.machine.all());
         self.add_checkers(&mut kernel);
         if let Some(program) = program {
             (program.started)(&mut kernel);
         }
         kernel.world = World::of(&self.shared, &mut kernel.origins);
+        kernel.clock.ends_with_teams = self.ends_with_teams;
         kernel.begin_arrivals();
         for (handled, act) in &self.between {
             kernel.act_after(*handled, act.clone());
@@ -300,6 +312,8 @@ impl Scenario {
             .iter()
             .map(|(name, queue)| (name.to_string(), queue.unanswered()))
             .collect();
+        let teams = kernel.world.teams.iter();
+        let teams = teams.map(|(name, team)| (name.to_string(), team.figures.clone())).collect();
         let (fault, now, events) = (kernel.fault().cloned(), kernel.now(), kernel.handled());
         let switches = kernel.cpus.iter().map(|cpu| cpu.switches).sum();
         let lost_ns = kernel.cpus.iter().map(|cpu| cpu.costs.lost_ns).sum();
@@ -316,6 +330,7 @@ impl Scenario {
                 Ok(Outcome {
                     tasks,
                     unanswered,
+                    teams,
                     trace,
                     simulated_ns,
                     events,
@@ -491,6 +506,7 @@ impl TaskOutcome {
 pub struct Outcome {
     tasks: Vec<TaskOutcome>,
     unanswered: Vec<(String, u64)>,
+    teams: Vec<(String, TeamFigures)>,
     /// Every event as text, where it was asked for.
     pub trace: String,
     /// Simulated time, ns.
@@ -570,6 +586,15 @@ impl Outcome {
     /// their queue: more than a few, and response times tell only half of the story.
     pub fn unanswered(&self) -> impl Iterator<Item = (&str, u64)> {
         self.unanswered.iter().map(|(name, n)| (name.as_str(), *n))
+    }
+
+    /// What became of the parallel program of that name.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn team(&self, name: &str) -> &TeamFigures {
+        let found = self.teams.iter().find(|(known, _)| known == name);
+        &found.unwrap_or_else(|| panic!("no team is called '{name}'")).1
     }
 
     /// The names of the tasks in the order in which they first ran.

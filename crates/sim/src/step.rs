@@ -17,6 +17,12 @@ pub(crate) enum Stage {
     Joins,
     /// It burns CPU time until it is let go.
     Spins,
+    /// It does its part of a team's work.
+    Works,
+    /// Its virtual CPU is about to sleep, until its team needs it.
+    Halts,
+    /// It wakes other threads of its team, one after the other.
+    Wakes,
     /// It is about to sleep until that time, ns, which takes a while.
     FallsAsleep(u64),
     /// It was let go.

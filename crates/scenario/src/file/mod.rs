@@ -13,6 +13,7 @@ mod read;
 mod rtapp;
 mod shared;
 mod steps;
+mod teams;
 mod values;
 
 use crate::machine::{Costs, HZ, Machine};

@@ -30,6 +30,8 @@ pub(super) struct File {
     #[serde(default)]
     pub barrier: Vec<Barrier>,
     #[serde(default)]
+    pub team: Vec<Team>,
+    #[serde(default)]
     pub arrivals: Vec<Spanned<Arrivals>>,
     #[serde(default)]
     pub function: Vec<Spanned<Function>>,
@@ -180,6 +182,29 @@ pub(super) struct Barrier {
 pub(super) enum Spin {
     Always(bool),
     For(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Team {
+    pub name: Text,
+    pub threads: Spanned<i64>,
+    pub cgroup: Option<Text>,
+    pub weight: Option<Spanned<i64>>,
+    pub nice: Option<Spanned<i64>>,
+    pub affinity: Option<Text>,
+    pub arrives: Option<Text>,
+    pub regions: Option<Spanned<i64>>,
+    pub barriers: Option<Spanned<i64>>,
+    pub work: Text,
+    pub imbalance: Option<Spanned<f64>>,
+    pub wait: Option<Text>,
+    pub halt: Option<Text>,
+    pub wake: Option<Text>,
+    pub resume: Option<Text>,
+    #[serde(default)]
+    pub adapt: bool,
+    pub window: Option<Text>,
 }
 
 #[derive(Deserialize)]

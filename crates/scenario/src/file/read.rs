@@ -44,6 +44,12 @@ pub(super) fn read_machine(place: Place) -> Result<MachineSpec> {
     Reader { place, apps: Vec::new(), weights: BTreeMap::new() }.machine(&file.machine)
 }
 
+/// The names of all tasks and teams, as they stand in the file.
+pub(super) fn task_names(file: &raw::File) -> impl Iterator<Item = &raw::Text> {
+    let tasks = file.task.iter().map(|task| &task.get_ref().name);
+    tasks.chain(file.team.iter().map(|team| &team.name))
+}
+
 fn toml_of<T: DeserializeOwned>(place: Place) -> Result<T> {
     place.toml(ATTEMPT, "correct that line; see docs/simulator.md")
 }
@@ -144,16 +150,16 @@ impl Reader<'_> {
         let mut shared = self.shared(&file, &groups, &mut declared)?;
         groups.check(&declared).map_err(|(at, e)| self.wrong(at, e))?;
         let mut tasks = groups.tasks().map_err(|(at, e)| self.wrong(at, e))?;
+        self.teams(&file, &mut tasks, &mut shared)?;
         let functions = self.functions(&file, duration_ns, &declared, &mut tasks, &mut shared)?;
         if tasks.is_empty() && functions.is_empty() {
-            let nothing = wrong("it has no task", "add a [[task]] or a [[function]]");
+            let nothing = wrong("it has no task", "add a [[task]], a [[team]] or a [[function]]");
             return Err(self.wrong(self.place.text.len(), nothing));
         }
 
         let (cgroups, lanes) = self.cgroups(&file.cgroups)?;
         let objectives = self.objectives(&file.cgroups)?;
-        let known: Vec<String> =
-            file.task.iter().map(|t| t.get_ref().name.get_ref().clone()).collect();
+        let known: Vec<String> = task_names(&file).map(|name| name.get_ref().clone()).collect();
         let mut events = Vec::new();
         for event in &file.event {
             events.push(self.event(event, &known, &machine)?);

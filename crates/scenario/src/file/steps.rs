@@ -5,10 +5,11 @@ use crate::step::{Name, Step};
 use metasched_base::nearest;
 
 /// Every verb and how it is written, in the order of the documentation.
-pub(super) const VERBS: [(&str, &str); 25] = [
+pub(super) const VERBS: [(&str, &str); 26] = [
     ("run", "run SPAN"),
     ("sleep", "sleep SPAN"),
     ("every", "every DURATION"),
+    ("busy", "busy DURATION"),
     ("yield", "yield"),
     ("fork", "fork TASK [COUNT]"),
     ("join", "join"),
@@ -97,7 +98,7 @@ impl Written {
         };
         // How many words may follow; a span may hold spaces.
         let most = match verb {
-            "run" | "sleep" | "every" => usize::MAX,
+            "run" | "busy" | "sleep" | "every" => usize::MAX,
             "fork" | "write" | "read" | "wake" | "await" => 2,
             "yield" | "join" | "begin" | "end" | "syscall" | "return" | "guest" => 0,
             _ => 1,
@@ -107,6 +108,10 @@ impl Written {
         }
         Ok(Written::Plain(match verb {
             "run" => Step::Run(values::span(rest)?),
+            "busy" => match duration_ns(rest)? {
+                0 => return Err(usage()),
+                ns => Step::Busy(ns),
+            },
             "sleep" => Step::Sleep(values::span(rest)?),
             "every" => match duration_ns(rest)? {
                 0 => return Err(usage()),
@@ -177,7 +182,9 @@ impl Written {
     /// Whether time passes in it, so that a task can do it for ever.
     pub fn takes_time(&self) -> bool {
         match self {
-            Written::Plain(Step::Run(_) | Step::Sleep(_) | Step::Timer { .. }) => true,
+            Written::Plain(Step::Run(_) | Step::Busy(_) | Step::Sleep(_) | Step::Timer { .. }) => {
+                true
+            }
             Written::Plain(_) => !self.uses().is_empty(),
             Written::Fork { .. } | Written::Repeat { .. } => false,
         }
@@ -224,6 +231,7 @@ mod tests {
             ("write p 1 2", "write write PIPE [COUNT]"),
             ("yield now", "write yield"),
             ("every 0ms", "write every DURATION"),
+            ("busy 0ms", "write busy DURATION"),
             ("repeat 3", "{ repeat = COUNT"),
             ("", "there are run"),
         ] {

@@ -1,6 +1,7 @@
 //! CPUs that are idle although a task waits that could use them.
 
 use crate::abi::CpuMask;
+use crate::idle_cpus::IdleCpus;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
 use std::collections::BTreeMap;
@@ -14,8 +15,7 @@ use std::rc::Rc;
 /// may find fewer than there are.
 #[derive(Default)]
 pub struct IdleBesideWork {
-    idle: CpuMask,
-    offline: CpuMask,
+    idle: IdleCpus,
     tasks: Vec<Demand>,
     /// How many wait, by the CPUs that they may use; the smallest sets come first.
     waiting: BTreeMap<(usize, CpuMask), usize>,
@@ -36,21 +36,13 @@ impl IdleBesideWork {
 
     /// The CPUs that have nothing to run.
     pub fn idle(&self) -> &CpuMask {
-        &self.idle
+        self.idle.now()
     }
 
     /// Takes an event in; true if [`IdleBesideWork::cpus`] may have changed.
     pub fn observe(&mut self, event: &Observed) -> bool {
+        let changed = self.idle.observe(event);
         match (&event.what, event.task) {
-            // What is left to do there before it is off comes and goes.
-            (What::Idle, _) if self.offline.has(event.cpu) => return false,
-            (What::Idle, _) => self.idle.set(event.cpu),
-            (What::Busy, _) => self.idle.clear(event.cpu),
-            (What::Offline, _) => {
-                self.offline.set(event.cpu);
-                self.idle.clear(event.cpu);
-            }
-            (What::Online, _) => self.offline.clear(event.cpu),
             (What::Arrive { allowed, .. } | What::Allowed(allowed), Some(task)) => {
                 let waits = self.place(task).waits;
                 self.wait(task, false);
@@ -58,16 +50,14 @@ impl IdleBesideWork {
                 self.wait(task, waits);
             }
             (What::Wake | What::Stop { runnable: true }, Some(task)) => self.wait(task, true),
-            (What::Start, Some(task)) => {
-                self.wait(task, false);
-                self.idle.clear(event.cpu);
-            }
+            (What::Start, Some(task)) => self.wait(task, false),
             (What::Insert(queue), Some(task)) if queue.throttles() => self.wait(task, false),
             (What::Remove(queue), Some(task)) if queue.throttles() => self.wait(task, true),
             (What::Exit, Some(task)) => self.wait(task, false),
+            _ if changed => {}
             _ => return false,
         }
-        let any = !self.idle.is_empty() && !self.waiting.is_empty();
+        let any = !self.idle.now().is_empty() && !self.waiting.is_empty();
         self.usable = if any { self.match_up() } else { CpuMask::EMPTY };
         true
     }
@@ -97,7 +87,7 @@ impl IdleBesideWork {
     }
 
     fn match_up(&self) -> CpuMask {
-        let (mut left, mut usable) = (self.idle, CpuMask::EMPTY);
+        let (mut left, mut usable) = (*self.idle.now(), CpuMask::EMPTY);
         for ((_, allowed), count) in &self.waiting {
             for cpu in left.and(allowed).iter().take(*count) {
                 usable.set(cpu);

@@ -50,6 +50,8 @@ pub(crate) enum Event {
     Enabled,
     Detach(Box<ProgramExit>),
     IoDone(Box<(Name, TaskId)>),
+    /// A task was busy for long enough.
+    Enough(TaskId),
     Request(Box<Name>),
     Act(Box<Act>),
 }
@@ -95,6 +97,10 @@ pub(crate) struct Clock {
     /// How many events were scheduled, counted round and round.
     scheduled: u32,
     pub handled: u64,
+    /// When the run ends, ns.
+    pub ends: u64,
+    /// Whether it ends as soon as all teams have.
+    pub ends_with_teams: bool,
     /// What happens between two events, by how many were handled before.
     between: BTreeMap<u64, Vec<Act>>,
     /// How often a timer of any program was set. It tells one setting from all others, also where a
@@ -111,6 +117,8 @@ impl Clock {
             events: Calendar::new(),
             scheduled: 0,
             handled: 0,
+            ends: 0,
+            ends_with_teams: false,
             between: BTreeMap::new(),
             timers_set: 0,
             timers_in_gaps: false,
@@ -183,8 +191,9 @@ impl Kernel {
     /// Runs until `end`, or until something fails.
     pub fn run_until(&mut self, end: u64) {
         let mut instant = 0;
+        self.clock.ends = end;
         while self.audience.fault.is_none() {
-            let Some(next) = self.clock.events.pop_until(end) else { break };
+            let Some(next) = self.clock.events.pop_until(self.clock.ends) else { break };
             let (at, event) = (next.at(), next.event);
             // However many tasks come at once, they are as many as they are.
             let counts = !matches!(event, Event::Arrive(_));
@@ -200,7 +209,7 @@ impl Kernel {
             }
         }
         if self.audience.fault.is_none() {
-            self.clock.now = end;
+            self.clock.now = self.clock.ends;
         }
     }
 
@@ -259,6 +268,7 @@ impl Kernel {
             }
             Event::Timer { place, armed } => self.timer_expires(place as usize, armed),
             Event::IoDone(done) => self.io_done(&done.0, done.1),
+            Event::Enough(task) => self.enough(task),
             Event::Request(queue) => self.request_arrives(&queue),
             Event::Act(act) => act(self),
         }

@@ -4,7 +4,7 @@ use super::{Event, Kernel};
 use crate::abi::scx;
 use crate::cgroups::{cgroup_of, id_and_above};
 use crate::operate::FOR_EVER_NS;
-use crate::step::Stage;
+use crate::step::{Stage, Step};
 use crate::task::{Next, Task, TaskId, TaskSpec};
 use crate::trace::What;
 use std::rc::Rc;
@@ -35,6 +35,9 @@ impl Kernel {
         self.tasks[id].cpu = cpu;
         let task = &self.tasks[id];
         self.audience.readers(|reader| reader.born(id, &task.name, &task.spec.cgroup));
+        if let Some(Step::Team { team, .. }) = task.spec.steps.first() {
+            self.paravirt.born(team, id);
+        }
         self.init_task(id, parent.is_some());
         let (cgroup, _) = id_and_above(cgroup_of(css_set));
         let kthread = self.tasks[id].spec.kthread;

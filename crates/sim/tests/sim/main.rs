@@ -28,6 +28,7 @@ mod reuse;
 mod runs;
 mod services;
 mod shares;
+mod teams;
 mod turns;
 mod user_half;
 mod waits;
