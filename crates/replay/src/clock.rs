@@ -68,7 +68,7 @@ impl Spinner {
     /// Computes until the calling thread's CPU time has advanced by so much, or `enough`.
     pub fn spin(&mut self, ns: u64, enough: impl Fn() -> bool) {
         let began = cpu_ns();
-        let (mut now, end) = (began, began + ns.saturating_sub(self.ahead_ns));
+        let (mut now, end) = (began, began.saturating_add(ns.saturating_sub(self.ahead_ns)));
         while now < end && !enough() {
             let stretch_ns = ((end - now) / PART).clamp(LOOK_NS.0, LOOK_NS.1);
             let rounds = (stretch_ns * self.rounds_per_us / 1_000).max(1);
@@ -90,6 +90,14 @@ impl Spinner {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_spins_for_ever_does_until_it_is_enough() {
+        let looks = std::cell::Cell::new(0);
+        let enough = || looks.replace(looks.get() + 1) == 3;
+        Spinner::default().spin(u64::MAX, enough);
+        assert_eq!(looks.get(), 4);
+    }
 
     #[test]
     fn as_much_cpu_time_is_used_as_was_asked_for() {

@@ -3,7 +3,7 @@
 //! are idle that it may use.
 //!
 //! A [`Scanner`] finds machines by their threads. An [`Observer`] averages over windows of time, and
-//! [`serve`] writes each window to a page that the guest reads.
+//! [`serve()`] writes each window to a page that the guest reads.
 
 mod machines;
 mod observer;
