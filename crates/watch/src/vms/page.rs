@@ -344,10 +344,16 @@ mod tests {
             let sequence = || unsafe { ptr::read_volatile(&raw const (*self.0).sequence) };
             let before = sequence();
             fence(Ordering::SeqCst);
-            // SAFETY: the same.
-            let page = unsafe { ptr::read_volatile(self.0) };
+            // SAFETY: the same. No more than what is used: a copy of it all lasts longer than the
+            // time between two windows of a writer that does not pause.
+            let used = unsafe { ptr::read_volatile(self.0.cast::<[u8; USED]>()) };
             fence(Ordering::SeqCst);
-            (before & 1 == 0 && sequence() == before).then_some(page)
+            if before & 1 != 0 || sequence() != before {
+                return None;
+            }
+            let mut whole = [0; BYTES as usize];
+            whole[..USED].copy_from_slice(&used);
+            Layout::read_from_bytes(&whole).ok()
         }
     }
 
@@ -373,6 +379,8 @@ mod tests {
                 while !stop.load(Ordering::Relaxed) {
                     page.write(&window(number), 1000).unwrap();
                     number += 1;
+                    // Else a reader with a CPU of its own would hardly ever find it at rest.
+                    (0..200).for_each(|_| std::hint::spin_loop());
                 }
             });
             while read < READS || different < 100 {
