@@ -113,16 +113,20 @@ fn whole(path: &Path) -> Layout {
     found.unwrap()
 }
 
+/// How long a process or thread, by its folder in /proc, waited for a CPU so far, by the kernel's books, in
+/// seconds.
+fn waited(folder: &Path) -> f64 {
+    let books = fs::read_to_string(folder.join("schedstat")).unwrap();
+    books.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1e9
+}
+
 /// How long its virtual CPUs waited for a CPU so far, by the kernel's books, in seconds.
 fn vcpus_waited(made: &Made) -> f64 {
     let threads = fs::read_dir(format!("/proc/{}/task", made.pid())).unwrap().flatten();
     let read = |path: PathBuf| fs::read_to_string(path).unwrap();
     threads
         .filter(|thread| read(thread.path().join("comm")).starts_with("CPU "))
-        .map(|thread| {
-            let books = read(thread.path().join("schedstat"));
-            books.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1e9
-        })
+        .map(|thread| waited(&thread.path()))
         .sum()
 }
 
@@ -192,6 +196,12 @@ fn length(window: &Layout) -> f64 {
     (window.ended_ns - window.began_ns) as f64
 }
 
+/// The mean by time of a figure that is in thousandths.
+fn mean(windows: &[Layout], of: fn(&Layout) -> u32) -> f64 {
+    let milli: f64 = windows.iter().map(|window| f64::from(of(window)) * length(window)).sum();
+    milli / windows.iter().map(length).sum::<f64>() / 1000.0
+}
+
 /// The windows that were seen in a page, each once.
 fn windows_of(path: &Path) -> Vec<Layout> {
     let (mut windows, began) = (vec![whole(path)], Instant::now());
@@ -230,16 +240,13 @@ fn a_page_has_each_window_and_ends_with_its_machine() {
         let (books, began) = (vcpus_waited(&made), Instant::now());
         let seen = windows_of(&path);
         let by_books = (vcpus_waited(&made) - books) / began.elapsed().as_secs_f64();
-        let mean = |of: fn(&Layout) -> u32| {
-            let milli: f64 = seen.iter().map(|w| f64::from(of(w)) * length(w)).sum();
-            milli / seen.iter().map(length).sum::<f64>() / 1000.0
-        };
-        let (phantoms, idle) = (mean(|w| w.phantoms_milli), mean(|w| w.idle_cpus_milli));
+        let phantoms = mean(&seen, |window| window.phantoms_milli);
+        let idle = mean(&seen, |window| window.idle_cpus_milli);
         println!(
             "{scheduler}: {phantoms:.4} phantoms, {by_books:.4} by the kernel; {idle:.4} CPUs idle"
         );
         // More than two wait while this test or the command has a CPU.
-        assert!((2.0 - OFF..2.0 + OTHERS).contains(&phantoms), "{phantoms}");
+        assert!(phantoms > 2.0 - OFF, "{phantoms}");
         // And so much may the books be of another time.
         assert!((phantoms - by_books).abs() < OTHERS, "{phantoms}, {by_books} by the kernel");
         assert!(idle < OFF, "{idle}");
@@ -351,10 +358,18 @@ fn a_cgroup_is_told_of_all_its_threads_and_a_page_that_was_attached_stays() {
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o644);
     // Some windows later none has the beginning in it.
     std::thread::sleep(Duration::from_secs(2));
-    let seen = whole(&path);
-    println!("{} thousandths of three hogs on two CPUs wait", seen.phantoms_milli);
-    assert!((900..=1200).contains(&seen.phantoms_milli), "{}", seen.phantoms_milli);
-    assert_eq!((seen.vcpus, seen.cpus), (0, 2));
+    // More than one of three waits while this test or the command has one of the two CPUs: so the kernel's books
+    // are asked.
+    let books = || -> f64 {
+        hogs.iter().map(|hog| waited(Path::new(&format!("/proc/{}", hog.pid())))).sum()
+    };
+    let (before, began) = (books(), Instant::now());
+    let seen = windows_of(&path);
+    let by_books = (books() - before) / began.elapsed().as_secs_f64();
+    let wait = mean(&seen, |window| window.phantoms_milli);
+    println!("{wait:.4} of three hogs on two CPUs wait, {by_books:.4} by the kernel");
+    assert!(wait > 0.9 && (wait - by_books).abs() < OTHERS, "{wait}, {by_books}");
+    assert!(seen.iter().all(|window| (window.vcpus, window.cpus) == (0, 2)));
     drop(hogs);
     eventually("nobody waits any more", || page(&path).is_some_and(|now| now.phantoms_milli == 0));
     assert!(serving.id().signal(nix::sys::signal::Signal::SIGINT));

@@ -21,17 +21,31 @@ pub struct Args {
     /// The user as whom QEMU will run, by name or number [default: root]
     #[arg(long, value_name = "USER")]
     user: Option<String>,
+    #[command(flatten)]
+    page: PageArgs,
+}
+
+/// Where the page of a machine is.
+#[derive(Debug, clap::Args)]
+pub(super) struct PageArgs {
     /// The page [default: in /dev/shm, by the machine's name]
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
 }
 
+impl PageArgs {
+    /// The page of the machine of that name.
+    ///
+    /// # Errors
+    /// As [`page_path`], where no page was given.
+    pub(super) fn path(&self, name: &str) -> Result<PathBuf> {
+        self.page.clone().map_or_else(|| page_path(name), Ok)
+    }
+}
+
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
-    let path = match &args.page {
-        Some(path) => path.clone(),
-        None => page_path(&args.name)?,
-    };
+    let path = args.page.path(&args.name)?;
     on_memory(&path)?;
     let owner = args.user.as_deref().map_or(Ok((0, 0)), owner)?;
     // It stays when we let go of it.

@@ -1,11 +1,10 @@
 //! `metasched vms detach`.
 
-use std::path::PathBuf;
-
 use metasched_base::Result;
-use metasched_watch::vms::{page_path, remove_page};
+use metasched_watch::vms::remove_page;
 use serde_json::json;
 
+use super::attach::PageArgs;
 use crate::context::Context;
 
 /// Removes the page of a machine that will not be told any more
@@ -16,17 +15,13 @@ pub struct Args {
     /// The machine's name
     #[arg(value_name = "NAME")]
     name: String,
-    /// The page [default: in /dev/shm, by the machine's name]
-    #[arg(long, value_name = "FILE")]
-    page: Option<PathBuf>,
+    #[command(flatten)]
+    page: PageArgs,
 }
 
 /// Carries the command out; the value is the process's exit status.
 pub fn run(args: &Args, context: &Context) -> Result<u8> {
-    let path = match &args.page {
-        Some(path) => path.clone(),
-        None => page_path(&args.name)?,
-    };
+    let path = args.page.path(&args.name)?;
     remove_page(&path)?;
     let view = json!({ "name": args.name, "page": path });
     context.print(&view, |_| format!("'{}' is removed", path.display()))?;
