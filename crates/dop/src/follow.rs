@@ -39,7 +39,7 @@ impl Seen {
 pub struct Follower {
     seen: Option<Seen>,
     /// What the newest window says is to be changed, if no region has begun since: idle CPUs
-    /// less phantoms.
+    /// less phantoms, in whole CPUs.
     correction: Option<f64>,
     /// How many threads have room by the windows so far; nothing while alone.
     room: Option<f64>,
@@ -67,7 +67,8 @@ impl Follower {
             Ok(None) => {}
             Ok(Some(page)) => {
                 let (idle, phantoms) = (page.idle_cpus_milli, page.phantoms_milli);
-                self.correction = Some((f64::from(idle) - f64::from(phantoms)) / 1000.0);
+                let milli = f64::from(idle) - f64::from(phantoms);
+                self.correction = Some((milli / 1000.0).round());
                 self.windows += 1;
             }
             Err(why) => {
@@ -123,13 +124,17 @@ impl Follower {
     /// would be taken off again and again, down to one thread; the later ones get what the first
     /// one got.
     ///
-    /// What is remembered is a fraction, so that half a phantom in each of two windows is a
-    /// thread less. It is bounded by what the last region could have: 36 CPUs that are idle while
+    /// A window counts in whole CPUs: what is less than half of one changes nothing. Daemons and
+    /// the kernel's own threads make a few hundredths of a phantom on any host. If these added up,
+    /// a program would run for a part of the time with a thread less than it has CPUs, which on a
+    /// host of two CPUs is half of them.
+    ///
+    /// What is remembered is bounded by what the last region could have: 36 CPUs that are idle while
     /// a region of four runs make room for 40, and a later region of 40 gets that.
     ///
     /// Where several threads start regions, each of these follows the same number, and a phantom is
     /// of all of them together. So each takes its part of the correction: all of it by each would
-    /// be several times too much, and the numbers would swing.
+    /// be several times too much, and the numbers would swing. Their parts are fractions, and add up.
     pub fn threads(&mut self, n: u32, starters: u32) -> u32 {
         let n = n.max(1);
         let most = f64::from(n);
@@ -257,10 +262,29 @@ mod tests {
     }
 
     #[test]
-    fn halves_of_phantoms_add_up() {
+    fn what_daemons_take_of_a_host_does_not_add_up_to_a_thread() {
         let mut both = Both::new();
-        let threads: Vec<u32> = (0..4).map(|_| both.after(400, 0)).collect();
-        assert_eq!(threads, [36, 35, 35, 34]);
+        for (phantoms_milli, idle_cpus_milli) in [(400, 0), (0, 400), (490, 0), (1_000, 510)] {
+            let threads: Vec<u32> =
+                (0..100).map(|_| both.after(phantoms_milli, idle_cpus_milli)).collect();
+            assert_eq!(threads, [36; 100], "{phantoms_milli} {idle_cpus_milli}");
+        }
+        assert_eq!(both.after(510, 0), 35);
+        assert_eq!(both.after(0, 510), 36);
+    }
+
+    #[test]
+    fn parts_of_a_correction_add_up_where_several_threads_start_regions() {
+        let mut both = Both::new();
+        let threads: Vec<u32> = (0..4)
+            .map(|_| {
+                both.window(1_000, 0);
+                both.look();
+                both.follower.threads(36, 4)
+            })
+            .collect();
+        // A quarter each.
+        assert_eq!(threads, [36, 36, 35, 35]);
     }
 
     #[test]

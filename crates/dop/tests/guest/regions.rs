@@ -60,7 +60,7 @@ fn told_of_three(compiler: &str) -> (Host, Regions) {
 
 fn threads_follow_phantoms_and_idle_cpus(compiler: &str) {
     let (mut host, mut running) = told_of_three(compiler);
-    let told = [(0.0, 0.0), (2.5, 0.0), (0.0, 0.25), (0.0, 1.0), (64.0, 0.0), (0.0, 64.0)];
+    let told = [(0.0, 0.0), (2.25, 0.0), (0.0, 0.25), (0.0, 1.0), (64.0, 0.0), (0.0, 64.0)];
     let threads: Vec<u32> =
         told.iter().map(|(phantoms, idle)| running.after(&mut host, *phantoms, *idle)).collect();
     assert_eq!(threads, [5, 3, 3, 4, 1, 8]);
