@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * paravirt: how long threads wait for a CPU while they could run, and how long CPUs are idle, under
+ * paravirt: how long threads wait for a CPU while they could run, how long they run, and how long CPUs are idle, under
  * whatever scheduler is in force. Threads are those of virtual CPUs: one that waits is a phantom, of which
  * its guest believes that it runs.
  *
@@ -142,6 +142,23 @@ static __always_inline void enter(struct paravirt_slot *slot, u32 state, u64 now
 	*word = changed(*word, state, now_ns);
 }
 
+/* What the state of a thread is to the word of how long it ran. */
+static __always_inline u32 state_of_run(u32 state)
+{
+	if (state == PARAVIRT_RUNNING)
+		return PARAVIRT_COUNTED;
+	return state == PARAVIRT_UNKNOWN ? state : PARAVIRT_BLOCKED;
+}
+
+/* The same of a thread that begins to run, or has run. */
+static __always_inline void enter_run(struct paravirt_slot *slot, u32 state, u64 now_ns)
+{
+	volatile u64 *ran = &slot->ran;
+
+	enter(slot, state, now_ns);
+	*ran = changed(*ran, state_of_run(state), now_ns);
+}
+
 /*
  * What a task does that has just left its CPU. One that was preempted on its way to sleep is runnable,
  * whatever its state says. And so is one that was woken on its way, while schedule() had let go of the
@@ -172,10 +189,10 @@ int BPF_PROG(paravirt_switch, bool preempt, struct task_struct *prev, struct tas
 
 	slot = slot_of(prev);
 	if (slot)
-		enter(slot, state_after(prev, preempt, prev_state), moment(&now_ns));
+		enter_run(slot, state_after(prev, preempt, prev_state), moment(&now_ns));
 	slot = slot_of(next);
 	if (slot)
-		enter(slot, PARAVIRT_RUNNING, moment(&now_ns));
+		enter_run(slot, PARAVIRT_RUNNING, moment(&now_ns));
 	/* The idle tasks have the number 0. */
 	if (prev->pid && next->pid)
 		return 0;
@@ -203,7 +220,7 @@ static __always_inline int woken(struct task_struct *p)
 		enter(slot, PARAVIRT_COUNTED, bpf_ktime_get_ns());
 		break;
 	case PARAVIRT_UNKNOWN:
-		enter(slot, is_running(p) ? PARAVIRT_RUNNING : PARAVIRT_COUNTED, bpf_ktime_get_ns());
+		enter_run(slot, is_running(p) ? PARAVIRT_RUNNING : PARAVIRT_COUNTED, bpf_ktime_get_ns());
 		break;
 	}
 	return 0;
@@ -247,21 +264,25 @@ int paravirt_watch(struct paravirt_args *args)
 {
 	u32 at = args->slot, *own;
 	struct paravirt_slot *slot = bpf_map_lookup_elem(&threads, &at);
+	u64 unknown, ran, now_ns;
 	struct task_struct *p;
-	u64 unknown, known;
+	u32 state;
 
 	if (!slot)
 		return -EINVAL;
 	p = bpf_task_from_pid(args->tid);
 	if (!p)
 		return -ESRCH;
-	enter(slot, PARAVIRT_UNKNOWN, bpf_ktime_get_ns());
+	enter_run(slot, PARAVIRT_UNKNOWN, bpf_ktime_get_ns());
 	own = bpf_task_storage_get(&watched, p, &at, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	ran = *(volatile u64 *)&slot->ran;
 	unknown = *(volatile u64 *)&slot->word;
 	if (own && state_of(unknown) == PARAVIRT_UNKNOWN) {
-		known = changed(unknown, state_now(p), bpf_ktime_get_ns());
+		state = state_now(p);
+		now_ns = bpf_ktime_get_ns();
 		/* Unless an event has told of it meanwhile, which is newer. */
-		__sync_val_compare_and_swap(&slot->word, unknown, known);
+		__sync_val_compare_and_swap(&slot->ran, ran, changed(ran, state_of_run(state), now_ns));
+		__sync_val_compare_and_swap(&slot->word, unknown, changed(unknown, state, now_ns));
 	}
 	bpf_task_release(p);
 	return own ? 0 : -ENOMEM;

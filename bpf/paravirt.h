@@ -6,7 +6,7 @@
 /* Threads that are watched at a time: 16 bytes of the kernel's for each, beside its slot of 64. */
 #define PARAVIRT_THREADS_MAX 16384
 
-/* What a thread or a CPU does. Of a thread waits are counted, of a CPU idleness. */
+/* What a thread or a CPU does. Of a thread waits and runs are counted, of a CPU idleness. */
 enum paravirt_state {
 	PARAVIRT_UNKNOWN, /* nothing is known of it yet */
 	PARAVIRT_COUNTED, /* the thread waits for a CPU, or the CPU is idle */
@@ -26,7 +26,9 @@ enum paravirt_state {
  */
 struct paravirt_slot {
 	u64 word;
-	u64 unused[7]; /* a cache line of its own */
+	/* Of a thread: how long it ran, as such a word of its own. It is PARAVIRT_COUNTED while the thread runs. */
+	u64 ran;
+	u64 unused[6]; /* a cache line of its own */
 };
 
 /* Which thread is meant, and its slot. */

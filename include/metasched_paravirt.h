@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What a host tells a virtual machine, a container or a cgroup of it about CPUs: how many of its virtual
- * CPUs wait on the host's run queues, and how many of the host's CPUs have nothing to do. A parallel
- * runtime chooses its number of threads by it. docs/paravirt-page.md has the same in words.
+ * CPUs wait on the host's run queues, how many of the host's CPUs have nothing to do, and how many are owed
+ * to it by others. A parallel runtime chooses its number of threads by it. docs/paravirt-page.md has the same in words.
  *
  * The page is 4096 bytes, written by the host only. All numbers are little-endian.
  */
@@ -42,8 +42,13 @@ struct metasched_paravirt_page {
 	uint32_t vcpus;
 	/* How many CPUs of the host it may use. */
 	uint32_t cpus;
+	/* CPUs that others hold beyond their fair shares of the host and that are owed to it, which has less than its
+	 * own: in thousandths, likewise. Idle ones come first and are not among them. 0 if the host tells none. */
+	uint32_t owed_cpus_milli;
+	/* CPUs that it holds beyond its own fair share, as far as threads of those wait to whom they are owed: likewise. */
+	uint32_t owing_cpus_milli;
 	/* 0. */
-	uint8_t reserved[METASCHED_PARAVIRT_BYTES - 64];
+	uint8_t reserved[METASCHED_PARAVIRT_BYTES - 72];
 };
 
 #endif

@@ -79,7 +79,7 @@ impl Load {
         }
     }
 
-    fn tasks(self) -> String {
+    pub fn tasks(self) -> String {
         let task =
             |count: u64, rest: &str| format!("[[task]]\nname = \"hog\"\ncount = {count}\n{rest}\n");
         match self {

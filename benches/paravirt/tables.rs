@@ -183,7 +183,7 @@ impl Serialize for Runs {
     }
 }
 
-/// What became of two machines, by case and scheduler; of several seeds in their order.
+/// What became of several machines, by case and scheduler; of several seeds in their order.
 #[derive(Default)]
 pub struct Sharing(Vec<(&'static str, String, Vec<Shared>)>);
 
@@ -201,9 +201,9 @@ impl Sharing {
     /// Who had how much.
     pub fn table(&self) -> Table {
         let mut table = metasched_benches::table(&[
-            "two machines",
+            "machines",
             "host's scheduler",
-            "CPUs of the poorer over its share",
+            "CPUs of the poorest over its share",
             "of its worst 100 ms",
             "threads",
             "sway of threads",
@@ -212,28 +212,28 @@ impl Sharing {
         let mut rows: Vec<_> = self.0.iter().collect();
         rows.sort_by_key(|(name, ..)| crate::CASES.iter().position(|case| case.name == *name));
         for (name, scheduler, all) in rows {
-            let both = |of: fn(&Shared) -> [f64; 2]| {
+            let each = |of: fn(&Shared) -> &Vec<f64>| {
+                let machines = 0..of(&all[0]).len();
                 let middle = |at: usize| {
                     median(&all.iter().map(|shared| of(shared)[at]).collect::<Vec<_>>())
                 };
-                let [a, b] = [0, 1].map(|at| middle(at).unwrap_or(0.0));
-                format!("{a:.2}, {b:.2}")
+                let cells = machines.map(|at| format!("{:.2}", middle(at).unwrap_or(0.0)));
+                cells.collect::<Vec<_>>().join(", ")
             };
             // Which of them it is depends on the seed: the median over seeds, and the worst.
-            let poorer = |of: fn(&Shared) -> [f64; 2]| {
-                let least = |shared: &Shared| of(shared)[0].min(of(shared)[1]);
-                let shares: Vec<f64> = all.iter().map(least).collect();
-                let worst = shares.iter().copied().fold(f64::INFINITY, f64::min);
-                format!("{:.2}, at worst {worst:.2}", median(&shares).unwrap_or(0.0))
+            let least = |of: &Vec<f64>| of.iter().copied().fold(f64::INFINITY, f64::min);
+            let poorest = |of: fn(&Shared) -> &Vec<f64>| {
+                let shares: Vec<f64> = all.iter().map(|shared| least(of(shared))).collect();
+                format!("{:.2}, at worst {:.2}", median(&shares).unwrap_or(0.0), least(&shares))
             };
             let regions: Vec<f64> = all.iter().map(|shared| shared.regions_per_s).collect();
             table.add_row([
                 (*name).to_owned(),
                 scheduler.clone(),
-                poorer(|shared| shared.of_fair),
-                poorer(|shared| shared.least_of_fair),
-                both(|shared| shared.threads),
-                both(|shared| shared.sway),
+                poorest(|shared| &shared.of_fair),
+                poorest(|shared| &shared.least_of_fair),
+                each(|shared| &shared.threads),
+                each(|shared| &shared.sway),
                 format!("{:.0}", median(&regions).unwrap_or(0.0)),
             ]);
         }
@@ -245,22 +245,22 @@ impl Serialize for Sharing {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Cell<'a> {
-            of_fair: Vec<[f64; 2]>,
-            least_of_fair: Vec<[f64; 2]>,
-            threads: Vec<[f64; 2]>,
-            sway: Vec<[f64; 2]>,
+            of_fair: Vec<&'a [f64]>,
+            least_of_fair: Vec<&'a [f64]>,
+            threads: Vec<&'a [f64]>,
+            sway: Vec<&'a [f64]>,
             regions_per_s: Vec<f64>,
             /// Of the first seed.
-            cpus_each_100ms: &'a [Vec<f64>; 2],
+            cpus_each_100ms: &'a [Vec<f64>],
         }
         let mut all: BTreeMap<&str, BTreeMap<&str, Cell>> = BTreeMap::new();
         for (name, scheduler, runs) in &self.0 {
-            let each = |of: fn(&Shared) -> [f64; 2]| runs.iter().map(of).collect();
+            let each = |of: fn(&Shared) -> &[f64]| runs.iter().map(of).collect();
             let cell = Cell {
-                of_fair: each(|shared| shared.of_fair),
-                least_of_fair: each(|shared| shared.least_of_fair),
-                threads: each(|shared| shared.threads),
-                sway: each(|shared| shared.sway),
+                of_fair: each(|shared| &shared.of_fair),
+                least_of_fair: each(|shared| &shared.least_of_fair),
+                threads: each(|shared| &shared.threads),
+                sway: each(|shared| &shared.sway),
                 regions_per_s: runs.iter().map(|shared| shared.regions_per_s).collect(),
                 cpus_each_100ms: &runs[0].cpus,
             };

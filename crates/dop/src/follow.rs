@@ -1,7 +1,9 @@
 //! How many threads a region gets, by the pages that were read: pure.
 //!
 //! The published formula (seed 004, Chhaya-Shailesh, Lozi and Lawall) is
-//! `threads = clamp(previous - phantoms + idle, 1, n)`, at the start of each region.
+//! `threads = clamp(previous - phantoms + idle, 1, n)`, at the start of each region. By it several
+//! programs that share a host rest at any division of its CPUs. So CPUs that are owed to this one by
+//! its fair share count like idle ones, and CPUs that it owes like phantoms, if the host tells.
 
 use crate::page::{Alone, Page};
 
@@ -38,8 +40,8 @@ impl Seen {
 #[derive(Debug, Default)]
 pub struct Follower {
     seen: Option<Seen>,
-    /// What the newest window says is to be changed, if no region has begun since: idle CPUs
-    /// less phantoms, in whole CPUs.
+    /// What the newest window says is to be changed, if no region has begun since: idle and owed
+    /// CPUs less phantoms and those that are owing, in whole CPUs.
     correction: Option<f64>,
     /// How many threads have room by the windows so far; nothing while alone.
     room: Option<f64>,
@@ -66,8 +68,9 @@ impl Follower {
         match self.fresh(read, now_ns) {
             Ok(None) => {}
             Ok(Some(page)) => {
-                let (idle, phantoms) = (page.idle_cpus_milli, page.phantoms_milli);
-                let milli = f64::from(idle) - f64::from(phantoms);
+                let more = f64::from(page.idle_cpus_milli) + f64::from(page.owed_cpus_milli);
+                let fewer = f64::from(page.phantoms_milli) + f64::from(page.owing_cpus_milli);
+                let milli = more - fewer;
                 self.correction = Some((milli / 1000.0).round());
                 self.windows += 1;
             }
@@ -190,6 +193,7 @@ mod tests {
     use super::*;
     use crate::page::HEAD_BYTES;
     use crate::page::tests::{a_page, bytes_of};
+    use metasched_stats::{Claim, FairShares, Had};
     use rand::{Rng, RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -205,8 +209,15 @@ mod tests {
     impl Both {
         /// The page was seen once.
         fn new() -> Both {
-            let page =
-                Page { phantoms_milli: 0, idle_cpus_milli: 0, vcpus: 36, cpus: 36, ..a_page() };
+            let page = Page {
+                phantoms_milli: 0,
+                idle_cpus_milli: 0,
+                owed_cpus_milli: 0,
+                owing_cpus_milli: 0,
+                vcpus: 36,
+                cpus: 36,
+                ..a_page()
+            };
             let mut both = Both { follower: Follower::new(), page, now_ns: 77 };
             both.look();
             assert_eq!(both.follower.why(), Some(Alone::NotYet));
@@ -285,6 +296,88 @@ mod tests {
             .collect();
         // A quarter each.
         assert_eq!(threads, [36, 36, 35, 35]);
+    }
+
+    #[test]
+    fn owed_cpus_count_like_idle_ones_and_owing_ones_like_phantoms() {
+        let mut both = Both::new();
+        assert_eq!(both.after(30_000, 0), 6);
+        for (phantoms_milli, idle_cpus_milli, owed_cpus_milli, threads) in
+            [(0, 0, 4_000, 10), (3_000, 0, 3_000, 10), (500, 2_000, 2_500, 14), (0, 0, 490, 14)]
+        {
+            both.window(phantoms_milli, idle_cpus_milli);
+            both.page.owed_cpus_milli = owed_cpus_milli;
+            assert_eq!(both.region(36), threads);
+        }
+        both.window(1_000, 0);
+        (both.page.owed_cpus_milli, both.page.owing_cpus_milli) = (0, 3_000);
+        assert_eq!(both.region(36), 10);
+    }
+
+    /// From whatever start, on a host that gives each thread as much: a machine that has a thread
+    /// more has more of the CPUs, too.
+    #[test]
+    fn programs_that_share_a_host_come_to_their_fair_shares_and_rest() {
+        const WINDOWS: usize = 60;
+        let mut random = ChaCha8Rng::seed_from_u64(7);
+        for _ in 0..200 {
+            let cpus = random.random_range(4..64_u32);
+            let count = random.random_range(1..5);
+            let most: Vec<u32> = (0..count).map(|_| random.random_range(1..=cpus)).collect();
+            // Some want fewer threads than there are virtual CPUs, of which the host knows nothing.
+            let wanted: Vec<u32> = most.iter().map(|most| random.random_range(1..=*most)).collect();
+            let claims = most.iter().map(|most| Claim {
+                cpus: (0..cpus).collect(),
+                weight: f64::from(random.random_range(1..4_u32)),
+                most: f64::from(*most),
+            });
+            let shares = FairShares::of(claims.collect());
+            let mut followers: Vec<Both> = most.iter().map(|_| Both::new()).collect();
+            // They have any number of threads when they begin to share.
+            let mut threads: Vec<u32> = wanted
+                .iter()
+                .zip(&mut followers)
+                .map(|(wanted, both)| both.follower.threads(random.random_range(1..=*wanted), 1))
+                .collect();
+            let mut seen = Vec::new();
+            for _ in 0..WINDOWS {
+                let all: u32 = threads.iter().sum();
+                let each = f64::from(cpus).min(f64::from(all)) / f64::from(all);
+                let idle = f64::from(cpus.saturating_sub(all));
+                let had: Vec<Had> = threads
+                    .iter()
+                    .map(|threads| {
+                        let used = f64::from(*threads) * each;
+                        Had { used, idle, phantoms: f64::from(*threads) - used }
+                    })
+                    .collect();
+                let debts = shares.debts(&had);
+                let milli = |cpus: f64| (cpus * 1000.0).round() as u32;
+                for (at, both) in followers.iter_mut().enumerate() {
+                    both.page.cpus = cpus;
+                    both.window(milli(had[at].phantoms), milli(idle));
+                    both.page.owed_cpus_milli = milli(debts[at].owed);
+                    both.page.owing_cpus_milli = milli(debts[at].owing);
+                    // Regions are of any length: some see no window, some only the last of several.
+                    if random.random_range(0..4) > 0 {
+                        threads[at] = both.region(wanted[at]);
+                    }
+                }
+                seen.push(threads.clone());
+            }
+            let last = &seen[WINDOWS - 10..];
+            let what = format!("{wanted:?} of {most:?} on {cpus}");
+            assert!(last.iter().all(|now| *now == last[0]), "{what}: {seen:?}");
+            // What one of them does not want the others have.
+            let all: u32 = last[0].iter().sum();
+            assert!(all >= cpus.min(wanted.iter().sum()), "{what}: {:?}", last[0]);
+            let full = Had { idle: f64::from(cpus), ..Had::default() };
+            let fair = shares.fair(&vec![full; count]);
+            for (at, threads) in last[0].iter().enumerate() {
+                let least = fair[at].min(wanted[at].into()) - 1.0;
+                assert!(f64::from(*threads) > least, "{what}: {:?}, not {fair:?}", last[0]);
+            }
+        }
     }
 
     #[test]
@@ -446,6 +539,8 @@ mod tests {
                     page.ended_ns += WINDOW_NS;
                     page.phantoms_milli = random.random_range(0..=8_000);
                     page.idle_cpus_milli = random.random_range(0..=4_000);
+                    page.owed_cpus_milli = random.random_range(0..=4_000);
+                    page.owing_cpus_milli = random.random_range(0..=4_000);
                     head = bytes_of(&page);
                 }
             }

@@ -7,7 +7,7 @@ use std::sync::atomic::{Ordering, fence};
 /// How long a page is, in bytes.
 pub const PAGE_BYTES: usize = 4096;
 /// How much of it this version uses, in bytes.
-pub const HEAD_BYTES: usize = 64;
+pub const HEAD_BYTES: usize = 72;
 /// What a page that was written begins with.
 pub const MAGIC_NUMBER: u64 = u64::from_le_bytes(*b"MSCHEDPV");
 /// The one version that is read here.
@@ -63,10 +63,12 @@ const PHANTOMS_MILLI: Field = Field::new("phantoms_milli", 48, 4);
 const IDLE_CPUS_MILLI: Field = Field::new("idle_cpus_milli", 52, 4);
 const VCPUS: Field = Field::new("vcpus", 56, 4);
 const CPUS: Field = Field::new("cpus", 60, 4);
+const OWED_CPUS_MILLI: Field = Field::new("owed_cpus_milli", 64, 4);
+const OWING_CPUS_MILLI: Field = Field::new("owing_cpus_milli", 68, 4);
 const RESERVED: Field = Field::new("reserved", HEAD_BYTES, PAGE_BYTES - HEAD_BYTES);
 
 /// All that is in a page, in its order.
-pub const FIELDS: [Field; 12] = [
+pub const FIELDS: [Field; 14] = [
     MAGIC,
     VERSION,
     SEQUENCE,
@@ -78,6 +80,8 @@ pub const FIELDS: [Field; 12] = [
     IDLE_CPUS_MILLI,
     VCPUS,
     CPUS,
+    OWED_CPUS_MILLI,
+    OWING_CPUS_MILLI,
     RESERVED,
 ];
 
@@ -151,6 +155,11 @@ pub struct Page {
     pub vcpus: u32,
     /// How many CPUs of the host it may use.
     pub cpus: u32,
+    /// CPUs that others hold beyond their fair shares and that are owed to it, in thousandths.
+    pub owed_cpus_milli: u32,
+    /// CPUs that it holds beyond its own, and that others wait for to whom they are owed, in
+    /// thousandths.
+    pub owing_cpus_milli: u32,
 }
 
 impl Page {
@@ -179,6 +188,8 @@ impl Page {
             idle_cpus_milli: IDLE_CPUS_MILLI.narrow(head),
             vcpus: VCPUS.narrow(head),
             cpus: CPUS.narrow(head),
+            owed_cpus_milli: OWED_CPUS_MILLI.narrow(head),
+            owing_cpus_milli: OWING_CPUS_MILLI.narrow(head),
         };
         page.nonsense().map_or(Ok(page), |field| Err(Alone::Nonsense(field.name)))
     }
@@ -195,6 +206,10 @@ impl Page {
             Some(CPUS)
         } else if u64::from(self.idle_cpus_milli) > thousandths(self.cpus) {
             Some(IDLE_CPUS_MILLI)
+        } else if u64::from(self.owed_cpus_milli) > thousandths(self.cpus) {
+            Some(OWED_CPUS_MILLI)
+        } else if u64::from(self.owing_cpus_milli) > thousandths(self.cpus) {
+            Some(OWING_CPUS_MILLI)
         } else if self.vcpus > 0 && u64::from(self.phantoms_milli) > thousandths(self.vcpus) {
             Some(PHANTOMS_MILLI)
         } else {
@@ -247,6 +262,8 @@ pub(crate) mod tests {
             idle_cpus_milli: 500,
             vcpus: 8,
             cpus: 4,
+            owed_cpus_milli: 250,
+            owing_cpus_milli: 0,
         }
     }
 
@@ -269,6 +286,8 @@ pub(crate) mod tests {
             (IDLE_CPUS_MILLI, page.idle_cpus_milli.into()),
             (VCPUS, page.vcpus.into()),
             (CPUS, page.cpus.into()),
+            (OWED_CPUS_MILLI, page.owed_cpus_milli.into()),
+            (OWING_CPUS_MILLI, page.owing_cpus_milli.into()),
         ];
         for (field, number) in numbers {
             put(&mut head, field, number);
@@ -300,11 +319,19 @@ pub(crate) mod tests {
             (ENDED_NS, 1_000_000_000),
             (CPUS, 0),
             (IDLE_CPUS_MILLI, 4_001),
+            (OWED_CPUS_MILLI, 4_001),
+            (OWING_CPUS_MILLI, 4_001),
             (PHANTOMS_MILLI, 8_001),
         ] {
             assert_eq!(with(field, number), Err(Alone::Nonsense(field.name)), "{number}");
         }
-        for (field, number) in [(IDLE_CPUS_MILLI, 4_000), (PHANTOMS_MILLI, 8_000), (VCPUS, 0)] {
+        for (field, number) in [
+            (IDLE_CPUS_MILLI, 4_000),
+            (OWED_CPUS_MILLI, 4_000),
+            (OWING_CPUS_MILLI, 4_000),
+            (PHANTOMS_MILLI, 8_000),
+            (VCPUS, 0),
+        ] {
             assert!(with(field, number).is_ok(), "{field:?}");
         }
     }

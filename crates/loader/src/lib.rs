@@ -45,7 +45,7 @@ pub use metasched_abi::{
 };
 pub use object::{Object, load_instead};
 pub use overhead::{OVERHEAD_DEPTHS, OverheadCounts, OverheadTracer, Probes, ScheduleCalls};
-pub use paravirt::{ParavirtReading, ParavirtTracer, WatchedThread};
+pub use paravirt::{ParavirtReading, ParavirtTracer, ThreadReading, WatchedThread};
 pub use policy::{policies, settings, variant, variants};
 pub use program::{LoadOptions, Program, Replacement};
 pub use run_stats::{CountRuns, Runs};

@@ -1,4 +1,4 @@
-//! How long threads wait for a CPU while they could run, and how long CPUs are idle.
+//! How long threads wait for a CPU while they could run, how long they run, and how long CPUs are idle.
 
 use std::collections::VecDeque;
 use std::io;
@@ -45,10 +45,28 @@ pub struct WatchedThread {
 pub struct ParavirtReading {
     /// The moment, ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// What each thread did, and how long it had waited in all, ns.
-    pub threads: Vec<(ParavirtState, i64)>,
+    /// The threads, in the order in which they were asked for.
+    pub threads: Vec<ThreadReading>,
     /// How long each CPU had been idle, ns, by its number; also one that is off line.
     pub idle_ns: Vec<i64>,
+}
+
+/// What a thread had done at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadReading {
+    /// What it did at that moment.
+    pub state: ParavirtState,
+    /// How long it had waited in all, ns.
+    pub waited_ns: i64,
+    /// How long it had run in all, ns.
+    pub ran_ns: i64,
+}
+
+impl ThreadReading {
+    fn of(slot: ParavirtSlot, at_ns: u64) -> Self {
+        let (state, waited_ns) = counted(slot.word, at_ns);
+        Self { state, waited_ns, ran_ns: counted(slot.ran, at_ns).1 }
+    }
 }
 
 fn attempt() -> String {
@@ -143,10 +161,10 @@ impl ParavirtTracer {
         let mut tries = 0;
         loop {
             let began_ns = now_ns();
-            let words: Vec<u64> =
-                threads.clone().map(|thread| self.threads.word(thread.slot)).collect();
-            let cpu_words: Vec<u64> =
-                (0..self.cpus.length as u32).map(|at| self.cpus.word(at)).collect();
+            let thread_slots: Vec<ParavirtSlot> =
+                threads.clone().map(|thread| self.threads.slot(thread.slot)).collect();
+            let cpu_slots: Vec<ParavirtSlot> =
+                (0..self.cpus.length as u32).map(|at| self.cpus.slot(at)).collect();
             let took_ns = now_ns() - began_ns;
             tries += 1;
             if took_ns > AT_ONCE_NS && tries < TRIES {
@@ -155,8 +173,11 @@ impl ParavirtTracer {
             let at_ns = began_ns + took_ns / 2;
             return ParavirtReading {
                 at_ns,
-                threads: words.into_iter().map(|word| counted(word, at_ns)).collect(),
-                idle_ns: cpu_words.into_iter().map(|word| counted(word, at_ns).1).collect(),
+                threads: thread_slots
+                    .into_iter()
+                    .map(|slot| ThreadReading::of(slot, at_ns))
+                    .collect(),
+                idle_ns: cpu_slots.into_iter().map(|slot| counted(slot.word, at_ns).1).collect(),
             };
         }
     }
@@ -205,11 +226,18 @@ impl Slots {
         Ok(Self { at: at.cast(), length })
     }
 
-    fn word(&self, slot: u32) -> u64 {
+    /// What stands in a slot: each word as it was at a moment, which may be another one for each.
+    fn slot(&self, slot: u32) -> ParavirtSlot {
         assert!((slot as usize) < self.length);
-        // SAFETY: so many are mapped. The kernel may write at any time, hence the volatile read of an
-        // aligned number.
-        unsafe { ptr::read_volatile(&raw const (*self.at.add(slot as usize)).word) }
+        // SAFETY: so many are mapped. The kernel may write at any time, hence the volatile reads of
+        // aligned numbers.
+        let read = |word: *const u64| unsafe { ptr::read_volatile(word) };
+        // SAFETY: as above; nothing is read here.
+        let (word, ran) = unsafe {
+            let at = self.at.add(slot as usize);
+            (&raw const (*at).word, &raw const (*at).ran)
+        };
+        ParavirtSlot { word: read(word), ran: read(ran), ..ParavirtSlot::default() }
     }
 }
 

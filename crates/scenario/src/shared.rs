@@ -42,6 +42,9 @@ pub struct TeamSpec {
     /// number of threads follows what it tells. Where there is none all threads take part in all
     /// regions.
     pub adapts_to_ns: Option<u64>,
+    /// Whether the host also tells it of the CPUs that are owed to it by its fair share, and that it
+    /// owes.
+    pub owed: bool,
     /// The CPUs that the machine may use; all where there is none.
     pub allowed: Option<CpuMask>,
     /// When it comes, ns.

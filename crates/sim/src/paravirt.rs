@@ -1,17 +1,21 @@
 //! What a host tells its virtual machines of CPUs, as `include/metasched_paravirt.h` has it: over
 //! windows of so long, how many of a machine's virtual CPUs were runnable and did not run
-//! (*phantoms*), and how many of the CPUs that it may use had nothing to do. It is read from the
-//! stream of events, as the host's observer reads it from tracepoints.
+//! (*phantoms*), how many of the CPUs that it may use had nothing to do, and how many others hold
+//! that are owed to it by its fair share. It is read from the stream of events, as the host's observer
+//! reads it from tracepoints.
 
 use crate::abi::CpuMask;
 use crate::idle_cpus::IdleCpus;
 use crate::step::Name;
 use crate::task::TaskId;
 use crate::trace::{Observed, What};
-use metasched_scenario::shared::SharedSpec;
+use metasched_abi::WEIGHT_DFL;
+use metasched_scenario::shared::{SharedSpec, TeamSpec};
+use metasched_stats::{Claim, FairShares, Had, parts_by_cgroup};
+use std::collections::BTreeMap;
 
 /// A window that is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Window {
     /// Windows are numbered from 1 on, since the start of the run.
     pub number: u64,
@@ -21,16 +25,28 @@ pub(crate) struct Window {
     pub phantoms_ns: u64,
     /// For how long CPUs had nothing to do, ns; likewise.
     pub idle_ns: u64,
+    /// For how long virtual CPUs ran, ns; likewise.
+    pub used_ns: u64,
+    /// The CPUs that are owed to it, over the time, ns.
+    pub owed_ns: u64,
+    /// The CPUs that it owes to others, likewise.
+    pub owing_ns: u64,
 }
 
 impl Window {
+    fn of(number: u64, length_ns: u64) -> Self {
+        Window { number, length_ns, ..Window::default() }
+    }
+
     /// How many threads a program is to have that had so many: as many fewer as virtual CPUs waited
-    /// in the mean, and as many more as CPUs had nothing to do.
+    /// in the mean or it owes CPUs, and as many more as CPUs had nothing to do or are owed to it.
     pub fn threads(&self, before: usize) -> i64 {
         let sum = |ns: u64| i128::from(ns);
-        let change = sum(self.idle_ns) - sum(self.phantoms_ns);
+        let change =
+            sum(self.idle_ns) + sum(self.owed_ns) - sum(self.owing_ns) - sum(self.phantoms_ns);
         let length = sum(self.length_ns);
-        before as i64 + (change + length / 2).div_euclid(length) as i64
+        let whole = (change.abs() + length / 2) / length * change.signum();
+        before as i64 + whole as i64
     }
 }
 
@@ -38,22 +54,40 @@ impl Window {
 #[derive(Default)]
 pub(crate) struct Paravirt {
     machines: Vec<Told>,
-    /// Of which machine each task is a virtual CPU, by the task's number, and whether it waits.
+    /// Of which machine each task is a virtual CPU, by the task's number, and what it does.
     vcpus: Vec<Option<Vcpu>>,
     idle: IdleCpus,
+    /// `cpu.weight` of cgroups, by their paths, where it was written.
+    weights: BTreeMap<String, u32>,
+    /// How CPUs are divided among the machines; none before it is asked for, or where that may have changed.
+    shares: Option<FairShares>,
 }
 
 #[derive(Clone)]
 struct Vcpu {
     machine: usize,
-    waits: bool,
+    does: Does,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Does {
+    Sleeps,
+    Waits,
+    Runs,
 }
 
 /// A machine that is told.
 struct Told {
     name: Name,
     cpus: CpuMask,
+    /// How many virtual CPUs it has.
+    vcpus: usize,
+    /// Whether it is told what is owed to it and what it owes.
+    owed: bool,
+    /// The cgroup of its virtual CPUs.
+    cgroup: String,
     phantoms: u64,
+    used: u64,
     idle: u64,
     /// Up to when time has been counted.
     counted_until: u64,
@@ -64,15 +98,18 @@ struct Told {
 }
 
 impl Told {
-    fn new(name: &Name, window_ns: u64, cpus: CpuMask) -> Self {
-        let present = Window { number: 1, length_ns: window_ns, phantoms_ns: 0, idle_ns: 0 };
+    fn new(name: &Name, team: &TeamSpec, window_ns: u64, cpus: CpuMask) -> Self {
         Told {
             name: name.clone(),
             cpus,
+            vcpus: team.threads,
+            owed: team.owed,
+            cgroup: String::new(),
             phantoms: 0,
+            used: 0,
             idle: 0,
             counted_until: 0,
-            present,
+            present: Window::of(1, window_ns),
             last: None,
         }
     }
@@ -83,6 +120,7 @@ impl Told {
             let ends = self.present.number * self.present.length_ns;
             let until = now.min(ends);
             self.present.phantoms_ns += self.phantoms * (until - self.counted_until);
+            self.present.used_ns += self.used * (until - self.counted_until);
             self.present.idle_ns += self.idle * (until - self.counted_until);
             self.counted_until = until;
             if now < ends {
@@ -90,7 +128,7 @@ impl Told {
             }
             let Window { number, length_ns, .. } = self.present;
             self.last = Some(self.present);
-            self.present = Window { number: number + 1, length_ns, phantoms_ns: 0, idle_ns: 0 };
+            self.present = Window::of(number + 1, length_ns);
         }
     }
 }
@@ -100,27 +138,82 @@ impl Paravirt {
     pub fn of(spec: &SharedSpec, all: &CpuMask) -> Self {
         let machines = spec.teams.iter().filter_map(|(name, team)| {
             let cpus = team.allowed.map_or(*all, |allowed| allowed.and(all));
-            Some(Told::new(name, team.adapts_to_ns?, cpus))
+            Some(Told::new(name, team, team.adapts_to_ns?, cpus))
         });
         Paravirt { machines: machines.collect(), ..Paravirt::default() }
     }
 
-    /// A task is a virtual CPU of a machine.
-    pub fn born(&mut self, machine: &Name, task: TaskId) {
+    /// A task is a virtual CPU of a machine, in that cgroup.
+    pub fn born(&mut self, machine: &Name, task: TaskId, cgroup: &str) {
         let Some(machine) = self.machines.iter().position(|told| told.name == *machine) else {
             return;
         };
         if self.vcpus.len() <= task.0 {
             self.vcpus.resize(task.0 + 1, None);
         }
-        self.vcpus[task.0] = Some(Vcpu { machine, waits: false });
+        self.vcpus[task.0] = Some(Vcpu { machine, does: Does::Sleeps });
+        self.moved(task, cgroup);
+    }
+
+    /// A task is in that cgroup from now on.
+    pub fn moved(&mut self, task: TaskId, cgroup: &str) {
+        if let Some(Some(vcpu)) = self.vcpus.get(task.0) {
+            cgroup.clone_into(&mut self.machines[vcpu.machine].cgroup);
+            self.shares = None;
+        }
+    }
+
+    /// `cpu.weight` of a cgroup is written.
+    pub fn weighs(&mut self, cgroup: &str, weight: u32) {
+        self.weights.insert(cgroup.to_owned(), weight);
+        self.shares = None;
     }
 
     /// The last window of a machine that is over at `now`.
     pub fn last(&mut self, machine: &Name, now: u64) -> Option<Window> {
-        let told = self.machines.iter_mut().find(|told| told.name == *machine)?;
-        told.count(now);
-        told.last
+        let at = self.machines.iter().position(|told| told.name == *machine)?;
+        self.machines.iter_mut().for_each(|told| told.count(now));
+        let last = self.machines[at].last?;
+        if self.machines.len() == 1 || !self.machines[at].owed {
+            return Some(last);
+        }
+        // Windows of all machines that have the same length have ended at the same time.
+        let had = self.machines.iter().map(|told| {
+            let window = told.last.unwrap_or(Window::of(0, 1));
+            let mean = |ns: u64| ns as f64 / window.length_ns as f64;
+            Had {
+                used: mean(window.used_ns),
+                idle: mean(window.idle_ns),
+                phantoms: mean(window.phantoms_ns),
+            }
+        });
+        let had: Vec<Had> = had.collect();
+        let debt = self.shares().debts(&had)[at];
+        let ns = |cpus: f64| (cpus * last.length_ns as f64).round() as u64;
+        Some(Window { owed_ns: ns(debt.owed), owing_ns: ns(debt.owing), ..last })
+    }
+
+    /// How CPUs are divided among the machines: by the weights of their cgroups.
+    fn shares(&mut self) -> &FairShares {
+        let (machines, weights) = (&self.machines, &self.weights);
+        self.shares.get_or_insert_with(|| {
+            let line = |told: &Told| {
+                let ends = told.cgroup.match_indices('/').map(|(at, _)| at);
+                let ends = ends.chain((!told.cgroup.is_empty()).then_some(told.cgroup.len()));
+                let level = |end: usize| {
+                    let path = &told.cgroup[..end];
+                    (path.to_owned(), weights.get(path).copied().unwrap_or(WEIGHT_DFL))
+                };
+                ends.map(level).collect::<Vec<_>>()
+            };
+            let parts = parts_by_cgroup(&machines.iter().map(line).collect::<Vec<_>>());
+            let claim = |(told, weight): (&Told, f64)| Claim {
+                cpus: told.cpus.iter().map(|cpu| cpu as u32).collect(),
+                weight,
+                most: told.vcpus as f64,
+            };
+            FairShares::of(machines.iter().zip(parts).map(claim).collect())
+        })
     }
 
     /// Takes an event in.
@@ -142,20 +235,32 @@ impl Paravirt {
             return;
         };
         let told = &mut self.machines[vcpu.machine];
-        let waits = match &event.what {
-            What::Wake | What::Stop { runnable: true } => true,
-            What::Start | What::Stop { runnable: false } | What::Exit => false,
+        let does = match &event.what {
+            What::Wake | What::Stop { runnable: true } => Does::Waits,
+            What::Start => Does::Runs,
+            What::Stop { runnable: false } | What::Exit => Does::Sleeps,
             What::Allowed(cpus) => {
                 told.count(event.at);
                 told.cpus = **cpus;
                 told.idle = self.idle.now().and(&told.cpus).count() as u64;
+                self.shares = None;
                 return;
             }
             _ => return,
         };
-        if std::mem::replace(&mut vcpu.waits, waits) != waits {
+        let did = std::mem::replace(&mut vcpu.does, does);
+        if did != does {
             told.count(event.at);
-            told.phantoms = if waits { told.phantoms + 1 } else { told.phantoms - 1 };
+            match did {
+                Does::Waits => told.phantoms -= 1,
+                Does::Runs => told.used -= 1,
+                Does::Sleeps => {}
+            }
+            match does {
+                Does::Waits => told.phantoms += 1,
+                Does::Runs => told.used += 1,
+                Does::Sleeps => {}
+            }
         }
     }
 }
@@ -170,9 +275,9 @@ mod tests {
     const NAME: &str = "vm";
     const MS: u64 = 1_000_000;
 
-    /// Two CPUs, of which the machine may use `cpus`; its virtual CPUs are the tasks 0 and 1.
-    fn told(cpus: &[usize]) -> Paravirt {
-        let team = TeamSpec {
+    /// A program of two threads, which may use `cpus`.
+    fn team(cpus: &[usize]) -> TeamSpec {
+        TeamSpec {
             threads: 2,
             regions: None,
             barriers: 1,
@@ -183,14 +288,19 @@ mod tests {
             wake_ns: 0,
             resume_ns: 0,
             adapts_to_ns: Some(4 * MS),
+            owed: true,
             allowed: Some(cpus.iter().copied().collect()),
             arrives_ns: 0,
-        };
+        }
+    }
+
+    /// Two CPUs, of which the machine may use `cpus`; its virtual CPUs are the tasks 0 and 1.
+    fn told(cpus: &[usize]) -> Paravirt {
         let mut spec = SharedSpec::default();
-        spec.teams.insert(NAME.into(), team);
+        spec.teams.insert(NAME.into(), team(cpus));
         let mut paravirt = Paravirt::of(&spec, &CpuMask::first(2));
         for task in 0..2 {
-            paravirt.born(&NAME.into(), TaskId(task));
+            paravirt.born(&NAME.into(), TaskId(task), "vm");
         }
         for cpu in 0..2 {
             paravirt.observe(&event((0, cpu, 0, What::Idle)));
@@ -236,9 +346,45 @@ mod tests {
     }
 
     #[test]
+    fn who_has_less_than_his_share_is_owed_what_the_other_one_holds() {
+        let mut paravirt = told(&[0, 1]);
+        let mut other = Told::new(&"other".into(), &team(&[0, 1]), 4 * MS, CpuMask::first(2));
+        other.idle = 2;
+        paravirt.machines.push(other);
+        for task in 2..4 {
+            paravirt.born(&"other".into(), TaskId(task), "g/other");
+        }
+        for (cpu, task, what) in [
+            (0, 0, What::Busy),
+            (0, 0, What::Start),
+            (1, 1, What::Busy),
+            (1, 1, What::Start),
+            (0, 2, What::Wake),
+            (1, 3, What::Wake),
+        ] {
+            paravirt.observe(&event((0, cpu, task, what)));
+        }
+        let mut owed = |now, machine: &str| {
+            let last = paravirt.last(&machine.into(), now).unwrap();
+            (last.phantoms_ns, last.owed_ns, last.owing_ns)
+        };
+        assert_eq!(owed(4 * MS, NAME), (0, 0, 4 * MS));
+        assert_eq!(owed(4 * MS, "other"), (8 * MS, 4 * MS, 0));
+        paravirt.weighs("g", 300);
+        let last = paravirt.last(&"other".into(), 8 * MS).unwrap();
+        assert_eq!(last.owed_ns, 6 * MS, "of two CPUs three quarters are its");
+        assert_eq!(last.threads(2), 2, "its phantoms are owed to it, but for half of one");
+        paravirt.moved(TaskId(2), "h");
+        assert_eq!(paravirt.last(&"other".into(), 8 * MS).unwrap().owed_ns, 4 * MS);
+        paravirt.machines[1].owed = false;
+        assert_eq!(paravirt.last(&"other".into(), 8 * MS).unwrap().owed_ns, 0);
+    }
+
+    #[test]
     fn the_number_of_threads_is_rounded_to_the_nearest() {
         let threads = |phantoms_ns, idle_ns| {
-            Window { number: 1, length_ns: 100, phantoms_ns, idle_ns }.threads(8)
+            Window { number: 1, length_ns: 100, phantoms_ns, idle_ns, ..Window::default() }
+                .threads(8)
         };
         assert_eq!(threads(0, 0), 8);
         assert_eq!((threads(49, 0), threads(51, 0)), (8, 7));

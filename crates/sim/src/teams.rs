@@ -293,6 +293,7 @@ mod tests {
             wake_ns: 0,
             resume_ns: 0,
             adapts_to_ns: Some(100),
+            owed: true,
             allowed: None,
             arrives_ns: 0,
         };
@@ -343,7 +344,7 @@ mod tests {
     #[test]
     fn a_window_is_used_once_and_no_team_grows_or_shrinks_beyond_its_bounds() {
         let window = |number, phantoms_ns, idle_ns| {
-            Some(Window { number, length_ns: 100, phantoms_ns, idle_ns })
+            Some(Window { number, length_ns: 100, phantoms_ns, idle_ns, ..Window::default() })
         };
         let mut team = team(8, 1, 1);
         for (window, size) in [

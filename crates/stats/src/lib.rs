@@ -11,6 +11,7 @@ mod log2;
 mod ratio;
 mod recordings;
 mod sample;
+mod shares;
 mod waits;
 
 pub use blocks::BlockNoise;
@@ -26,4 +27,5 @@ pub use recordings::{PIECES_LEAST, compare_waits, whole};
 pub use sample::{
     coefficient_of_variation, geometric_mean, mean, median, median_interval, percentile, std_dev,
 };
+pub use shares::{Claim, Debt, FairShares, Had, parts_by_cgroup};
 pub use waits::{RunLengths, WaitHistogram};

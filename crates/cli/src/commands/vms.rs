@@ -19,8 +19,9 @@ use crate::context::{self, Context};
 ///
 /// Machines are those of QEMU whose virtual CPUs have threads of their names, as libvirt starts them and
 /// 'qemu -name NAME,debug-threads=on'. A phantom is a virtual CPU that could run and waits for a CPU: its
-/// guest believes that it runs. Idle CPUs are those of the host that the machine may use. By 'metasched vms
-/// serve' a machine learns of both. Works under any scheduler. Needs root.
+/// guest believes that it runs. Idle CPUs are those of the host that the machine may use. CPUs are owed to a machine
+/// that has less than its fair share, by those that hold more than theirs. By 'metasched vms
+/// serve' a machine learns of all that. Works under any scheduler. Needs root.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
@@ -170,7 +171,7 @@ mod tests {
         let text = text(&look);
         assert!(text.starts_with("2 machines on 2 CPUs, of which 0.50 were idle, 1 s\n"), "{text}");
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[3].contains("web   4711  2      1.25      0.50"), "{text}");
+        assert!(lines[3].contains("web   4711  2      1.25      0.50       0.00  0.00"), "{text}");
         assert!(lines[3].ends_with("-web (not written)") && lines[4].ends_with("  -"), "{text}");
         let document = of(&look);
         assert_eq!(document["machines"][0]["phantoms"], 1.25);

@@ -169,6 +169,11 @@ fn machines_are_listed_with_their_phantoms_and_idle_cpus_under_any_scheduler() {
         assert!(four_on_two.contains(&number(own, "phantoms")), "four on two CPUs: {own}");
         assert!(number(own, "idle_cpus") < OFF, "{own}");
         assert!(number(row(&busy, "sleeps"), "phantoms") < OFF, "{busy:#}");
+        // Half of the CPUs would be its fair share, and the other one holds them.
+        let owed = number(row(&busy, "sleeps"), "owed_cpus");
+        assert!((owed - 1.0).abs() < OTHERS && number(own, "owed_cpus") < OFF, "{busy:#}");
+        // It does not want them.
+        assert!(number(own, "owing_cpus") < OFF, "{busy:#}");
         assert!(number(&busy["overhead"], "runs") > 10.0, "{busy:#}");
         drop(computes);
         if scheduler != "eevdf" {
@@ -393,4 +398,55 @@ fn a_cgroup_is_told_of_all_its_threads_and_a_page_that_was_attached_stays() {
     let (code, said) = Run::start(&["vms", "detach", "web"]).finish();
     assert_eq!(code, Some(0), "{said}");
     assert!(!page_of("web").exists());
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: make test-guest"]
+fn who_has_less_than_its_fair_share_is_told_what_another_one_holds_beyond_its_own() {
+    let _machine = TestMachine::take();
+    let names = ["metasched-test/rich", "metasched-test/poor"];
+    let [rich, poor] = names.map(|name| Cgroup::create(name).unwrap());
+    let start = |cgroup: &Cgroup, command: &[&str]| -> Vec<Beside> {
+        let two: Vec<Beside> = (0..2).map(|_| Beside::start(command[0], &command[1..])).collect();
+        two.iter().for_each(|process| cgroup.add(process.pid()).unwrap());
+        two
+    };
+    let hogs = start(&rich, &["sh", "-c", "while :; do :; done"]);
+    // They could use both CPUs, and do not.
+    let sleepers = start(&poor, &["sleep", "1000"]);
+    let pages = ["rich", "poor"].map(|name| page_of(&format!("cgroup:metasched-test:{name}")));
+    let serve = |more: &[&str]| {
+        let mut arguments = vec!["vms", "serve", "--window", "100ms"];
+        names.iter().for_each(|name| arguments.extend(["--cgroup", name]));
+        let serving = Run::start(&[&arguments[..], more].concat());
+        eventually("both pages are written", || pages.iter().all(|path| page(path).is_some()));
+        // Some windows later none has the beginning in it.
+        std::thread::sleep(Duration::from_secs(2));
+        serving
+    };
+    let owed = || pages.each_ref().map(|path| mean(&windows_of(path), |now| now.owed_cpus_milli));
+    let stop = |serving: Run| {
+        assert!(serving.id().signal(nix::sys::signal::Signal::SIGINT));
+        assert_eq!(serving.finish().0, Some(0));
+    };
+    let serving = serve(&["--no-owed"]);
+    assert_eq!(owed(), [0.0, 0.0]);
+    stop(serving);
+    let serving = serve(&[]);
+    let [to_rich, to_poor] = owed();
+    println!("of the same weight: {to_rich:.4} and {to_poor:.4} CPUs are owed");
+    assert!(to_rich < OFF && (to_poor - 1.0).abs() < OTHERS, "{to_rich}, {to_poor}");
+    rich.set("cpu.weight", "300").unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    let [to_rich, to_poor] = owed();
+    println!("of a third of the weight: {to_rich:.4} and {to_poor:.4} CPUs are owed");
+    assert!(to_rich < OFF && (to_poor - 0.5).abs() < OTHERS / 2.0, "{to_rich}, {to_poor}");
+    drop(hogs);
+    eventually("idle CPUs come first", || {
+        page(&pages[1]).is_some_and(|now| now.owed_cpus_milli == 0 && now.idle_cpus_milli > 0)
+    });
+    stop(serving);
+    drop(sleepers);
+    [rich, poor].iter().for_each(|cgroup| cgroup.remove().unwrap());
+    Cgroup::open(Path::new("/sys/fs/cgroup/metasched-test")).unwrap().remove().unwrap();
 }

@@ -52,7 +52,9 @@ fn the_document_has_the_page_as_it_is_read() {
 fn fields_fill_the_page_without_gaps() {
     let mut end = 0;
     for field in FIELDS {
-        assert_eq!((field.offset, field.offset % field.bytes.min(8)), (end, 0), "{}", field.name);
+        assert_eq!(field.offset, end, "{}", field.name);
+        // All but the rest are numbers.
+        assert!(field.bytes > 8 || field.offset % field.bytes == 0, "{}", field.name);
         end += field.bytes;
     }
     assert_eq!(end, PAGE_BYTES);

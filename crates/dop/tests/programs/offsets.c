@@ -27,6 +27,8 @@ int main(void)
 	FIELD(idle_cpus_milli);
 	FIELD(vcpus);
 	FIELD(cpus);
+	FIELD(owed_cpus_milli);
+	FIELD(owing_cpus_milli);
 	FIELD(reserved);
 	return 0;
 }

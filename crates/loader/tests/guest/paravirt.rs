@@ -43,8 +43,17 @@ impl Drop for Sleeper {
 
 /// How long it waited for a CPU so far, by the kernel's books, in seconds.
 fn waited(pid: u32) -> f64 {
+    books(pid, 1)
+}
+
+/// How long it ran so far, likewise.
+fn ran(pid: u32) -> f64 {
+    books(pid, 0)
+}
+
+fn books(pid: u32, at: usize) -> f64 {
     let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
-    text.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1e9
+    text.split_whitespace().nth(at).unwrap().parse::<f64>().unwrap() / 1e9
 }
 
 /// How long all CPUs were idle so far, likewise.
@@ -62,15 +71,28 @@ fn idle() -> f64 {
 }
 
 fn state(tracer: &ParavirtTracer, thread: &WatchedThread) -> ParavirtState {
-    tracer.read(std::iter::once(thread)).threads[0].0
+    tracer.read(std::iter::once(thread)).threads[0].state
 }
 
-/// The means of some time: of phantoms and of idle CPUs, by us and by the kernel.
-fn means(tracer: &ParavirtTracer, threads: &[WatchedThread]) -> [f64; 4] {
-    let books = || (threads.iter().map(|thread| waited(thread.tid())).sum::<f64>(), idle());
+/// Means of some time, in CPUs.
+struct Means {
+    phantoms: f64,
+    idle: f64,
+    /// On how many the threads ran.
+    used: f64,
+}
+
+/// The means of some time, by us and by the kernel.
+fn means(tracer: &ParavirtTracer, threads: &[WatchedThread]) -> (Means, Means) {
+    let books = || {
+        let of = |books: fn(u32) -> f64| threads.iter().map(|thread| books(thread.tid())).sum();
+        [of(waited), idle(), of(ran)]
+    };
     let sums = |reading: &ParavirtReading| {
-        let waited: i64 = reading.threads.iter().map(|(_, ns)| ns).sum();
-        (waited as f64 / 1e9, reading.idle_ns.iter().sum::<i64>() as f64 / 1e9)
+        let waited: i64 = reading.threads.iter().map(|thread| thread.waited_ns).sum();
+        let ran: i64 = reading.threads.iter().map(|thread| thread.ran_ns).sum();
+        let idle: i64 = reading.idle_ns.iter().sum();
+        [waited, idle, ran].map(|ns| ns as f64 / 1e9)
     };
     let (before, books_before) = (tracer.read(threads.iter()), books());
     let began = Instant::now();
@@ -78,14 +100,11 @@ fn means(tracer: &ParavirtTracer, threads: &[WatchedThread]) -> [f64; 4] {
     let (after, books_after) = (tracer.read(threads.iter()), books());
     let seconds = (after.at_ns - before.at_ns) as f64 / 1e9;
     assert!((seconds - began.elapsed().as_secs_f64()).abs() < 0.05, "{seconds} s");
-    let (ours, ours_before) = (sums(&after), sums(&before));
-    [
-        ours.0 - ours_before.0,
-        ours.1 - ours_before.1,
-        books_after.0 - books_before.0,
-        books_after.1 - books_before.1,
-    ]
-    .map(|sum| sum / seconds)
+    let of = |after: [f64; 3], before: [f64; 3]| {
+        let [phantoms, idle, used] = [0, 1, 2].map(|at| (after[at] - before[at]) / seconds);
+        Means { phantoms, idle, used }
+    };
+    (of(sums(&after), sums(&before)), of(books_after, books_before))
 }
 
 #[test]
@@ -103,23 +122,28 @@ fn phantoms_and_idle_cpus_are_those_of_the_kernels_books_under_any_scheduler() {
         std::thread::sleep(Duration::from_millis(200));
         let sleeping: Vec<WatchedThread> = sleepers.iter().map(|s| watch(s.0.id())).collect();
         let hogging: Vec<WatchedThread> = hogs.iter().map(|hog| watch(hog.pid())).collect();
-        let [phantoms, idle, by_books, idle_by_books] = means(&tracer, &hogging);
-        println!(
-            "{policy:?}: {phantoms:.4} phantoms, {by_books:.4} by the kernel; {idle:.4} CPUs idle, {idle_by_books:.4}"
-        );
+        let (ours, books) = means(&tracer, &hogging);
+        let (phantoms, by_books) = (ours.phantoms, books.phantoms);
+        println!("{policy:?}: {phantoms:.4} phantoms, {by_books:.4} by the kernel");
+        println!("{policy:?}: {:.4} CPUs idle, {:.4} by the kernel", ours.idle, books.idle);
+        println!("{policy:?}: {:.4} CPUs used, {:.4} by the kernel", ours.used, books.used);
         let four_on_two = 2.0 - BOOKS..2.0 + OTHERS;
         assert!(four_on_two.contains(&phantoms), "four on two CPUs: {phantoms}");
         assert!((phantoms - by_books).abs() < BOOKS, "{phantoms}, {by_books}");
-        assert!(idle < OFF && idle_by_books < OFF, "{idle}, {idle_by_books}");
-        let [asleep, ..] = means(&tracer, &sleeping);
-        assert!(asleep < OFF, "they sleep: {asleep}");
+        assert!(ours.idle < OFF && books.idle < OFF, "{}, {}", ours.idle, books.idle);
+        // They wait or run.
+        assert!((phantoms + ours.used - 4.0).abs() < OFF, "{phantoms}, {} used", ours.used);
+        assert!((ours.used - books.used).abs() < BOOKS, "{}, {}", ours.used, books.used);
+        let (asleep, _) = means(&tracer, &sleeping);
+        assert!(asleep.phantoms < OFF && asleep.used < OFF, "they sleep: {}", asleep.phantoms);
         drop(hogs);
         wait_until("they are gone", || {
             hogging.iter().all(|thread| state(&tracer, thread) == ParavirtState::Gone)
         });
         let one = Hog::start(&[0], 0);
         std::thread::sleep(Duration::from_millis(500));
-        let [_, idle, _, idle_by_books] = means(&tracer, &[]);
+        let (ours, books) = means(&tracer, &[]);
+        let (idle, idle_by_books) = (ours.idle, books.idle);
         println!("{policy:?}: one hog: {idle:.4} CPUs idle, {idle_by_books:.4} by the kernel");
         assert!((1.0 - OTHERS..=1.0 + OFF).contains(&idle), "one hog on two CPUs: {idle}");
         let more = idle - idle_by_books;
@@ -151,7 +175,7 @@ fn a_thread_that_is_watched_has_its_state_from_the_first_moment() {
             hogs.iter().map(|hog| tracer.watch(hog.pid()).unwrap().unwrap()).collect();
         let states = |of| {
             let reading = tracer.read(waiting.iter());
-            reading.threads.iter().filter(|(state, _)| *state == of).count()
+            reading.threads.iter().filter(|thread| thread.state == of).count()
         };
         // A switch may come in between.
         let waits = states(ParavirtState::Counted);

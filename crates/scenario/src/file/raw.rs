@@ -205,6 +205,7 @@ pub(super) struct Team {
     #[serde(default)]
     pub adapt: bool,
     pub window: Option<Text>,
+    pub owed: Option<Spanned<bool>>,
 }
 
 #[derive(Deserialize)]

@@ -89,6 +89,12 @@ impl Reader<'_> {
                 ns => Ok(ns),
             })?,
         };
+        if let Some(owed) = raw.owed.as_ref().filter(|_| !raw.adapt) {
+            let cause = "CPUs are owed to a team whose number of threads changes";
+            return Err(
+                self.wrong(owed.span().start, wrong(cause, "remove it, or write adapt = true"))
+            );
+        }
         Ok(TeamSpec {
             threads: threads as usize,
             regions: match &raw.regions {
@@ -104,6 +110,7 @@ impl Reader<'_> {
             wake_ns: self.duration(&raw.wake, WAKE_NS)?,
             resume_ns: self.duration(&raw.resume, RESUME_NS)?,
             adapts_to_ns: raw.adapt.then_some(window_ns),
+            owed: raw.owed.as_ref().is_none_or(|owed| *owed.get_ref()),
             allowed: raw.affinity.as_ref().map(|text| self.text(text, values::cpus)).transpose()?,
             arrives_ns: self.duration(&raw.arrives, 0)?,
         })

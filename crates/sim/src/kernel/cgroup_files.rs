@@ -96,6 +96,7 @@ impl Kernel {
     pub(crate) fn tell_of_move(&mut self, task: TaskId, path: &str) {
         self.tasks[task].cgroup = path.to_owned();
         self.audience.readers(|reader| reader.moved(self.clock.now, task, path));
+        self.paravirt.moved(task, path);
     }
 
     /// Removes a cgroup; false where rmdir() refuses: a task is in it, or a cgroup below it,
@@ -106,6 +107,7 @@ impl Kernel {
             return false;
         }
         let Some(cgroup) = self.cgroups.remove(path) else { return false };
+        self.paravirt.weighs(path, WEIGHT_DFL);
         let (id, _) = id_and_above(cgroup);
         self.observe(0, None, What::Limit { cgroup: id, quota: None });
         // Else it would not be removed.
@@ -121,12 +123,13 @@ impl Kernel {
         let cgroup = cgroup_of(self.css_set(path));
         self.fair_set_cgroup_idle(cgroup, idle);
         let weight = if idle { WEIGHT_IDLE } else { WEIGHT_DFL };
-        self.observe_cgroup_weight(cgroup, weight);
+        self.observe_cgroup_weight(path, cgroup, weight);
         let callback = self.program.ops.cgroup_set_idle;
         self.call(callback, Callback::CgroupSetIdle, 0, May::Look, [cgroup as u64, idle.into(), 0]);
     }
 
-    fn observe_cgroup_weight(&mut self, cgroup: *mut Cgroup, weight: u32) {
+    fn observe_cgroup_weight(&mut self, path: &str, cgroup: *mut Cgroup, weight: u32) {
+        self.paravirt.weighs(path, weight);
         let (id, _) = id_and_above(cgroup);
         self.observe(0, None, What::CgroupWeight { cgroup: id, weight });
     }
@@ -135,7 +138,7 @@ impl Kernel {
     pub fn set_cgroup_weight(&mut self, path: &str, weight: u32) {
         let cgroup = cgroup_of(self.css_set(path));
         self.fair_set_cgroup_weight(cgroup, weight);
-        self.observe_cgroup_weight(cgroup, weight);
+        self.observe_cgroup_weight(path, cgroup, weight);
         let callback = self.program.ops.cgroup_set_weight;
         self.call(
             callback,

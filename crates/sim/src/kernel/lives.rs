@@ -36,7 +36,7 @@ impl Kernel {
         let task = &self.tasks[id];
         self.audience.readers(|reader| reader.born(id, &task.name, &task.spec.cgroup));
         if let Some(Step::Team { team, .. }) = task.spec.steps.first() {
-            self.paravirt.born(team, id);
+            self.paravirt.born(team, id, &task.spec.cgroup);
         }
         self.init_task(id, parent.is_some());
         let (cgroup, _) = id_and_above(cgroup_of(css_set));

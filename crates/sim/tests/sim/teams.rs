@@ -205,18 +205,25 @@ fn a_run_gives_the_same_bytes_twice_and_beside_others() {
     assert!(trace(4) != alone, "it does not depend on the seed");
 }
 
-/// They do not fight: they come to rest with a thread for each CPU. Who has how many of them is left to
-/// chance, since nothing tells a machine of its fair share: see docs/results-paravirt.md.
-#[test]
-fn two_machines_that_adapt_divide_the_host_and_rest() {
-    let machine = |name: &str| {
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// Machines that adapt, each in a cgroup of its own: virtual CPUs, and what else is to be said.
+fn machines(all: &[(usize, &str)]) -> String {
+    let machine = |(name, (threads, more)): (&str, &(usize, &str))| {
         format!(
-            "[[team]]\nname = \"{name}\"\nthreads = {CPUS}\nbarriers = 8\nwork = \"1600us\"\n\
-             imbalance = 0.1\ncgroup = \"{name}\"\n{ADAPTS}\n"
+            "[[team]]\nname = \"{name}\"\nthreads = {threads}\nbarriers = 8\nwork = \"1600us\"\n\
+             imbalance = 0.1\ncgroup = \"{name}\"\n{ADAPTS}\n{more}\n"
         )
     };
-    let text = format!("duration = \"2s\"\n[machine]\ncpus = {CPUS}\n");
-    let text = text + &machine("a") + &machine("b");
+    let host = format!("[machine]\ncpus = {CPUS}\n");
+    host + &NAMES.into_iter().zip(all).map(machine).collect::<String>()
+}
+
+/// They do not fight: they come to rest with a thread for each CPU. By the published formula alone who
+/// has how many of them is left to chance, since nothing tells a machine of its fair share.
+#[test]
+fn two_machines_that_adapt_divide_the_host_and_rest() {
+    let text = format!("duration = \"2s\"\n{}", machines(&[(CPUS, "owed = false"); 2]));
     for scheduler in SCHEDULERS {
         let outcome = of(&text, scheduler).pass();
         let teams = ["a", "b"].map(|name| outcome.team(name));
@@ -225,6 +232,59 @@ fn two_machines_that_adapt_divide_the_host_and_rest() {
         assert!((threads - CPUS as f64).abs() < 1.0, "{scheduler}: {sizes:.2?} threads");
         let late = teams.map(|team| team.sizes.iter().filter(|(at, _)| *at > ms(1_000)).count());
         assert!(late.iter().all(|changes| *changes < 50), "{scheduler}: {late:?} changes");
+    }
+}
+
+#[test]
+fn machines_that_adapt_come_to_their_fair_shares_and_rest() {
+    /// Who comes later comes then, ms.
+    const LATER: &str = "arrives = \"500ms\"";
+    /// What is below a thread is not owed.
+    const LEAST: f64 = 1.0;
+    let weights = "[cgroups.a]\nweight = 100\n[cgroups.b]\nweight = 300\n";
+    let two_hogs = hogs(2);
+    for (what, all, more, fair) in [
+        ("both at once", &[(8, ""), (8, "")][..], "", &[4.0, 4.0][..]),
+        ("one after the other", &[(8, ""), (8, LATER)], "", &[4.0, 4.0]),
+        ("with fewer virtual CPUs", &[(8, ""), (2, "")], "", &[6.0, 2.0]),
+        ("by weight", &[(8, ""), (8, "")], weights, &[2.0, 6.0]),
+        ("by weight, the heavier one later", &[(8, ""), (8, LATER)], weights, &[2.0, 6.0]),
+        ("by weight, the lighter one later", &[(8, LATER), (8, "")], weights, &[2.0, 6.0]),
+        ("three", &[(8, ""), (8, LATER), (8, "")], "", &[2.7, 2.7, 2.7]),
+        ("on CPUs that they share", &[(4, "affinity = \"0-3\""), (8, LATER)], "", &[2.0, 6.0]),
+        ("beside others' work", &[(8, ""), (8, LATER)], &two_hogs, &[3.0, 3.0]),
+    ] {
+        let text = format!("duration = \"3s\"\n{}{more}", machines(all));
+        for scheduler in SCHEDULERS {
+            let outcome = of(&text, scheduler).pass();
+            let teams = || NAMES.into_iter().take(all.len()).map(|name| outcome.team(name));
+            let sizes: Vec<f64> =
+                teams().map(|team| team.mean_size(ms(2_000), ms(3_000))).collect();
+            let least = sizes.iter().zip(fair).all(|(size, fair)| *size > fair - LEAST);
+            assert!(least, "{what}, {scheduler}: {sizes:.2?} threads, not {fair:?}");
+            let threads = sizes.iter().sum::<f64>();
+            let all_fair = fair.iter().sum::<f64>().round();
+            assert!((threads - all_fair).abs() < 1.5, "{what}, {scheduler}: {sizes:.2?} threads");
+            let late: Vec<usize> = teams()
+                .map(|team| team.sizes.iter().filter(|(at, _)| *at > ms(2_000)).count())
+                .collect();
+            println!("{what}, {scheduler}: {sizes:.2?} threads, {late:?} changes");
+            assert!(
+                late.iter().all(|changes| *changes < 50),
+                "{what}, {scheduler}: {late:?} changes"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_machine_alone_is_owed_nothing() {
+    for scheduler in SCHEDULERS {
+        let [with, without] = ["owed = true", "owed = false"].map(|owed| {
+            let text = program(CPUS, &format!("{ADAPTS}\n{owed}"), 100) + &hogs(3);
+            of(&text, scheduler).traced().until_teams_end().pass().trace
+        });
+        assert!(with == without, "{scheduler}: it runs otherwise");
     }
 }
 
@@ -260,6 +320,7 @@ fn what_is_wrong_about_a_team_is_told_with_its_line_and_what_to_write() {
         (team("imbalance = 2.5"), 5, "write 0 to 2"),
         (team("window = \"4ms\""), 5, "write adapt = true"),
         (team("adapt = true\nwindow = \"0s\""), 6, "write \"4ms\""),
+        (team("owed = false"), 5, "write adapt = true"),
         (team("affinity = \"3-1\""), 5, "write it like \"0-3,8\""),
         (team("cgroup = \"/a\""), 5, "without a '/' first"),
         (team("weight = 3\nnice = 1"), 6, "not both"),

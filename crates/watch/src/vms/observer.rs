@@ -8,6 +8,7 @@ use std::path::Path;
 
 use metasched_base::{Result, parse_cpu_list};
 use metasched_loader::{ParavirtReading, ParavirtTracer, Runs, WatchedThread};
+use metasched_stats::{Claim, FairShares, Had, parts_by_cgroup};
 
 /// What is observed of a machine or a cgroup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Observed {
     pub cpus: BTreeSet<u32>,
     /// How many virtual CPUs they are; 0 for a cgroup.
     pub vcpus: u32,
+    /// The cgroups that they are in, from below the root down, with what `cpu.weight` of each says.
+    pub cgroups: Vec<(String, u32)>,
 }
 
 /// What came out for a machine or a cgroup over some time.
@@ -31,6 +34,10 @@ pub struct Window {
     pub phantoms: f64,
     /// How many of the CPUs that it may use were idle, likewise.
     pub idle_cpus: f64,
+    /// How many CPUs others that are observed hold beyond their fair shares, as far as it has less than its own.
+    pub owed_cpus: f64,
+    /// How many it holds beyond its own, as far as threads of such others wait for a CPU.
+    pub owing_cpus: f64,
     /// How many virtual CPUs there are; 0 for a cgroup.
     pub vcpus: u32,
     /// How many CPUs of the host it may use, of those that are on line.
@@ -41,6 +48,8 @@ pub struct Window {
 pub struct Observer {
     tracer: ParavirtTracer,
     subjects: BTreeMap<String, Subject>,
+    /// What each of them is to have of the CPUs, in their order.
+    shares: FairShares,
     online: BTreeSet<u32>,
     /// The reading at which the window began.
     at_ns: u64,
@@ -59,6 +68,8 @@ struct Thread {
     watched: WatchedThread,
     /// How long it had waited at the last reading, or when it came.
     waited_ns: i64,
+    /// How long it had run then.
+    ran_ns: i64,
 }
 
 impl Observer {
@@ -69,8 +80,14 @@ impl Observer {
     pub fn begin() -> Result<Self> {
         let tracer = ParavirtTracer::attach()?;
         let ParavirtReading { at_ns, idle_ns, .. } = tracer.read(std::iter::empty());
-        let subjects = BTreeMap::new();
-        Ok(Self { tracer, subjects, online: online(Path::new("/")), at_ns, idle_ns })
+        Ok(Self {
+            tracer,
+            subjects: BTreeMap::new(),
+            shares: FairShares::default(),
+            online: online(Path::new("/")),
+            at_ns,
+            idle_ns,
+        })
     }
 
     /// Observes these from now on, and nothing else. The first window of a new one is left out, since it was not
@@ -111,12 +128,28 @@ impl Observer {
                 }
                 // One that has ended meanwhile is gone at the next look.
                 if let Some(watched) = self.tracer.watch(*tid)? {
-                    let waited_ns = self.tracer.read(std::iter::once(&watched)).threads[0].1;
-                    subject.threads.insert(*tid, Thread { watched, waited_ns });
+                    let now = self.tracer.read(std::iter::once(&watched)).threads[0];
+                    let thread = Thread { watched, waited_ns: now.waited_ns, ran_ns: now.ran_ns };
+                    subject.threads.insert(*tid, thread);
                 }
             }
         }
+        self.claim(wanted);
         Ok(())
+    }
+
+    /// Has the CPUs divided among these, by the weights of their cgroups.
+    fn claim(&mut self, wanted: &BTreeMap<String, Observed>) {
+        let lines: Vec<_> = wanted.values().map(|observed| observed.cgroups.clone()).collect();
+        let claims = wanted.values().zip(parts_by_cgroup(&lines)).map(|(observed, weight)| Claim {
+            cpus: observed.cpus.intersection(&self.online).copied().collect(),
+            weight,
+            most: observed.threads.len() as f64,
+        });
+        let claims: Vec<Claim> = claims.collect();
+        if claims != self.shares.claims() {
+            self.shares = FairShares::of(claims);
+        }
     }
 
     /// Ends the window and begins the next one: what came out, by the keys.
@@ -130,14 +163,15 @@ impl Observer {
             let before = self.idle_ns.get(*cpu as usize).copied().unwrap_or(0);
             share(now - before, length_ns)
         };
-        let mut windows = BTreeMap::new();
-        let mut waited = reading.threads.iter().map(|(_, waited_ns)| *waited_ns);
+        let (mut windows, mut had) = (Vec::new(), Vec::new());
+        let mut readings = reading.threads.iter();
         for (key, subject) in &mut self.subjects {
-            let mut phantoms = 0.0;
+            let (mut phantoms, mut used) = (0.0, 0.0);
             for thread in subject.threads.values_mut() {
-                let now_ns = waited.next().expect("as many as were read");
-                phantoms += share(now_ns - thread.waited_ns, length_ns);
-                thread.waited_ns = now_ns;
+                let now = readings.next().expect("as many as were read");
+                phantoms += share(now.waited_ns - thread.waited_ns, length_ns);
+                used += share(now.ran_ns - thread.ran_ns, length_ns);
+                (thread.waited_ns, thread.ran_ns) = (now.waited_ns, now.ran_ns);
             }
             let cpus = subject.cpus.intersection(&self.online);
             let window = Window {
@@ -145,13 +179,21 @@ impl Observer {
                 ended_ns: reading.at_ns,
                 phantoms,
                 idle_cpus: cpus.clone().map(idle).sum(),
+                owed_cpus: 0.0,
+                owing_cpus: 0.0,
                 vcpus: subject.vcpus,
                 cpus: cpus.count() as u32,
             };
-            if std::mem::replace(&mut subject.whole, true) {
-                windows.insert(key.clone(), window);
-            }
+            had.push(Had { used, idle: window.idle_cpus, phantoms });
+            let whole = std::mem::replace(&mut subject.whole, true);
+            windows.push(whole.then(|| (key.clone(), window)));
         }
+        let debts = self.shares.debts(&had);
+        let windows = windows.into_iter().zip(debts).filter_map(|(window, debt)| {
+            let (key, window) = window?;
+            Some((key, Window { owed_cpus: debt.owed, owing_cpus: debt.owing, ..window }))
+        });
+        let windows = windows.collect();
         self.at_ns = reading.at_ns;
         self.idle_ns = reading.idle_ns;
         windows

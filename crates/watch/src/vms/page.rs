@@ -59,6 +59,10 @@ pub struct PageFigures {
     pub vcpus: u32,
     /// How many CPUs the machine may use.
     pub cpus: u32,
+    /// CPUs that are owed to it, in thousandths.
+    pub owed_cpus_milli: u32,
+    /// CPUs that it owes, in thousandths.
+    pub owing_cpus_milli: u32,
 }
 
 /// Where the page of a machine of that name is.
@@ -181,6 +185,8 @@ impl Page {
         page.idle_cpus_milli = milli(window.idle_cpus);
         page.vcpus = window.vcpus;
         page.cpus = window.cpus;
+        page.owed_cpus_milli = milli(window.owed_cpus);
+        page.owing_cpus_milli = milli(window.owing_cpus);
         self.put().attempt(Kind::Failed, || format!("write the page '{}'", self.path.display()))
     }
 
@@ -290,6 +296,8 @@ pub fn read_page(path: &Path) -> Option<PageFigures> {
             idle_cpus_milli: page.idle_cpus_milli,
             vcpus: page.vcpus,
             cpus: page.cpus,
+            owed_cpus_milli: page.owed_cpus_milli,
+            owing_cpus_milli: page.owing_cpus_milli,
         });
     }
     None
@@ -320,6 +328,8 @@ mod tests {
             ended_ns: (number + 1) * 1000,
             phantoms: milli,
             idle_cpus: 64.0 - milli,
+            owed_cpus: milli / 2.0,
+            owing_cpus: milli / 4.0,
             vcpus: (number % 97) as u32,
             cpus: (number % 89) as u32,
         }
@@ -390,6 +400,8 @@ mod tests {
                     && seen.ended_ns == wanted.ended_ns
                     && seen.phantoms_milli == milli(wanted.phantoms)
                     && seen.idle_cpus_milli == milli(wanted.idle_cpus)
+                    && seen.owed_cpus_milli == milli(wanted.owed_cpus)
+                    && seen.owing_cpus_milli == milli(wanted.owing_cpus)
                     && (seen.vcpus, seen.cpus) == (wanted.vcpus, wanted.cpus);
                 if !is_whole {
                     // Or the other thread would never end.
@@ -419,6 +431,7 @@ mod tests {
         let figures = read_page(&path).unwrap();
         assert_eq!((figures.windows, figures.phantoms_milli, figures.cpus), (1, 1235, 2));
         assert_eq!((figures.window_ns, figures.began_ns), (4_000_000, 7000));
+        assert_eq!((figures.owed_cpus_milli, figures.owing_cpus_milli), (4, 2));
         page.check().unwrap();
         let mapped = Mapped::of(&path);
         assert_eq!(mapped.read().unwrap().magic, METASCHED_PARAVIRT_MAGIC);

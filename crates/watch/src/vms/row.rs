@@ -49,6 +49,20 @@ pub const MACHINE_FIGURES: &[Figure<MachineRow>] = &[
         of: |row| row.window.map(|window| window.idle_cpus),
     },
     Figure {
+        name: "owed_cpus",
+        title: "OWED",
+        unit: Unit::Number,
+        help: "how many CPUs other machines held beyond their fair shares and owed to it, in the mean",
+        of: |row| row.window.map(|window| window.owed_cpus),
+    },
+    Figure {
+        name: "owing_cpus",
+        title: "OWING",
+        unit: Unit::Number,
+        help: "how many CPUs it held beyond its fair share that others to whom they are owed waited for, in the mean",
+        of: |row| row.window.map(|window| window.owing_cpus),
+    },
+    Figure {
         name: "cpus",
         title: "CPUS",
         unit: Unit::Count,

@@ -35,6 +35,8 @@ pub struct ServeOptions {
     pub window: Duration,
     /// The page of the only one; else each has its own by default.
     pub page: Option<PathBuf>,
+    /// Whether those who have less than their fair shares are told what others hold beyond theirs.
+    pub owed: bool,
 }
 
 /// What is told while it serves.
@@ -157,7 +159,10 @@ impl<T: FnMut(&Served)> Server<'_, T> {
                 continue;
             }
             timer.wait().attempt(Kind::Failed, attempt)?;
-            for (key, window) in self.observer.window() {
+            for (key, mut window) in self.observer.window() {
+                if !self.options.owed {
+                    (window.owed_cpus, window.owing_cpus) = (0.0, 0.0);
+                }
                 let Some((_, page)) = self.serving.get_mut(&key) else { continue };
                 if let Err(error) = page.write(&window, window_ns) {
                     self.lose(&key, error);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use metasched_abi::WEIGHT_DFL;
 use metasched_base::{Error, Kind, Result};
 use metasched_host::cgroup::Cgroup;
 
@@ -85,11 +86,13 @@ impl Whose {
                     threads: now.vcpus.values().copied().collect(),
                     cpus: now.cpus.clone(),
                     vcpus: now.vcpus.len() as u32,
+                    cgroups: line(root, &now.cgroup),
                 })
             }
             Self::Cgroup(cgroup) => {
                 let pids = cgroup.path().is_dir().then(|| cgroup.pids().ok())??;
-                let mut observed = Observed::default();
+                let cgroups = line(root, &cgroup.name());
+                let mut observed = Observed { cgroups, ..Observed::default() };
                 for pid in pids {
                     let own: Vec<u32> = threads(root, pid).collect();
                     // Those of one process mostly may use the same ones.
@@ -100,6 +103,20 @@ impl Whose {
             }
         }
     }
+}
+
+/// A cgroup and those above it, from below the root down, with their weights.
+fn line(root: &Path, name: &str) -> Vec<(String, u32)> {
+    let mut path = String::new();
+    let parts = name.split('/').filter(|part| !part.is_empty());
+    let level = parts.map(|part| {
+        path = format!("{path}/{part}");
+        let cgroup = Cgroup::find(root, &path).ok();
+        // Without the controller the kernel weighs none of its own.
+        let weight = cgroup.and_then(|cgroup| cgroup.cpu_weight()).unwrap_or(WEIGHT_DFL);
+        (part.to_owned(), weight)
+    });
+    level.collect()
 }
 
 /// The machine that a user means by its name or the number of its process.
@@ -177,6 +194,9 @@ mod tests {
         let web = Whose::Machine(found[&10].clone());
         let observed = web.observed(root, &found).unwrap();
         assert_eq!((observed.vcpus, observed.threads), (2, [11, 12].into()));
+        // Neither has the cpu controller.
+        let cgroups = [("machine.slice".to_owned(), 100), ("a.scope".to_owned(), 100)];
+        assert_eq!(observed.cgroups, cgroups);
         assert_eq!(web.page().unwrap(), Path::new("/dev/shm/metasched-paravirt-web"));
         let stat = std::fs::read_to_string(root.join("proc/10/stat")).unwrap();
         write(root, "proc/10/stat", &stat.replace(" 99 ", " 100 "));
@@ -198,9 +218,18 @@ mod tests {
         let whose = Whose::cgroup(root, "/a/b/").unwrap();
         assert_eq!(whose.page().unwrap(), Path::new("/dev/shm/metasched-paravirt-cgroup:a:b"));
         let observed = Whose::cgroup(root, "/a/").unwrap().observed(root, &BTreeMap::new());
-        let wanted =
-            Observed { threads: [10, 11, 20, 21].into(), cpus: [0, 1, 3].into(), vcpus: 0 };
+        let wanted = Observed {
+            threads: [10, 11, 20, 21].into(),
+            cpus: [0, 1, 3].into(),
+            vcpus: 0,
+            cgroups: vec![("a".to_owned(), 100)],
+        };
         assert_eq!(observed, Some(wanted));
+        write(root, "sys/fs/cgroup/a/cpu.weight", "300\n");
+        write(root, "sys/fs/cgroup/a/b/cpu.weight", "0\n");
+        let cgroups = whose.observed(root, &BTreeMap::new()).unwrap().cgroups;
+        // As of one with cpu.idle.
+        assert_eq!(cgroups, [("a".to_owned(), 300), ("b".to_owned(), 1)]);
         std::fs::remove_dir_all(root.join("sys/fs/cgroup/a/b")).unwrap();
         assert_eq!(whose.observed(root, &BTreeMap::new()), None);
         let outside = Whose::cgroup(root, "../..").unwrap_err();

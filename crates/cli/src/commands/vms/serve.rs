@@ -32,6 +32,9 @@ pub struct Args {
     /// The page, if there is one machine or cgroup [default: in /dev/shm, by its name]
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
+    /// Tells nobody what others hold beyond their fair shares: machines that adapt then rest at any division
+    #[arg(long)]
+    no_owed: bool,
 }
 
 fn parse_window(text: &str) -> Result<Duration> {
@@ -67,7 +70,8 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         }
         on_memory(page)?;
     }
-    let options = ServeOptions { whose, window: args.window, page: args.page.clone() };
+    let options =
+        ServeOptions { whose, window: args.window, page: args.page.clone(), owed: !args.no_owed };
     let mut printed = Ok(());
     let mut tell = |served: &Served| {
         let done = print(served, context);
