@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * paravirt: how long threads wait for a CPU while they could run, how long they run, and how long CPUs are idle, under
- * whatever scheduler is in force. Threads are those of virtual CPUs: one that waits is a phantom, of which
- * its guest believes that it runs.
+ * paravirt: how long threads wait for a CPU while they could run, how long they run, and how long CPUs
+ * are idle, under whatever scheduler is in force. Threads are those of virtual CPUs: one that waits is a
+ * phantom, of which its guest believes that it runs.
  *
  * All is cumulative. User space reads it when it likes, and divides what came since by the time since.
  *

@@ -42,10 +42,12 @@ struct metasched_paravirt_page {
 	uint32_t vcpus;
 	/* How many CPUs of the host it may use. */
 	uint32_t cpus;
-	/* CPUs that others hold beyond their fair shares of the host and that are owed to it, which has less than its
-	 * own: in thousandths, likewise. Idle ones come first and are not among them. 0 if the host tells none. */
+	/* CPUs that others hold beyond their fair shares of the host and that are owed to it, which has less
+	 * than its own: in thousandths, likewise. Idle ones come first and are not among them. 0 if the host
+	 * tells none. */
 	uint32_t owed_cpus_milli;
-	/* CPUs that it holds beyond its own fair share, as far as threads of those wait to whom they are owed: likewise. */
+	/* CPUs that it holds beyond its own fair share, as far as threads of those wait to whom they are
+	 * owed: likewise. */
 	uint32_t owing_cpus_milli;
 	/* 0. */
 	uint8_t reserved[METASCHED_PARAVIRT_BYTES - 72];

@@ -1,4 +1,5 @@
-//! Several machines that adapt at once, on a host that has no more CPUs than one of them would like.
+//! Several machines that adapt at once, on a host that has no more CPUs than one of them would
+//! like.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! How long threads wait for a CPU while they could run, how long they run, and how long CPUs are idle.
+//! How long threads wait for a CPU while they could run, how long they run, and how long CPUs are
+//! idle.
 
 use std::collections::VecDeque;
 use std::io;

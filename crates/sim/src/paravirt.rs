@@ -1,8 +1,8 @@
 //! What a host tells its virtual machines of CPUs, as `include/metasched_paravirt.h` has it: over
 //! windows of so long, how many of a machine's virtual CPUs were runnable and did not run
 //! (*phantoms*), how many of the CPUs that it may use had nothing to do, and how many others hold
-//! that are owed to it by its fair share. It is read from the stream of events, as the host's observer
-//! reads it from tracepoints.
+//! that are owed to it by its fair share. It is read from the stream of events, as the host's
+//! observer reads it from tracepoints.
 
 use crate::abi::CpuMask;
 use crate::idle_cpus::IdleCpus;
@@ -59,7 +59,8 @@ pub(crate) struct Paravirt {
     idle: IdleCpus,
     /// `cpu.weight` of cgroups, by their paths, where it was written.
     weights: BTreeMap<String, u32>,
-    /// How CPUs are divided among the machines; none before it is asked for, or where that may have changed.
+    /// How CPUs are divided among the machines; none before it is asked for, or where that may have
+    /// changed.
     shares: Option<FairShares>,
 }
 

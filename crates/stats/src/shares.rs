@@ -1,7 +1,8 @@
 //! The fair shares of those that share CPUs, and what is owed to who has less than his.
 //!
-//! A machine whose number of threads follows phantoms and idle CPUs alone rests at any division of the
-//! CPUs: nothing tells it that another one holds more than its share. What is owed to it says so.
+//! A machine whose number of threads follows phantoms and idle CPUs alone rests at any division of
+//! the CPUs: nothing tells it that another one holds more than its share. What is owed to it says
+//! so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +36,8 @@ pub struct Had {
 pub struct Debt {
     /// What others hold beyond their fair shares, as far as he has less than his own.
     pub owed: f64,
-    /// What he holds beyond his fair share, as far as threads of those wait for it to whom it is owed.
+    /// What he holds beyond his fair share, as far as threads of those wait for it to whom it is
+    /// owed.
     pub owing: f64,
 }
 
@@ -59,7 +61,8 @@ struct Alike {
 struct Division {
     /// How many CPUs each is to have.
     fair: Vec<f64>,
-    /// Of CPUs that are alike, the part of each that may use them, in the order that they have there.
+    /// Of CPUs that are alike, the part of each that may use them, in the order that they have
+    /// there.
     parts: Vec<Vec<f64>>,
 }
 
@@ -99,14 +102,15 @@ impl FairShares {
         self.divide(had).fair
     }
 
-    /// What is owed to each by those that share CPUs with it. Idle CPUs come first: what these make good is not owed.
+    /// What is owed to each by those that share CPUs with it. Idle CPUs come first: what these make
+    /// good is not owed.
     ///
-    /// Each CPU is divided by weight among those that may use it. What one of them has too few threads for
-    /// the others have. What other work holds, which claims nothing, is not divided.
+    /// Each CPU is divided by weight among those that may use it. What one of them has too few
+    /// threads for the others have. What other work holds, which claims nothing, is not divided.
     ///
-    /// Where several have less than their shares each is owed of what others hold by how much it lacks. So all
-    /// together are never owed more than others hold. And nobody owes what nobody waits for: who does not take
-    /// what is owed to him leaves it to the others.
+    /// Where several have less than their shares each is owed of what others hold by how much it
+    /// lacks. So all together are never owed more than others hold. And nobody owes what nobody
+    /// waits for: who does not take what is owed to him leaves it to the others.
     pub fn debts(&self, had: &[Had]) -> Vec<Debt> {
         let Division { fair, parts } = self.divide(had);
         let lacks: Vec<f64> =
@@ -180,8 +184,8 @@ impl FairShares {
         }
     }
 
-    /// The part of these CPUs that is held by those who claim them, or idle: nobody knows who runs where, so
-    /// it is that of all CPUs in the circle.
+    /// The part of these CPUs that is held by those who claim them, or idle: nobody knows who runs
+    /// where, so it is that of all CPUs in the circle.
     fn held(&self, of: &Alike, had: &[Had]) -> f64 {
         let circle = || self.alike.iter().filter(|alike| alike.circle == of.circle);
         let whose: BTreeSet<usize> =
@@ -192,9 +196,10 @@ impl FairShares {
     }
 }
 
-/// The part of the machine that the kernel gives to each of them, by the cgroups that they are in: at each level the
-/// weights of those count in which some of them are. `lines` has of each its cgroups from the root down, by name and
-/// `cpu.weight`. One that is in a cgroup directly counts there as 100, beside those that are below.
+/// The part of the machine that the kernel gives to each of them, by the cgroups that they are in:
+/// at each level the weights of those count in which some of them are. `lines` has of each its
+/// cgroups from the root down, by name and `cpu.weight`. One that is in a cgroup directly counts
+/// there as 100, beside those that are below.
 pub fn parts_by_cgroup(lines: &[Vec<(String, u32)>]) -> Vec<f64> {
     /// What is in a cgroup: the weights of those below, and of those in it.
     #[derive(Default)]
@@ -339,7 +344,8 @@ mod tests {
     fn nobody_owes_who_cannot_use_his_cpus() {
         let apart = shares(&[(0..4, 1.0, 9.0), (4..8, 1.0, 9.0), (0..4, 1.0, 9.0)]);
         near(&owed(&apart, &had(&[4.0, 1.0, 0.0])), &[0.0, 0.0, 2.0]);
-        // The third one may use a single CPU of those that the first one holds, and half of it is its.
+        // The third one may use a single CPU of those that the first one holds, and half of it is
+        // its.
         let one = shares(&[(0..8, 1.0, 9.0), (0..7, 1.0, 9.0), (7..16, 1.0, 9.0)]);
         near(&owed(&one, &had(&[16.0, 0.0, 0.0])), &[0.0, 3.5, 0.5]);
     }

@@ -262,9 +262,10 @@ fn machines_that_adapt_come_to_their_fair_shares_and_rest() {
                 teams().map(|team| team.mean_size(ms(2_000), ms(3_000))).collect();
             let least = sizes.iter().zip(fair).all(|(size, fair)| *size > fair - LEAST);
             assert!(least, "{what}, {scheduler}: {sizes:.2?} threads, not {fair:?}");
+            // All CPUs have a thread, and hardly one has two. Hogs have what the scheduler gives them.
             let threads = sizes.iter().sum::<f64>();
-            let all_fair = fair.iter().sum::<f64>().round();
-            assert!((threads - all_fair).abs() < 1.5, "{what}, {scheduler}: {sizes:.2?} threads");
+            let wanted = fair.iter().sum::<f64>() - LEAST..CPUS as f64 + LEAST;
+            assert!(wanted.contains(&threads), "{what}, {scheduler}: {sizes:.2?} threads");
             let late: Vec<usize> = teams()
                 .map(|team| team.sizes.iter().filter(|(at, _)| *at > ms(2_000)).count())
                 .collect();
