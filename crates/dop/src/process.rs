@@ -89,6 +89,8 @@ impl Following {
 
 thread_local! {
     static STARTER: Starter = const { Starter(Cell::new(None)) };
+    /// How many threads this thread's last outermost region had.
+    static LAST: Cell<u32> = const { Cell::new(1) };
 }
 
 /// The process in which this thread is counted as one that starts regions.
@@ -203,7 +205,14 @@ pub(crate) fn adapted(runtime: &Runtime, clause: Option<u32>) -> Option<u32> {
         return None;
     }
     let n = clause.unwrap_or_else(|| runtime.max_threads()).min(runtime.thread_limit()).max(1);
-    process.region(n, clause.is_some())
+    let threads = process.region(n, clause.is_some());
+    let last = LAST.replace(threads.unwrap_or(n));
+    if threads == Some(1) && last > 1 && process.settings.spins {
+        // Else they would take the CPUs that are to be left to others, and no CPU would ever be
+        // idle for this process to grow again.
+        runtime.end_threads();
+    }
+    threads
 }
 
 /// Called when the library is loaded.
