@@ -123,7 +123,7 @@ bench-choice: deps ## Judge what 'tune' recommends, over random workloads in the
 bench-lags: deps ## Simulate and measure functions on a node, by how many there are; BUDGET=40m, goes on; 0: only simulate
 	@scripts/bench.sh lags $(ARGS)
 
-bench-paravirt: deps ## Simulate a parallel program in a virtual machine whose number of threads follows the host
+bench-paravirt: deps ## Simulate and measure a parallel program whose number of threads follows its host; BUDGET=20m, goes on; 0: only simulate
 	@scripts/bench.sh paravirt $(ARGS)
 
 bench-fleet: deps ## Simulate a fleet of such nodes: how many keep the latency?

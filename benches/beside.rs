@@ -18,6 +18,7 @@ use metasched_host::process::{Child, Output, Spawn};
 use metasched_loader::{WaitTracer, Waiters};
 use metasched_stats::percentile;
 use nix::sys::signal::Signal;
+use nix::time::{ClockId, clock_gettime};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +45,8 @@ pub enum Part {
     Forks,
     /// Many threads that want a CPU at once: three of four always, the fourth often.
     Crowd,
+    /// Threads that compute together for a part of each period, and sleep together for the rest.
+    Periodic,
 }
 
 /// A part, and how it is played.
@@ -70,6 +73,12 @@ impl Play {
     /// So many threads, which begin together, until the process is killed.
     pub fn crowd(threads: usize) -> Play {
         Play { part: Part::Crowd, lasts_ms: NEIGHBOUR_LASTS.as_millis() as u64, threads, work: 0 }
+    }
+
+    /// So many threads, which compute for [`OVERLOAD_BUSY`] of each [`OVERLOAD_PERIOD`], until the
+    /// process is killed. How much they get done by then is their scheduler's business.
+    pub fn periodic(threads: usize) -> Play {
+        Play { part: Part::Periodic, ..Play::crowd(threads) }
     }
 
     fn lasts(&self) -> Duration {
@@ -114,6 +123,7 @@ fn act(how: &str) -> ExitCode {
         Part::Batch => finish(batch(&play)),
         Part::Forks => finish(forks(&play)),
         Part::Crowd => finish(crowd(&play)),
+        Part::Periodic => finish(periodic(&play)),
     }
 }
 
@@ -304,6 +314,51 @@ fn crowd(play: &Play) -> Result<()> {
     Ok(())
 }
 
+/// How often the threads of a periodic overload begin to compute.
+pub const OVERLOAD_PERIOD: Duration = Duration::from_millis(500);
+/// For how long they compute then, whether they have a CPU or not.
+pub const OVERLOAD_BUSY: Duration = Duration::from_millis(250);
+
+/// Waits until so long after a period of the overload has begun: periods begin at multiples of
+/// their length, by `CLOCK_MONOTONIC`, so that nobody has to be asked.
+pub fn wait_for_phase(phase: Duration) {
+    std::thread::sleep(until_phase(into_period(), phase));
+}
+
+/// For how long the present period has lasted.
+fn into_period() -> Duration {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every kernel has this clock");
+    let into = Duration::from(now).as_nanos() % OVERLOAD_PERIOD.as_nanos();
+    Duration::from_nanos(into as u64)
+}
+
+/// How long it is until `phase`, `into` a period: less than a period.
+fn until_phase(into: Duration, phase: Duration) -> Duration {
+    let next = if phase < into { phase + OVERLOAD_PERIOD } else { phase };
+    next - into
+}
+
+fn periodic(play: &Play) -> Result<()> {
+    let attempt = || format!("start {} threads", play.threads);
+    let begun = Instant::now();
+    let thread = || {
+        while begun.elapsed() < play.lasts() {
+            wait_for_phase(Duration::ZERO);
+            // One that got its CPU late ends with the others.
+            while into_period() < OVERLOAD_BUSY {
+                compute(1_000);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..play.threads {
+            let builder = std::thread::Builder::new();
+            builder.spawn_scoped(scope, thread).attempt(Kind::Failed, attempt)?;
+        }
+        Ok(())
+    })
+}
+
 /// How much computing takes [`WORK`] on this machine, under EEVDF and with nobody beside.
 pub fn calibrate() -> u64 {
     const TRIAL: u64 = 200_000;
@@ -330,5 +385,21 @@ fn answer<T: DeserializeOwned>(child: &mut Child, lasts: Duration) -> Result<T> 
         }
         Some(_) => Err(Error::new(Kind::Failed, attempt(), child.last_lines(3))),
         None => Err(Error::new(Kind::Timeout, attempt(), "it did not end a minute after its time")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_is_waited_for_less_than_a_period() {
+        let wait = |into, phase| {
+            until_phase(Duration::from_millis(into), Duration::from_millis(phase)).as_millis()
+        };
+        assert_eq!(wait(0, 0), 0);
+        assert_eq!(wait(1, 0), 499);
+        assert_eq!(wait(100, 300), 200);
+        assert_eq!(wait(300, 100), 300);
     }
 }

@@ -112,33 +112,39 @@ impl Timed {
         let command: Vec<String> =
             self.command.iter().map(|word| word.replace("{}", &loops)).collect();
         let attempt = || format!("run '{}'", command.join(" "));
-        let mut spawn =
-            Spawn::new(&command).stdout(Output::Tail(1 << 16)).stderr(Output::Tail(1 << 16));
+        let mut spawn = Spawn::new(&command);
         if let Some(cgroup) = cgroup {
             spawn = spawn.cgroup(cgroup);
         }
-        let mut child = spawn.start()?;
-        let Some(status) = child.wait(RUN_TIMEOUT)? else {
-            return Err(Error::new(Kind::Timeout, attempt(), "it did not end in three minutes"));
-        };
-        if !status.success() {
-            return Err(Error::new(Kind::Failed, attempt(), child.last_lines(3)));
-        }
-        let output = child.stdout_tail() + &child.stderr_tail();
-        seconds_after(&output, self.marker).ok_or_else(|| {
-            Error::new(
-                Kind::Failed,
-                attempt(),
-                format!("its output has no number after '{}'", self.marker),
-            )
-        })
+        number_after(&output_of(spawn, attempt)?, self.marker).attempt(Kind::Failed, attempt)
     }
 }
 
-/// The first number after `marker`, in seconds as it is or with their `s`.
-fn seconds_after(text: &str, marker: &str) -> Option<f64> {
-    let (_, rest) = text.split_once(marker)?;
-    rest.split_whitespace().next()?.trim_end_matches('s').parse().ok()
+/// Runs a program to its end.
+///
+/// # Returns
+/// The end of its standard output, and that of its standard error.
+///
+/// # Errors
+/// When it fails, or takes more than three minutes.
+pub fn output_of(spawn: Spawn, attempt: impl Fn() -> String) -> Result<String> {
+    let spawn = spawn.stdout(Output::Tail(1 << 16)).stderr(Output::Tail(1 << 16));
+    let mut child = spawn.start()?;
+    match child.wait(RUN_TIMEOUT)? {
+        Some(status) if status.success() => Ok(child.stdout_tail() + &child.stderr_tail()),
+        Some(_) => Err(Error::new(Kind::Failed, attempt(), child.last_lines(3))),
+        None => Err(Error::new(Kind::Timeout, attempt(), "it did not end in three minutes")),
+    }
+}
+
+/// The first number after `marker` in what a program printed, as it is or with the `s` of seconds.
+///
+/// # Errors
+/// Says that there is none.
+pub fn number_after(text: &str, marker: &str) -> std::result::Result<f64, String> {
+    let number = text.split_once(marker).and_then(|(_, rest)| rest.split_whitespace().next());
+    let number = number.and_then(|word| word.trim_end_matches('s').parse().ok());
+    number.ok_or_else(|| format!("its output has no number after '{marker}'"))
 }
 
 /// Fails if somebody asks to measure what there is not.
@@ -199,10 +205,10 @@ mod tests {
 
     #[test]
     fn the_time_is_found_in_what_the_programs_print() {
-        assert_eq!(seconds_after("...\nTime: 0.013\n", "Time:"), Some(0.013));
-        assert_eq!(seconds_after("     Total time: 0.009 [sec]", "Total time:"), Some(0.009));
-        assert_eq!(seconds_after("    total time:     1.25s\n", "total time:"), Some(1.25));
-        assert_eq!(seconds_after("Segmentation fault", "Time:"), None);
+        assert_eq!(number_after("...\nTime: 0.013\n", "Time:"), Ok(0.013));
+        assert_eq!(number_after("     Total time: 0.009 [sec]", "Total time:"), Ok(0.009));
+        assert_eq!(number_after("    total time:     1.25s\n", "total time:"), Ok(1.25));
+        assert!(number_after("Segmentation fault", "Time:").is_err());
     }
 
     #[test]

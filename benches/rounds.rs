@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use metasched_base::{Error, Kind, Result, ResultExt};
+use metasched_base::{Error, Kind, Progress, Result, ResultExt};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+use crate::order;
 
 /// What must be the same for figures to stand beside each other. The first line of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,19 +32,23 @@ impl Setting {
     /// # Errors
     /// When the program or the kernel's release cannot be read.
     pub fn here(options: String) -> Result<Setting> {
-        let attempt = || "say which program is measured".to_owned();
-        let program = std::fs::read("/proc/self/exe").attempt(Kind::Failed, attempt)?;
         Ok(Setting {
-            program: Sha256::digest(&program)
-                .iter()
-                .take(8)
-                .map(|byte| format!("{byte:02x}"))
-                .collect(),
+            program: version_of(Path::new("/proc/self/exe"))?,
             kernel: metasched_host::kernel::release(Path::new("/"))?.to_string(),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             options,
         })
     }
+}
+
+/// What tells one build of a program or library from another.
+///
+/// # Errors
+/// When its file cannot be read.
+pub fn version_of(file: &Path) -> Result<String> {
+    let attempt = || format!("say which build '{}' is", file.display());
+    let bytes = std::fs::read(file).attempt(Kind::Failed, attempt)?;
+    Ok(Sha256::digest(&bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// One scheduler in one round.
@@ -127,6 +134,16 @@ impl Kept {
         over.filter_map(|measured| Some((value(measured)?, under(measured.round)?))).collect()
     }
 
+    /// Two figures of a scheduler, in every round that has both.
+    pub fn pairs_within(&self, figure: &str, over: &str, subject: &str) -> Vec<(f64, f64)> {
+        let of = self.measured.iter().filter(|measured| measured.subject == subject);
+        of.filter_map(|measured| {
+            let value = |name: &str| measured.values.get(name).copied();
+            Some((value(figure)?, value(over)?))
+        })
+        .collect()
+    }
+
     /// The last reason for which a scheduler has no figures of a load.
     pub fn why_not(&self, load: &str, subject: &str) -> Option<&str> {
         let of = self.measured.iter().rev().filter(|measured| measured.subject == subject);
@@ -136,6 +153,21 @@ impl Kept {
 
 fn whole_lines(text: &str) -> &str {
     &text[..text.rfind('\n').map_or(0, |end| end + 1)]
+}
+
+/// How many rounds are measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// The bench's name.
+    pub bench: &'a str,
+    /// Who is in every round, since all others are compared with it.
+    pub baseline: &'a str,
+    /// In how many rounds each of the others is to be measured beside it.
+    pub rounds: u64,
+    /// No round begins after this time.
+    pub budget: Duration,
+    /// Of the order in each round.
+    pub seed: u64,
 }
 
 impl Rounds {
@@ -175,6 +207,51 @@ impl Rounds {
         line.push('\n');
         self.file.write_all(line.as_bytes()).attempt(Kind::Failed, attempt)?;
         self.file.sync_data().attempt(Kind::Failed, attempt)
+    }
+
+    /// Measures round after round, until each of `subjects` was in enough of them or the time is
+    /// over, which it says. `measure` measures the one of this place among `subjects` in this round.
+    ///
+    /// # Errors
+    /// Those of `measure`, and when a measurement cannot be kept.
+    pub fn go_on(
+        &mut self,
+        plan: &Plan,
+        subjects: &[&str],
+        mut measure: impl FnMut(usize, u64) -> Result<Measured>,
+    ) -> Result<()> {
+        let (began, mut longest) = (Instant::now(), Duration::ZERO);
+        loop {
+            let lacks = |name: &str| self.kept.count(name, plan.baseline) < plan.rounds;
+            let lacking = subjects.iter().filter(|name| lacks(name)).count();
+            if lacking == 0 {
+                return Ok(());
+            }
+            if began.elapsed() + longest > plan.budget {
+                eprintln!(
+                    "{}: the time is over, and {lacking} of {} want more rounds; the same command goes on",
+                    plan.bench,
+                    subjects.len()
+                );
+                return Ok(());
+            }
+            let wanting: Vec<usize> = (0..subjects.len())
+                .filter(|at| subjects[*at] == plan.baseline || lacks(subjects[*at]))
+                .collect();
+            let (round, round_began) = (self.kept.next_round(), Instant::now());
+            let progress = Progress::new(format!("round {}", round + 1), wanting.len() as u64);
+            for at in order(wanting.len(), plan.seed, round) {
+                let subject = subjects[wanting[at]];
+                progress.message(subject.to_owned());
+                let measured = measure(wanting[at], round)?;
+                for (load, why) in &measured.failed {
+                    progress.line(&format!("{subject}, {load}: {why}"));
+                }
+                self.add(measured)?;
+                progress.step();
+            }
+            longest = longest.max(round_began.elapsed());
+        }
     }
 
     /// Keeps one more.
@@ -222,6 +299,45 @@ mod tests {
         drop(rounds);
         let rounds = Rounds::open(&path, &setting(), false).unwrap();
         assert_eq!(rounds.kept.pairs("pipe", "fifo", "eevdf"), [(1.0, 2.0), (1.0, 4.0)]);
+    }
+
+    #[test]
+    fn rounds_go_on_until_each_was_in_enough_of_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rounds.jsonl");
+        let mut rounds = Rounds::open(&path, &setting(), false).unwrap();
+        rounds.add(measured(0, "eevdf", 2.0)).unwrap();
+        rounds.add(measured(0, "fifo", 1.0)).unwrap();
+        let subjects = ["eevdf", "fifo", "vtime"];
+        let budget = Duration::from_secs(3600);
+        let plan = Plan { bench: "bench", baseline: "eevdf", rounds: 2, budget, seed: 1 };
+        let mut seen = Vec::new();
+        let mut go_on = |plan: &Plan, rounds: &mut Rounds| {
+            let measure = |at: usize, round| {
+                seen.push((round, subjects[at]));
+                Ok(measured(round, subjects[at], 1.0))
+            };
+            rounds.go_on(plan, &subjects, measure).unwrap();
+        };
+        go_on(&Plan { budget: Duration::ZERO, ..plan }, &mut rounds);
+        assert_eq!(rounds.kept.next_round(), 1, "there was no time");
+        go_on(&plan, &mut rounds);
+        seen.sort_unstable();
+        // The one that has enough is left out, but for the baseline.
+        let expected = [(1, "eevdf"), (1, "fifo"), (1, "vtime"), (2, "eevdf"), (2, "vtime")];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn figures_of_a_scheduler_are_paired_by_rounds() {
+        let both = |round, pipe: f64, socket: f64| {
+            let values = [("pipe".to_owned(), pipe), ("socket".to_owned(), socket)];
+            Measured { values: BTreeMap::from(values), ..measured(round, "fifo", 0.0) }
+        };
+        let all = vec![both(0, 1.0, 2.0), measured(1, "fifo", 3.0), both(2, 4.0, 5.0)];
+        let kept = Kept { setting: setting(), measured: all };
+        assert_eq!(kept.pairs_within("pipe", "socket", "fifo"), [(1.0, 2.0), (4.0, 5.0)]);
+        assert!(kept.pairs_within("pipe", "socket", "vtime").is_empty());
     }
 
     #[test]

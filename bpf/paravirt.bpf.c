@@ -25,6 +25,7 @@ char _license[] SEC("license") = "GPL";
 
 /* include/uapi/linux/bpf.h */
 #define BPF_F_MMAPABLE (1U << 10)
+#define BPF_MAP_TYPE_QUEUE 22
 /* include/linux/sched.h */
 #define TASK_DEAD 0x00000080
 /* include/uapi/asm-generic/errno-base.h */
@@ -100,6 +101,16 @@ struct {
 	__type(key, int);
 	__type(value, u32);
 } watched SEC(".maps");
+
+/* Who was born of watched threads. User space has them watched, too. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, PARAVIRT_BORN_MAX);
+	__type(value, struct paravirt_born);
+} born SEC(".maps");
+
+/* How often somebody was born: user space looks into the queue only after it has changed. */
+u64 nr_born;
 
 /* The same task, with what this program looks at. */
 static __always_inline struct task_struct___paravirt *more(struct task_struct *p)
@@ -232,9 +243,20 @@ int BPF_PROG(paravirt_wakeup, struct task_struct *p)
 	return woken(p);
 }
 
+/* Who makes a task runs at this moment. */
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(paravirt_wakeup_new, struct task_struct *p)
 {
+	struct task_struct *parent = bpf_get_current_task_btf();
+	struct paravirt_born child;
+
+	if (slot_of(parent)) {
+		child.parent = parent->pid;
+		child.tid = p->pid;
+		bpf_map_push_elem(&born, &child, 0);
+		/* After that, so that who sees it finds the child. */
+		__sync_fetch_and_add(&nr_born, 1);
+	}
 	return woken(p);
 }
 

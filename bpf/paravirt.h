@@ -31,6 +31,15 @@ struct paravirt_slot {
 	u64 unused[6]; /* a cache line of its own */
 };
 
+/* Threads of whose birth user space has not yet heard. More than that are found as it looks at all. */
+#define PARAVIRT_BORN_MAX 256
+
+/* A thread or process that was born, and the watched thread that made it. */
+struct paravirt_born {
+	s32 parent;
+	s32 tid;
+};
+
 /* Which thread is meant, and its slot. */
 struct paravirt_args {
 	s32 tid;

@@ -13,8 +13,8 @@
 #              BENCH_COUNTED   1: one CPU, and a clock that counts instructions; slow, and what
 #                              else the machine does has no part in the figures
 #              BENCH_CPUS      how many CPUs that one has (default 1)
-#              BUDGET          of policies and lags: begin no round after this time (default 40m); the same
-#                              command goes on where it was; 0 has lags measure nothing
+#              BUDGET          of policies, lags and paravirt: begin no round after this time (default 40m, 20m
+#                              for paravirt); the same command goes on where it was; 0 has lags and paravirt measure nothing
 #              GUEST_KERNEL    a kernel version for the guest (default: the newest sound one)
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
@@ -29,6 +29,7 @@ case $name in
 esac
 export METASCHED_OUT=$PWD/.cache/bench/$name
 mkdir -p "$METASCHED_OUT"
+budget=40m
 cargo build --release --workspace --locked --quiet
 # What a bench needs is prepared here: that may use the network, and a guest is slow.
 case $name in
@@ -54,6 +55,10 @@ case $name in
 			target/release/metasched profile serving --prepare-only
 		fi
 		;;
+	paravirt)
+		export METASCHED_ROUNDS=$METASCHED_OUT/rounds.jsonl
+		budget=20m
+		;;
 	neighbour)
 		# Debian's redis-tools has the server too, under a name by which it checks files. The
 		# package redis-server would start one here.
@@ -75,6 +80,8 @@ measure() {
 	# In parallel: figures of throughput and latency.
 	local machine=(--cpus 2 --thread multi)
 	[ "$name" != calibration ] || machine+=(--pin)
+	# The program is compiled there, for the machine that it runs on.
+	[ "$name" != paravirt ] || machine+=(--env METASCHED_CACHE_ROOT="$METASCHED_OUT/cache")
 	[ -z "${BENCH_COUNTED:-}" ] || machine=(--cpus "${BENCH_CPUS:-1}" --thread counted)
 	target/release/metasched vm "${machine[@]}" --memory 4G \
 		--timeout "${BENCH_TIMEOUT:-3600s}" ${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} \
@@ -88,11 +95,11 @@ bench() {
 	if [ "$name" = fleet ]; then
 		target/release/metasched sim fleet benches/lags/fleet.toml --out "$METASCHED_OUT/fleet.json" "$@"
 		cat "$METASCHED_OUT/fleet.json"
-	elif [ "$name" = lags ]; then
+	elif [ "$name" = lags ] || [ "$name" = paravirt ]; then
 		# Its line of JSON is of both beds.
-		[ "${BUDGET:-}" = 0 ] || measure --measure --budget "${BUDGET:-40m}" "$@" >/dev/null || return
-		target/release/bench-lags "$@"
-	elif [ "$name" = sim ] || [ "$name" = choice ] || [ "$name" = paravirt ] || [ -n "$kept" ]; then
+		[ "${BUDGET:-}" = 0 ] || measure --measure --budget "${BUDGET:-$budget}" "$@" >/dev/null || return
+		"target/release/bench-$name" "$@"
+	elif [ "$name" = sim ] || [ "$name" = choice ] || [ -n "$kept" ]; then
 		"target/release/bench-$name" "$@"
 	else
 		measure "$@"

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use metasched_base::{Error, Interrupt, Kind, Progress, Result, ResultExt};
-use metasched_benches::rounds::{Kept, Measured, Rounds, Setting};
-use metasched_benches::{all_are_known, order, put_in_force, realtime};
+use metasched_benches::rounds::{Kept, Measured, Plan, Rounds, Setting};
+use metasched_benches::{all_are_known, put_in_force, realtime};
 use metasched_control::{
     Candidate, CandidateEnv, Switcher, SwitcherOptions, candidates, find, put_back_after,
 };
@@ -112,7 +112,18 @@ pub fn measure(args: &Args) -> Result<Done> {
         site.groups = Box::new(Cgroups::new(Some(switcher.guard())));
         let mut bench = Bench { args, site: &site, loads: &loads, switcher };
         bench.warm_up()?;
-        bench.rounds(&contenders, &mut rounds)
+        let subjects: Vec<&str> = contenders.iter().map(|(name, _)| *name).collect();
+        let plan = Plan {
+            bench: "bench-lags",
+            baseline: EEVDF,
+            rounds: args.rounds,
+            budget: args.budget,
+            seed: 1,
+        };
+        rounds.go_on(&plan, &subjects, |at, round| {
+            let (name, candidate) = &contenders[at];
+            bench.contender(name, candidate, round)
+        })
     })?;
     Ok(Done { rounds: rounds.kept.next_round(), cpus: rounds.kept.setting.cpus })
 }
@@ -153,40 +164,6 @@ impl Bench<'_> {
             progress.step();
         }
         Ok(())
-    }
-
-    /// Round after round, until everybody was in enough of them or the time is over.
-    fn rounds(
-        &mut self,
-        contenders: &[(&'static str, Candidate)],
-        rounds: &mut Rounds,
-    ) -> Result<()> {
-        let (began, mut longest) = (Instant::now(), Duration::ZERO);
-        loop {
-            let lacks = |name: &str| rounds.kept.count(name, EEVDF) < self.args.rounds;
-            if !contenders.iter().any(|(name, _)| lacks(name)) {
-                return Ok(());
-            }
-            if began.elapsed() + longest > self.args.budget {
-                eprintln!("bench-lags: the time is over; the same command goes on");
-                return Ok(());
-            }
-            let wanting: Vec<_> =
-                contenders.iter().filter(|(name, _)| *name == EEVDF || lacks(name)).collect();
-            let (round, round_began) = (rounds.kept.next_round(), Instant::now());
-            let progress = Progress::new(format!("round {}", round + 1), wanting.len() as u64);
-            for at in order(wanting.len(), 1, round) {
-                let (name, candidate) = wanting[at];
-                progress.message((*name).to_owned());
-                let measured = self.contender(name, candidate, round)?;
-                for (load, why) in &measured.failed {
-                    progress.line(&format!("{name}, {load}: {why}"));
-                }
-                rounds.add(measured)?;
-                progress.step();
-            }
-            longest = longest.max(round_began.elapsed());
-        }
     }
 
     /// All loads under one of them. What fails under it says so, and the others go on.

@@ -22,7 +22,7 @@ pub const THREADS: u64 = 36;
 /// The periodic overload: so many tasks, on half of the CPUs where they are pinned. They compute
 /// together for half of each 500 ms, and sleep together for the other half.
 const OVERLOAD: u64 = 18;
-const PERIODIC: &str = "steps = [\"busy 250ms\", \"every 500ms\"]";
+const BUSY_MS: u64 = 250;
 /// No run is expected to take so long; one that does has failed.
 const LONGEST_S: u64 = 600;
 
@@ -32,11 +32,13 @@ const LONGEST_S: u64 = 600;
 pub enum Way {
     Spinning,
     Blocking,
+    /// It spins.
     Adapting,
+    AdaptingBlocking,
 }
 
 impl Way {
-    pub const ALL: [Way; 3] = [Way::Spinning, Way::Blocking, Way::Adapting];
+    pub const ALL: [Way; 4] = [Way::Spinning, Way::Blocking, Way::Adapting, Way::AdaptingBlocking];
 
     /// In tables and in JSON.
     pub fn name(self) -> &'static str {
@@ -44,6 +46,38 @@ impl Way {
             Way::Spinning => "spinning",
             Way::Blocking => "blocking",
             Way::Adapting => "adapting",
+            Way::AdaptingBlocking => "adapting_blocking",
+        }
+    }
+
+    /// In tables.
+    pub fn title(self) -> &'static str {
+        match self {
+            Way::Spinning => "spinning",
+            Way::Blocking => "blocking",
+            Way::Adapting => "adapting, spinning",
+            Way::AdaptingBlocking => "adapting, blocking",
+        }
+    }
+
+    /// Whether its number of threads follows the host.
+    pub fn adapts(self) -> bool {
+        matches!(self, Way::Adapting | Way::AdaptingBlocking)
+    }
+
+    /// One that waits the same way, with all of its threads.
+    pub fn with_all_threads(self) -> Way {
+        match self {
+            Way::Spinning | Way::Adapting => Way::Spinning,
+            Way::Blocking | Way::AdaptingBlocking => Way::Blocking,
+        }
+    }
+
+    /// What it does at barriers, as `OMP_WAIT_POLICY` says it.
+    pub fn policy(self) -> &'static str {
+        match self.with_all_threads() {
+            Way::Spinning => "active",
+            _ => "passive",
         }
     }
 
@@ -52,6 +86,7 @@ impl Way {
             Way::Spinning => "wait = \"spin\"",
             Way::Blocking => "wait = \"block\"",
             Way::Adapting => "wait = \"spin\"\nadapt = true",
+            Way::AdaptingBlocking => "wait = \"block\"\nadapt = true",
         }
     }
 }
@@ -60,32 +95,40 @@ impl Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Load {
     Idle,
-    /// Tasks that compute and sleep together, on any CPU.
-    Periodic,
-    /// The same on the first half of the CPUs.
+    /// So many tasks that compute together for so long of each 500 ms, and sleep together.
+    Together {
+        hogs: u64,
+        busy_ms: u64,
+    },
+    /// [`Load::PERIODIC`] on the first half of the CPUs.
     Pinned,
     /// So many tasks that never sleep.
     Hogs(u64),
 }
 
 impl Load {
+    /// The overload that stands for the published one.
+    pub const PERIODIC: Load = Load::Together { hogs: OVERLOAD, busy_ms: BUSY_MS };
+
     /// In tables and in JSON.
     pub fn name(self) -> String {
         match self {
             Load::Idle => "idle".to_owned(),
-            Load::Periodic => "overloaded".to_owned(),
+            Load::PERIODIC => "overloaded".to_owned(),
+            Load::Together { hogs, busy_ms } => format!("{hogs} hogs {busy_ms} ms"),
             Load::Pinned => "overloaded_pinned".to_owned(),
             Load::Hogs(count) => format!("{count} hogs"),
         }
     }
 
     pub fn tasks(self) -> String {
+        let together = |busy_ms| format!("steps = [\"busy {busy_ms}ms\", \"every 500ms\"]");
         let task =
             |count: u64, rest: &str| format!("[[task]]\nname = \"hog\"\ncount = {count}\n{rest}\n");
         match self {
             Load::Idle | Load::Hogs(0) => String::new(),
-            Load::Periodic => task(OVERLOAD, PERIODIC),
-            Load::Pinned => task(OVERLOAD, &format!("affinity = \"0-17\"\n{PERIODIC}")),
+            Load::Together { hogs, busy_ms } => task(hogs, &together(busy_ms)),
+            Load::Pinned => task(OVERLOAD, &format!("affinity = \"0-17\"\n{}", together(BUSY_MS))),
             Load::Hogs(count) => task(count, "steps = [\"run 1s\"]"),
         }
     }
@@ -136,7 +179,7 @@ pub fn run(
     let ran_ns = figures.ran_ns().ok_or_else(|| {
         let cause = format!("it does not end within {LONGEST_S} s");
         Error::new(Kind::Simulation, format!("simulate {named} under {scheduler}"), cause)
-            .remedy("take a smaller part of the program: --part 0.1")
+            .remedy("take a smaller part of the program: --share 0.1")
     })?;
     let of_team = outcome.all().zip(outcome.belongings()).filter(|(_, (group, _))| *group == "ua");
     let waited_ns: u64 = of_team.map(|((_, figures), _)| figures.waited_ns).sum();

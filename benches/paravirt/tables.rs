@@ -8,9 +8,11 @@ use metasched_benches::show;
 use metasched_stats::{Interval, median, paired_ratio};
 use serde::{Serialize, Serializer};
 
-use crate::HOGS;
-use crate::machines::{Case, Shared};
+use crate::machines::{CASES, Case, Shared};
+use crate::measured::{Cell, OVERLOADS as MEASURED_OVERLOADS};
 use crate::program::{Load, Ran, THREADS, Way};
+use crate::simulated::{ALWAYS, HOGS, OVERLOADS};
+use crate::{EEVDF, MEASURED};
 
 /// Published run times, s: by scheduler and way, on the idle host and on the overloaded one.
 const PUBLISHED: [(&str, Way, Option<f64>, f64); 6] = [
@@ -81,17 +83,46 @@ impl Runs {
                 });
                 table.add_row([
                     (*scheduler).to_owned(),
-                    way.name().to_owned(),
+                    way.title().to_owned(),
                     middle(Load::Idle),
                     seconds(published.and_then(|(idle, _)| idle)),
-                    middle(Load::Periodic),
+                    middle(Load::PERIODIC),
                     seconds(published.map(|(_, overloaded)| overloaded)),
-                    over(Load::Periodic),
+                    over(Load::PERIODIC),
                     seconds(gain),
                     middle(Load::Pinned),
                     over(Load::Pinned),
                 ]);
             }
+        }
+        table
+    }
+
+    /// What adapting gains under EEVDF by what the overload is.
+    pub fn by_overload(&self) -> Table {
+        let mut table = metasched_benches::table(&[
+            "overload",
+            "computes, of 500 ms",
+            "spinning, s",
+            "adapting, s",
+            "gain",
+        ]);
+        let periodic = OVERLOADS.map(|(hogs, busy_ms)| {
+            (hogs, format!("{busy_ms} ms"), Load::Together { hogs, busy_ms })
+        });
+        let always = ALWAYS.map(|hogs| (hogs, "always".to_owned(), Load::Hogs(hogs)));
+        for (hogs, computes, load) in periodic.into_iter().chain(always) {
+            let middle = |way| {
+                let seconds = median(&self.seconds(EEVDF, way, load));
+                seconds.map_or("not simulated".to_owned(), |s| format!("{s:.2}"))
+            };
+            table.add_row([
+                format!("{hogs} tasks"),
+                computes,
+                middle(Way::Spinning),
+                middle(Way::Adapting),
+                show(self.ratio(EEVDF, load, Way::Spinning, Way::Adapting)),
+            ]);
         }
         table
     }
@@ -129,13 +160,56 @@ impl Runs {
             "threads that take part, each {STEP_MS} ms, on the overloaded host (full: {THREADS}):\n"
         );
         for scheduler in schedulers {
-            let sizes = sizes(&self.of(scheduler, Way::Adapting, Load::Periodic)[0]);
+            let sizes = sizes(&self.of(scheduler, Way::Adapting, Load::PERIODIC)[0]);
             let level = |size: f64| (size / THREADS as f64 * (LEVELS.len() - 1) as f64).round();
             let drawn: String = sizes.iter().map(|size| LEVELS[level(*size) as usize]).collect();
             let _ = writeln!(text, "{scheduler:>8} |{drawn}|");
         }
         text
     }
+}
+
+/// What was measured, by scheduler, tasks beside the program, and the program's way.
+pub fn measured(program: &BTreeMap<&str, BTreeMap<usize, BTreeMap<&str, Cell>>>) -> Table {
+    let mut titles = vec!["host's scheduler".to_owned(), "program".to_owned()];
+    for hogs in MEASURED_OVERLOADS {
+        let beside = match hogs {
+            0 => "idle".to_owned(),
+            1 => "1 task".to_owned(),
+            _ => format!("{hogs} tasks"),
+        };
+        titles.extend([format!("{beside}, s"), "gain".to_owned()]);
+    }
+    let all: Vec<String> = MEASURED_OVERLOADS.iter().map(ToString::to_string).collect();
+    for figure in ["threads", "windows used", "CPU, s"] {
+        titles.push(format!("{figure}: {}", all.join(" / ")));
+    }
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    let mut table = metasched_benches::table(&titles);
+    for (scheduler, by_overload) in MEASURED.iter().filter_map(|name| program.get_key_value(name)) {
+        for way in Way::ALL {
+            let cells: Vec<&Cell> =
+                by_overload.values().map(|by_way| &by_way[way.name()]).collect();
+            let number = |value: Option<f64>, digits: usize| {
+                value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+            };
+            let each = |of: fn(&Cell) -> Option<f64>, digits| {
+                let all: Vec<String> = cells.iter().map(|cell| number(of(cell), digits)).collect();
+                all.join(" / ")
+            };
+            let mut row = vec![(*scheduler).to_owned(), way.title().to_owned()];
+            for cell in &cells {
+                row.extend([number(cell.seconds, 2), show(cell.gain)]);
+            }
+            row.extend([
+                each(|cell| cell.threads, 2),
+                each(|cell| cell.windows, 0),
+                each(|cell| cell.cpu_s, 2),
+            ]);
+            table.add_row(row);
+        }
+    }
+    table
 }
 
 /// How many threads took part, over time.
@@ -171,9 +245,9 @@ impl Serialize for Runs {
             let cell = Cell {
                 seconds: runs.iter().map(|ran| ran.seconds).collect(),
                 phantoms: median(&phantoms),
-                threads_each_100ms: match way {
-                    Way::Adapting => sizes(&runs[0]).into_iter().map(tenth).collect(),
-                    Way::Spinning | Way::Blocking => Vec::new(),
+                threads_each_100ms: match way.adapts() {
+                    true => sizes(&runs[0]).into_iter().map(tenth).collect(),
+                    false => Vec::new(),
                 },
             };
             let by_way = all.entry(scheduler).or_default().entry(way.name()).or_default();
@@ -210,7 +284,7 @@ impl Sharing {
             "regions/s",
         ]);
         let mut rows: Vec<_> = self.0.iter().collect();
-        rows.sort_by_key(|(name, ..)| crate::CASES.iter().position(|case| case.name == *name));
+        rows.sort_by_key(|(name, ..)| CASES.iter().position(|case| case.name == *name));
         for (name, scheduler, all) in rows {
             let each = |of: fn(&Shared) -> &Vec<f64>| {
                 let machines = 0..of(&all[0]).len();

@@ -11,13 +11,13 @@ mod subjects;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Parser;
 use metasched_base::{Interrupt, Kind, Progress, Result};
 use metasched_benches::beside::{Groups, calibrate, play_or};
-use metasched_benches::rounds::{Measured, Rounds, Setting};
-use metasched_benches::{all_are_known, order, put_in_force, realtime};
+use metasched_benches::rounds::{Measured, Plan, Rounds, Setting};
+use metasched_benches::{all_are_known, put_in_force, realtime};
 use metasched_control::{Candidate, Switcher, SwitcherOptions, put_back_after};
 use serde::Serialize;
 
@@ -128,40 +128,18 @@ fn measure(args: &Args, loads: &[&Load], all: &[Candidate], rounds: &mut Rounds)
     let groups = Groups::new("bench-policies")?;
     let ground = Ground { groups: &groups, work, scale: args.scale };
     warm_up(loads, &ground, &interrupt)?;
-    let began = Instant::now();
-    let mut longest = Duration::ZERO;
+    let subjects: Vec<&str> = all.iter().map(|candidate| candidate.name.as_str()).collect();
+    let plan = Plan {
+        bench: "bench-policies",
+        baseline: EEVDF,
+        rounds: args.rounds,
+        budget: args.budget,
+        seed: args.seed,
+    };
     put_back_after(SwitcherOptions::new("bench-policies"), |switcher| {
-        loop {
-            let lacks = |candidate: &&Candidate| {
-                candidate.name == EEVDF || rounds.kept.count(&candidate.name, EEVDF) < args.rounds
-            };
-            let wanting: Vec<&Candidate> = all.iter().filter(lacks).collect();
-            if wanting.len() == 1 && rounds.kept.count(EEVDF, EEVDF) >= args.rounds {
-                break;
-            }
-            if began.elapsed() + longest > args.budget {
-                eprintln!(
-                    "bench-policies: the time is over, and {} of {} schedulers want more rounds; the same command goes on",
-                    wanting.len() - 1,
-                    all.len() - 1
-                );
-                break;
-            }
-            let (round, round_began) = (rounds.kept.next_round(), Instant::now());
-            let progress = Progress::new(format!("round {}", round + 1), wanting.len() as u64);
-            for s in order(wanting.len(), args.seed, round) {
-                progress.message(wanting[s].name.clone());
-                let measured =
-                    measure_one(switcher, wanting[s], loads, &ground, round, &interrupt)?;
-                for (load, why) in &measured.failed {
-                    progress.line(&format!("{}, {load}: {why}", wanting[s].name));
-                }
-                rounds.add(measured)?;
-                progress.step();
-            }
-            longest = longest.max(round_began.elapsed());
-        }
-        Ok(())
+        rounds.go_on(&plan, &subjects, |at, round| {
+            measure_one(switcher, &all[at], loads, &ground, round, &interrupt)
+        })
     })?;
     groups.remove()
 }

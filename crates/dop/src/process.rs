@@ -12,8 +12,9 @@ use crate::real::Runtime;
 use crate::settings::Settings;
 use crate::source::Source;
 
-/// How often the page is looked at, ns, if windows are not so short that it must be more often. A
-/// look takes a few microseconds, so this is less than 0.5 % of one CPU however many regions begin.
+/// How often the page is looked at, ns, if windows are not so short that it must be more often,
+/// until there is a new window; then not before the next one can be there. A look takes a few
+/// microseconds, so this is less than 0.5 % of one CPU however many regions begin.
 const LOOK_NS: u64 = 1_000_000;
 /// How many looks a window gets at least.
 const LOOKS_PER_WINDOW: u64 = 4;
@@ -49,6 +50,7 @@ struct Following {
     source: Source,
     follower: Follower,
     began: Instant,
+    looked_ns: u64,
     next_look_ns: u64,
 }
 
@@ -58,6 +60,7 @@ impl Following {
             source: Source::new(&settings.page, settings.named),
             follower: Follower::new(),
             began: Instant::now(),
+            looked_ns: 0,
             next_look_ns: 0,
         };
         // The page is followed once it was seen to change. From here to the first region most
@@ -79,16 +82,25 @@ impl Following {
         // After that, so that a page is rather taken for too old than for too new if our CPU is
         // taken away in between.
         let now_ns = self.now_ns();
+        let windows = self.follower.windows();
         self.follower.look(read, now_ns);
         let window_ns = self.follower.window_ns();
         let pause_ns =
             window_ns.map_or(SEARCH_NS, |window_ns| LOOK_NS.min(window_ns / LOOKS_PER_WINDOW));
         self.next_look_ns = now_ns.saturating_add(pause_ns);
+        if self.follower.windows() != windows {
+            // This window was written after the last look, and the next one comes a window later.
+            let next_ns = self.looked_ns.saturating_add(pause_ns * LOOKS_PER_WINDOW);
+            self.next_look_ns = self.next_look_ns.max(next_ns);
+        }
+        self.looked_ns = now_ns;
     }
 }
 
 thread_local! {
     static STARTER: Starter = const { Starter(Cell::new(None)) };
+    /// How many threads this thread's last outermost region had.
+    static LAST: Cell<u32> = const { Cell::new(1) };
 }
 
 /// The process in which this thread is counted as one that starts regions.
@@ -203,7 +215,14 @@ pub(crate) fn adapted(runtime: &Runtime, clause: Option<u32>) -> Option<u32> {
         return None;
     }
     let n = clause.unwrap_or_else(|| runtime.max_threads()).min(runtime.thread_limit()).max(1);
-    process.region(n, clause.is_some())
+    let threads = process.region(n, clause.is_some());
+    let last = LAST.replace(threads.unwrap_or(n));
+    if threads == Some(1) && last > 1 && process.settings.spins {
+        // Else they would take the CPUs that are to be left to others, and no CPU would ever be
+        // idle for this process to grow again.
+        runtime.end_threads();
+    }
+    threads
 }
 
 /// Called when the library is loaded.

@@ -12,6 +12,7 @@ use crate::log::say;
 const RUNTIMES: [&CStr; 4] = [c"libgomp.so.1", c"libomp.so.5", c"libomp.so", c"libiomp5.so"];
 
 type Number = unsafe extern "C" fn() -> c_int;
+type Pause = unsafe extern "C" fn(c_int) -> c_int;
 type PushNumThreads = unsafe extern "C" fn(*mut c_void, i32, i32);
 type GlobalThreadNum = unsafe extern "C" fn(*mut c_void) -> i32;
 
@@ -22,7 +23,12 @@ pub(crate) struct Runtime {
     active_level: Number,
     thread_limit: Number,
     llvm: Option<(PushNumThreads, GlobalThreadNum)>,
+    /// Runtimes of before OpenMP 5 have none.
+    pause: Option<Pause>,
 }
+
+/// `omp_pause_soft` of omp.h.
+const PAUSE_SOFT: c_int = 1;
 
 impl Runtime {
     /// The runtime that has this function. A program may have several, so its other functions are
@@ -36,6 +42,9 @@ impl Runtime {
         let push = symbol(file, c"__kmpc_push_num_threads");
         let thread = symbol(file, c"__kmpc_global_thread_num");
         Some(Runtime {
+            pause: symbol(file, c"omp_pause_resource_all")
+                // SAFETY: OpenMP says that it takes an enumeration and returns an int.
+                .map(|at| unsafe { transmute::<*mut c_void, Pause>(at) }),
             max_threads: number(c"omp_get_max_threads")?,
             active_level: number(c"omp_get_active_level")?,
             thread_limit: number(c"omp_get_thread_limit")?,
@@ -67,6 +76,18 @@ impl Runtime {
     pub fn is_parallel(&self) -> bool {
         // SAFETY: it may be called anywhere.
         unsafe { (self.active_level)() > 0 }
+    }
+
+    /// Has GNU's runtime end the threads that the calling thread's last region had beside it.
+    ///
+    /// It ends those that a smaller region leaves over, but for one of a single thread: then they
+    /// wait for the next one, and with `OMP_WAIT_POLICY=active` compute until it comes. LLVM's
+    /// runtime keeps its threads, and takes up what was paused with the next region.
+    pub fn end_threads(&self) {
+        if let (Some(pause), None) = (self.pause, self.llvm) {
+            // SAFETY: it may be called anywhere; within a region it does nothing.
+            unsafe { pause(PAUSE_SOFT) };
+        }
     }
 
     /// Has LLVM's runtime start the calling thread's next region with so many threads.

@@ -16,6 +16,8 @@ pub(crate) struct Settings {
     pub named: bool,
     /// Whether regions with a `num_threads` clause are adapted, too.
     pub adapt_clauses: bool,
+    /// Whether threads that wait compute, for longer than a window.
+    pub spins: bool,
     /// Where what was done is told at exit.
     pub log: Option<Log>,
 }
@@ -37,7 +39,13 @@ impl Settings {
             Some("stderr") => Log::Stderr,
             _ => Log::File(absolute(value)),
         });
+        let policy = variable("OMP_WAIT_POLICY");
+        let active = policy.as_ref().and_then(|value| value.to_str()).is_some_and(|value| {
+            // As GNU's runtime reads it.
+            value.trim().eq_ignore_ascii_case("active")
+        });
         let settings = Settings {
+            spins: active || variable("GOMP_SPINCOUNT").is_some(),
             named: named.is_some(),
             page: named.map_or_else(|| DEFAULT_PAGE.into(), absolute),
             adapt_clauses,
@@ -64,8 +72,13 @@ mod tests {
 
     #[test]
     fn without_variables_clauses_are_obeyed_and_nothing_is_written() {
-        let expected =
-            Settings { page: DEFAULT_PAGE.into(), named: false, adapt_clauses: false, log: None };
+        let expected = Settings {
+            page: DEFAULT_PAGE.into(),
+            named: false,
+            adapt_clauses: false,
+            spins: false,
+            log: None,
+        };
         assert_eq!(of(&[("METASCHED_DOP_PAGE", "")]), (expected, None));
     }
 
@@ -75,15 +88,19 @@ mod tests {
             page: "/page".into(),
             named: true,
             adapt_clauses: true,
+            spins: true,
             log: Some(Log::File("/log".into())),
         };
         let variables = [
             ("METASCHED_DOP_PAGE", "/page"),
             ("METASCHED_DOP_CLAUSES", "adapt"),
             ("METASCHED_DOP_LOG", "/log"),
+            ("OMP_WAIT_POLICY", " Active"),
         ];
         assert_eq!(of(&variables), (expected, None));
         assert_eq!(of(&[("METASCHED_DOP_LOG", "stderr")]).0.log, Some(Log::Stderr));
+        assert!(of(&[("GOMP_SPINCOUNT", "infinite")]).0.spins);
+        assert!(!of(&[("OMP_WAIT_POLICY", "passive")]).0.spins);
     }
 
     #[test]

@@ -6,9 +6,11 @@ use std::io;
 use std::os::fd::AsFd;
 use std::ptr;
 
+use libbpf_rs::MapCore;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use metasched_abi::{
-    IntoBytes, PARAVIRT_STATE_BITS, PARAVIRT_THREADS_MAX, ParavirtArgs, ParavirtSlot, ParavirtState,
+    FromBytes, IntoBytes, PARAVIRT_BORN_MAX, PARAVIRT_STATE_BITS, PARAVIRT_THREADS_MAX,
+    ParavirtArgs, ParavirtBorn, ParavirtSlot, ParavirtState,
 };
 use metasched_base::{Error, Kind, Result, ResultExt};
 use nix::errno::Errno;
@@ -30,6 +32,8 @@ pub struct ParavirtTracer {
     /// Slots that nobody has, the one that was given back last at the end: an event that was under way then
     /// has long been written when it is used again.
     free: VecDeque<u32>,
+    /// How many had been born at the last look at who it was.
+    nr_born: u64,
     skel: Stored<ParavirtSkel<'static>>,
 }
 
@@ -84,6 +88,8 @@ impl WatchedThread {
 impl ParavirtTracer {
     /// How many threads can be watched at a time.
     pub const THREADS_MAX: usize = PARAVIRT_THREADS_MAX;
+    /// How many births are told at a time.
+    pub const BORN_MAX: usize = PARAVIRT_BORN_MAX;
 
     /// Begins to watch the CPUs, and no thread yet.
     ///
@@ -111,7 +117,7 @@ impl ParavirtTracer {
         // Which wakes the CPUs that are idle. As one goes idle again it is seen.
         visit_cpus().attempt(Kind::Failed, attempt)?;
         let free = (0..Self::THREADS_MAX as u32).collect();
-        Ok(Self { threads, cpus, free, skel })
+        Ok(Self { threads, cpus, free, nr_born: 0, skel })
     }
 
     /// Watches a thread from now on, whatever it does at this moment; none if it has ended.
@@ -135,6 +141,29 @@ impl ParavirtTracer {
             Errno::ESRCH => Ok(None),
             errno => Err(errno).attempt(Kind::Failed, attempt),
         }
+    }
+
+    /// Who was born of watched threads since the last call: threads and processes, each after the
+    /// thread that made it. Those beyond [`ParavirtTracer::BORN_MAX`] are left out.
+    ///
+    /// # Errors
+    /// `Failed` where the kernel refuses.
+    pub fn born(&mut self) -> Result<Vec<(u32, u32)>> {
+        let maps = &self.skel.get().maps;
+        let nr_born = maps.bss_data.as_ref().map_or(0, |variables| variables.nr_born);
+        let mut born = Vec::new();
+        if std::mem::replace(&mut self.nr_born, nr_born) == nr_born {
+            return Ok(born);
+        }
+        // No more than there is room for, so that it ends whatever is born meanwhile.
+        while born.len() < Self::BORN_MAX {
+            let next = maps.born.lookup_and_delete(&[]).attempt(Kind::Failed, attempt)?;
+            let Some(next) = next.and_then(|it| ParavirtBorn::read_from_bytes(&it).ok()) else {
+                break;
+            };
+            born.push((next.parent.cast_unsigned(), next.tid.cast_unsigned()));
+        }
+        Ok(born)
     }
 
     /// Watches it no more.

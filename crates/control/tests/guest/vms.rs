@@ -347,6 +347,33 @@ fn whoever_spoils_a_page_spoils_only_that_one() {
     drop((good, late, bad));
 }
 
+/// Processes are looked at each 250 ms, and these live for 100.
+#[test]
+#[ignore = "needs a kernel with sched_ext: make test-guest"]
+fn a_cgroup_is_told_of_processes_that_live_for_less_than_the_time_between_two_scans() {
+    const SHORT: &str = "while :; do for i in 1 2 3 4; do timeout 0.1 sh -c 'while :; do :; done' & \
+                         done; wait; done";
+    let _machine = TestMachine::take();
+    let cgroup = Cgroup::create("metasched-test/short").unwrap();
+    let path = page_of("cgroup:metasched-test:short");
+    let serving =
+        Run::start(&["vms", "serve", "--cgroup", "metasched-test/short", "--window", "10ms"]);
+    eventually("its page is written", || page(&path).is_some());
+    let parent = Beside::start("sh", &["-c", SHORT]);
+    cgroup.add(parent.pid()).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    let wait = mean(&windows_of(&path), |window| window.phantoms_milli);
+    println!("{wait:.4} of four processes on two CPUs wait");
+    assert!(wait > 1.0, "{wait}");
+    drop(parent);
+    cgroup.kill().unwrap();
+    assert!(serving.id().signal(nix::sys::signal::Signal::SIGINT));
+    let (code, said) = serving.finish();
+    assert_eq!(code, Some(0), "{said}");
+    cgroup.remove().unwrap();
+    Cgroup::open(Path::new("/sys/fs/cgroup/metasched-test")).unwrap().remove().unwrap();
+}
+
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_cgroup_is_told_of_all_its_threads_and_a_page_that_was_attached_stays() {

@@ -74,6 +74,24 @@ fn threads_follow_phantoms_and_idle_cpus(compiler: &str) {
     assert_eq!(figure(line, "threads_mean"), 4.14, "{line}");
 }
 
+/// GNU's runtime would have them spin until there is a region of several threads again.
+#[test]
+fn threads_that_spin_end_where_one_is_left() {
+    let mut host = Host::new();
+    let program = regions(&host, "cc");
+    for (policy, left) in [("active", 1), ("passive", THREADS as usize)] {
+        let mut running = Regions::start(host.command(&program).env("OMP_WAIT_POLICY", policy));
+        assert_eq!(running.after(&mut host, 0.0, 0.0), THREADS);
+        assert_eq!(running.after(&mut host, 64.0, 0.0), 1);
+        assert_eq!(running.alive(), left, "{policy}");
+        assert_eq!(running.after(&mut host, 0.0, 3.0), 4);
+        assert_eq!(running.after(&mut host, 64.0, 0.0), 1);
+        assert_eq!(running.threads("for_dynamic"), 1);
+        assert_eq!(running.after(&mut host, 0.0, 64.0), THREADS);
+        running.end();
+    }
+}
+
 fn every_kind_of_region_follows(compiler: &str) {
     let (_host, mut running) = told_of_three(compiler);
     for kind in [

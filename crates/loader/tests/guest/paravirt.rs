@@ -192,3 +192,27 @@ fn a_thread_that_is_watched_has_its_state_from_the_first_moment() {
     drop(sleeper);
     wait_until("it is gone", || state(&tracer, &watched) == ParavirtState::Gone);
 }
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: run by make test-guest"]
+fn births_of_watched_threads_are_told_and_no_others() {
+    let tid = || nix::unistd::gettid().as_raw().cast_unsigned();
+    let mut tracer = ParavirtTracer::attach().unwrap();
+    std::thread::spawn(|| ()).join().unwrap();
+    assert_eq!(tracer.born().unwrap(), []);
+    let own = tracer.watch(tid()).unwrap().unwrap();
+    let thread = std::thread::spawn(tid).join().unwrap();
+    let process = Sleeper::start();
+    assert_eq!(tracer.born().unwrap(), [(tid(), thread), (tid(), process.0.id())]);
+    assert_eq!(tracer.born().unwrap(), []);
+    // There is no room for all of them, and then for new ones again.
+    let many = ParavirtTracer::BORN_MAX + 10;
+    let threads: Vec<u32> = (0..many).map(|_| std::thread::spawn(tid).join().unwrap()).collect();
+    let born: Vec<u32> = tracer.born().unwrap().into_iter().map(|(_, child)| child).collect();
+    assert_eq!(born, threads[..ParavirtTracer::BORN_MAX]);
+    let thread = std::thread::spawn(tid).join().unwrap();
+    assert_eq!(tracer.born().unwrap(), [(tid(), thread)]);
+    tracer.unwatch(own).unwrap();
+    std::thread::spawn(|| ()).join().unwrap();
+    assert_eq!(tracer.born().unwrap(), []);
+}

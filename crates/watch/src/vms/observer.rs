@@ -70,6 +70,20 @@ struct Thread {
     waited_ns: i64,
     /// How long it had run then.
     ran_ns: i64,
+    /// Whether it was born since it was last said what is to be observed.
+    is_new: bool,
+}
+
+impl Subject {
+    /// Has a thread watched, if it has not ended meanwhile.
+    fn watch(&mut self, tracer: &mut ParavirtTracer, tid: u32, is_new: bool) -> Result<()> {
+        if let Some(watched) = tracer.watch(tid)? {
+            let now = tracer.read(std::iter::once(&watched)).threads[0];
+            let thread = Thread { watched, waited_ns: now.waited_ns, ran_ns: now.ran_ns, is_new };
+            self.threads.insert(tid, thread);
+        }
+        Ok(())
+    }
 }
 
 impl Observer {
@@ -116,9 +130,12 @@ impl Observer {
             let subject = self.subjects.entry(key.clone()).or_insert_with(new);
             subject.cpus.clone_from(&observed.cpus);
             subject.vcpus = observed.vcpus;
-            let ended: Vec<u32> =
-                subject.threads.keys().filter(|t| !observed.threads.contains(t)).copied().collect();
-            for tid in ended {
+            // Who asks may not have known of those that are new.
+            let ended = subject.threads.iter_mut().filter_map(|(tid, thread)| {
+                let was_new = std::mem::replace(&mut thread.is_new, false);
+                (!observed.threads.contains(tid) && !was_new).then_some(*tid)
+            });
+            for tid in ended.collect::<Vec<u32>>() {
                 let thread = subject.threads.remove(&tid).expect("it is one of them");
                 self.tracer.unwatch(thread.watched)?;
             }
@@ -126,15 +143,29 @@ impl Observer {
                 if subject.threads.contains_key(tid) {
                     continue;
                 }
-                // One that has ended meanwhile is gone at the next look.
-                if let Some(watched) = self.tracer.watch(*tid)? {
-                    let now = self.tracer.read(std::iter::once(&watched)).threads[0];
-                    let thread = Thread { watched, waited_ns: now.waited_ns, ran_ns: now.ran_ns };
-                    subject.threads.insert(*tid, thread);
-                }
+                subject.watch(&mut self.tracer, *tid, false)?;
             }
         }
         self.claim(wanted);
+        Ok(())
+    }
+
+    /// Observes what was born of a cgroup's threads since the last call, too: they belong to it from
+    /// their first moment on, and do not wait until somebody has looked at all of its threads.
+    ///
+    /// # Errors
+    /// As [`ParavirtTracer::watch`] and [`ParavirtTracer::born`].
+    pub fn follow_births(&mut self) -> Result<()> {
+        for (parent, tid) in self.tracer.born()? {
+            let of = |subject: &&mut Subject| {
+                subject.vcpus == 0
+                    && subject.threads.contains_key(&parent)
+                    && !subject.threads.contains_key(&tid)
+            };
+            if let Some(subject) = self.subjects.values_mut().find(of) {
+                subject.watch(&mut self.tracer, tid, true)?;
+            }
+        }
         Ok(())
     }
 

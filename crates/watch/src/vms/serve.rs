@@ -98,8 +98,11 @@ type Found = BTreeMap<String, (Whose, Observed)>;
 fn scan(asked: &[Whose], send: &SyncSender<Found>, stopped: &Receiver<()>) {
     let root = Path::new("/");
     let mut scanner = Scanner::new(root);
+    // All processes are looked at for machines, which takes a CPU for milliseconds.
+    let machine = |whose: &Whose| matches!(whose, Whose::Machine(_));
+    let wants_machines = asked.is_empty() || asked.iter().any(machine);
     loop {
-        let machines = scanner.scan();
+        let machines = if wants_machines { scanner.scan() } else { BTreeMap::new() };
         let all = || machines.values().cloned().map(Whose::Machine).collect();
         let whose: Vec<Whose> = if asked.is_empty() { all() } else { asked.to_vec() };
         let found = whose
@@ -159,6 +162,7 @@ impl<T: FnMut(&Served)> Server<'_, T> {
                 continue;
             }
             timer.wait().attempt(Kind::Failed, attempt)?;
+            self.observer.follow_births()?;
             for (key, mut window) in self.observer.window() {
                 if !self.options.owed {
                     (window.owed_cpus, window.owing_cpus) = (0.0, 0.0);
