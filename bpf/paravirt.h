@@ -4,7 +4,7 @@
 #define METASCHED_PARAVIRT_SLOTS_H
 
 /* Threads that are watched at a time: 16 bytes of the kernel's for each, beside its slot of 64. */
-#define PARAVIRT_THREADS_MAX 16384
+#define PARAVIRT_THREADS_MAX 32768
 
 /* What a thread or a CPU does. Of a thread waits and runs are counted, of a CPU idleness. */
 enum paravirt_state {

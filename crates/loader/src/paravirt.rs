@@ -120,6 +120,11 @@ impl ParavirtTracer {
         Ok(Self { threads, cpus, free, nr_born: 0, skel })
     }
 
+    /// How many threads more can be watched now.
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
     /// Watches a thread from now on, whatever it does at this moment; none if it has ended.
     ///
     /// # Errors

@@ -10,6 +10,9 @@ use metasched_base::{Result, parse_cpu_list};
 use metasched_loader::{ParavirtReading, ParavirtTracer, Runs, WatchedThread};
 use metasched_stats::{Claim, FairShares, Had, parts_by_cgroup};
 
+/// How many threads can be observed at a time, of those that were asked for. As many may be born meanwhile.
+pub const THREADS_MAX: usize = ParavirtTracer::THREADS_MAX / 2;
+
 /// What is observed of a machine or a cgroup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
@@ -107,9 +110,18 @@ impl Observer {
     /// Observes these from now on, and nothing else. The first window of a new one is left out, since it was not
     /// observed for all of it.
     ///
+    /// Where all of them have more threads than can be watched, those with the most threads are left out. They are
+    /// returned, by their keys with how many threads they have.
+    ///
     /// # Errors
     /// As [`ParavirtTracer::watch`].
-    pub fn observe(&mut self, wanted: &BTreeMap<String, Observed>) -> Result<()> {
+    pub fn observe(
+        &mut self,
+        wanted: &BTreeMap<String, Observed>,
+    ) -> Result<BTreeMap<String, usize>> {
+        let left_out = too_many(wanted);
+        let wanted: BTreeMap<&String, &Observed> =
+            wanted.iter().filter(|(key, _)| !left_out.contains_key(*key)).collect();
         self.online = online(Path::new("/"));
         // Those that are gone first: their slots are free then.
         let gone: Vec<String> =
@@ -120,14 +132,14 @@ impl Observer {
                 self.tracer.unwatch(thread.watched)?;
             }
         }
-        for (key, observed) in wanted {
+        for (key, observed) in &wanted {
             let new = || Subject {
                 threads: BTreeMap::new(),
                 cpus: BTreeSet::new(),
                 vcpus: 0,
                 whole: false,
             };
-            let subject = self.subjects.entry(key.clone()).or_insert_with(new);
+            let subject = self.subjects.entry((*key).clone()).or_insert_with(new);
             subject.cpus.clone_from(&observed.cpus);
             subject.vcpus = observed.vcpus;
             // Who asks may not have known of those that are new.
@@ -139,19 +151,22 @@ impl Observer {
                 let thread = subject.threads.remove(&tid).expect("it is one of them");
                 self.tracer.unwatch(thread.watched)?;
             }
+        }
+        for (key, observed) in &wanted {
+            let subject = self.subjects.get_mut(*key).expect("it has just been put there");
             for tid in &observed.threads {
-                if subject.threads.contains_key(tid) {
-                    continue;
+                if !subject.threads.contains_key(tid) {
+                    subject.watch(&mut self.tracer, *tid, false)?;
                 }
-                subject.watch(&mut self.tracer, *tid, false)?;
             }
         }
-        self.claim(wanted);
-        Ok(())
+        self.claim(&wanted);
+        Ok(left_out)
     }
 
     /// Observes what was born of a cgroup's threads since the last call, too: they belong to it from
-    /// their first moment on, and do not wait until somebody has looked at all of its threads.
+    /// their first moment on, and do not wait until somebody has looked at all of its threads. While many
+    /// are born they are left out, so that there is room for all that may be asked for.
     ///
     /// # Errors
     /// As [`ParavirtTracer::watch`] and [`ParavirtTracer::born`].
@@ -162,6 +177,9 @@ impl Observer {
                     && subject.threads.contains_key(&parent)
                     && !subject.threads.contains_key(&tid)
             };
+            if self.tracer.free() <= THREADS_MAX {
+                break;
+            }
             if let Some(subject) = self.subjects.values_mut().find(of) {
                 subject.watch(&mut self.tracer, tid, true)?;
             }
@@ -170,7 +188,7 @@ impl Observer {
     }
 
     /// Has the CPUs divided among these, by the weights of their cgroups.
-    fn claim(&mut self, wanted: &BTreeMap<String, Observed>) {
+    fn claim(&mut self, wanted: &BTreeMap<&String, &Observed>) {
         let lines: Vec<_> = wanted.values().map(|observed| observed.cgroups.clone()).collect();
         let claims = wanted.values().zip(parts_by_cgroup(&lines)).map(|(observed, weight)| Claim {
             cpus: observed.cpus.intersection(&self.online).copied().collect(),
@@ -244,6 +262,23 @@ impl Observer {
     }
 }
 
+/// Those with the most threads, if all have more than can be observed, with how many they have.
+fn too_many(wanted: &BTreeMap<String, Observed>) -> BTreeMap<String, usize> {
+    let mut all: usize = wanted.values().map(|observed| observed.threads.len()).sum();
+    let mut by_threads: Vec<(&String, usize)> =
+        wanted.iter().map(|(key, observed)| (key, observed.threads.len())).collect();
+    by_threads.sort_by_key(|(_, threads)| std::cmp::Reverse(*threads));
+    let mut left_out = BTreeMap::new();
+    for (key, threads) in by_threads {
+        if all <= THREADS_MAX {
+            break;
+        }
+        all -= threads;
+        left_out.insert(key.clone(), threads);
+    }
+    left_out
+}
+
 /// For what part of the time it was so. The clocks of two CPUs may differ by a little.
 fn share(ns: i64, of_ns: f64) -> f64 {
     (ns as f64 / of_ns).clamp(0.0, 1.0)
@@ -252,4 +287,29 @@ fn share(ns: i64, of_ns: f64) -> f64 {
 fn online(root: &Path) -> BTreeSet<u32> {
     let list = std::fs::read_to_string(root.join("sys/devices/system/cpu/online"));
     list.ok().and_then(|list| parse_cpu_list(list.trim())).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_threads_are_too_many_those_who_have_most_are_left_out() {
+        let wanted = |counts: &[usize]| -> BTreeMap<String, Observed> {
+            let observed = |(at, count): (usize, &usize)| {
+                let threads = (0..*count as u32).collect();
+                (at.to_string(), Observed { threads, ..Observed::default() })
+            };
+            counts.iter().enumerate().map(observed).collect()
+        };
+        let left_out = |counts: &[usize]| -> Vec<(String, usize)> {
+            too_many(&wanted(counts)).into_iter().collect()
+        };
+        assert_eq!(left_out(&[]), []);
+        assert_eq!(left_out(&[1, THREADS_MAX - 1]), []);
+        assert_eq!(left_out(&[2, THREADS_MAX - 1]), [("1".to_owned(), THREADS_MAX - 1)]);
+        assert_eq!(left_out(&[THREADS_MAX + 1]), [("0".to_owned(), THREADS_MAX + 1)]);
+        let both = [("1".to_owned(), THREADS_MAX), ("2".to_owned(), THREADS_MAX + 5)];
+        assert_eq!(left_out(&[7, THREADS_MAX, THREADS_MAX + 5]), both);
+    }
 }

@@ -19,7 +19,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use super::machines::Scanner;
-use super::observer::{Observed, Observer};
+use super::observer::{Observed, Observer, THREADS_MAX, Window};
 use super::page::Page;
 use super::whose::Whose;
 
@@ -37,6 +37,22 @@ pub struct ServeOptions {
     pub page: Option<PathBuf>,
     /// Whether those who have less than their fair shares are told what others hold beyond theirs.
     pub owed: bool,
+    /// What is told of others is rounded down to a multiple of so many CPUs; nothing: to a thousandth.
+    pub step: Option<f64>,
+}
+
+impl ServeOptions {
+    /// What a guest is told of a window. Its own phantoms are never rounded.
+    fn told(&self, window: Window) -> Window {
+        let step = |cpus: f64| self.step.map_or(cpus, |step| (cpus / step).floor() * step);
+        let owed = |cpus: f64| if self.owed { step(cpus) } else { 0.0 };
+        Window {
+            idle_cpus: step(window.idle_cpus),
+            owed_cpus: owed(window.owed_cpus),
+            owing_cpus: owed(window.owing_cpus),
+            ..window
+        }
+    }
 }
 
 /// What is told while it serves.
@@ -163,12 +179,9 @@ impl<T: FnMut(&Served)> Server<'_, T> {
             }
             timer.wait().attempt(Kind::Failed, attempt)?;
             self.observer.follow_births()?;
-            for (key, mut window) in self.observer.window() {
-                if !self.options.owed {
-                    (window.owed_cpus, window.owing_cpus) = (0.0, 0.0);
-                }
+            for (key, window) in self.observer.window() {
                 let Some((_, page)) = self.serving.get_mut(&key) else { continue };
-                if let Err(error) = page.write(&window, window_ns) {
+                if let Err(error) = page.write(&self.options.told(window), window_ns) {
                     self.lose(&key, error);
                 }
             }
@@ -223,7 +236,15 @@ impl<T: FnMut(&Served)> Server<'_, T> {
             wanted.insert(key, observed);
         }
         self.has_begun = true;
-        self.observer.observe(&wanted)
+        for (key, threads) in self.observer.observe(&wanted)? {
+            let cause = format!(
+                "it has {threads} threads, and all that are served have more than {THREADS_MAX}"
+            );
+            let error = Error::new(Kind::BadInput, "watch its threads", cause)
+                .remedy("serve fewer machines or cgroups at a time");
+            self.lose(&key, error);
+        }
+        Ok(())
     }
 
     fn prepare(&self, whose: &Whose) -> Result<Page> {
@@ -252,5 +273,37 @@ impl<T: FnMut(&Served)> Server<'_, T> {
     fn end_all(&mut self, why: &str) {
         let keys: Vec<String> = self.serving.keys().cloned().collect();
         keys.iter().for_each(|key| self.end(key, why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_of_others_is_as_coarse_as_the_operator_wants() {
+        let options = |owed, step| ServeOptions {
+            whose: Vec::new(),
+            window: Duration::from_millis(4),
+            page: None,
+            owed,
+            step,
+        };
+        let window = Window {
+            phantoms: 1.7,
+            idle_cpus: 3.9,
+            owed_cpus: 2.6,
+            owing_cpus: 0.4,
+            ..Window::default()
+        };
+        let told = |owed, step| {
+            let told = options(owed, step).told(window);
+            assert!((told.phantoms - 1.7).abs() < 1e-9);
+            [told.idle_cpus, told.owed_cpus, told.owing_cpus]
+        };
+        assert_eq!(told(true, None), [3.9, 2.6, 0.4]);
+        assert_eq!(told(true, Some(1.0)), [3.0, 2.0, 0.0]);
+        assert_eq!(told(true, Some(2.5)), [2.5, 2.5, 0.0]);
+        assert_eq!(told(false, Some(0.5)), [3.5, 0.0, 0.0]);
     }
 }

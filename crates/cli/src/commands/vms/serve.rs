@@ -35,6 +35,17 @@ pub struct Args {
     /// Tells nobody what others hold beyond their fair shares: machines that adapt then rest at any division
     #[arg(long)]
     no_owed: bool,
+    /// Rounds what is told of others, which is idle and owed CPUs, down to a multiple of so many [default: a thousandth]
+    #[arg(long, value_name = "CPUS", value_parser = parse_step)]
+    step: Option<f64>,
+}
+
+fn parse_step(text: &str) -> Result<f64> {
+    let step = text.parse::<f64>().ok().filter(|step| (0.001..=4096.0).contains(step));
+    step.ok_or_else(|| {
+        Error::new(Kind::Usage, format!("round to '{text}' CPUs"), "that is no number of CPUs")
+            .remedy("give 0.001 to 4096; 1 tells of whole CPUs")
+    })
 }
 
 fn parse_window(text: &str) -> Result<Duration> {
@@ -70,8 +81,13 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         }
         on_memory(page)?;
     }
-    let options =
-        ServeOptions { whose, window: args.window, page: args.page.clone(), owed: !args.no_owed };
+    let options = ServeOptions {
+        whose,
+        window: args.window,
+        page: args.page.clone(),
+        owed: !args.no_owed,
+        step: args.step,
+    };
     let mut printed = Ok(());
     let mut tell = |served: &Served| {
         let done = print(served, context);
