@@ -6,7 +6,8 @@
  * in its struct kvm_vcpu, so the record leads there. The thread has one while it is inside of KVM_RUN, also
  * while its guest sleeps there, and none while its program handles what the guest did.
  *
- * KVM may be a module. The places of its fields come from the module's BTF, so this is loaded after it.
+ * KVM may be a module. Where the kernel's own BTF does not have its structures the module's has, so this is loaded
+ * after it.
  *
  * Nothing is held while it is read: the thread may leave KVM_RUN, and its machine may end. Then what is read may be
  * of something else, which is no fault. A record that leads to no machine of the thread's own process is left out.
