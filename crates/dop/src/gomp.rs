@@ -13,7 +13,12 @@ type Body = unsafe extern "C" fn(*mut c_void);
 /// The number of threads that the runtime is told.
 fn told(real: &Real, said: c_uint) -> c_uint {
     let clause = (said > 0).then_some(said);
-    real.runtime.and_then(|runtime| adapted(&runtime, clause)).unwrap_or(said)
+    let Some(runtime) = real.runtime else { return said };
+    let threads = adapted(&runtime, clause);
+    if threads == Some(1) {
+        runtime.end_waiting_threads();
+    }
+    threads.unwrap_or(said)
 }
 
 macro_rules! start_regions {

@@ -12,6 +12,7 @@ use crate::log::say;
 const RUNTIMES: [&CStr; 4] = [c"libgomp.so.1", c"libomp.so.5", c"libomp.so", c"libiomp5.so"];
 
 type Number = unsafe extern "C" fn() -> c_int;
+type PauseResource = unsafe extern "C" fn(c_int, c_int) -> c_int;
 type PushNumThreads = unsafe extern "C" fn(*mut c_void, i32, i32);
 type GlobalThreadNum = unsafe extern "C" fn(*mut c_void) -> i32;
 
@@ -21,6 +22,8 @@ pub(crate) struct Runtime {
     max_threads: Number,
     active_level: Number,
     thread_limit: Number,
+    /// What ends threads that wait for a region, and the number of the host that it takes.
+    pause: Option<(PauseResource, Number)>,
     llvm: Option<(PushNumThreads, GlobalThreadNum)>,
 }
 
@@ -33,12 +36,17 @@ impl Runtime {
             // SAFETY: OpenMP says that these take nothing and return an int.
             symbol(file, name).map(|at| unsafe { transmute::<*mut c_void, Number>(at) })
         };
+        let pause = symbol(file, c"omp_pause_resource").map(|at| {
+            // SAFETY: OpenMP says that it takes a kind and a device, both ints, and returns an int.
+            unsafe { transmute::<*mut c_void, PauseResource>(at) }
+        });
         let push = symbol(file, c"__kmpc_push_num_threads");
         let thread = symbol(file, c"__kmpc_global_thread_num");
         Some(Runtime {
             max_threads: number(c"omp_get_max_threads")?,
             active_level: number(c"omp_get_active_level")?,
             thread_limit: number(c"omp_get_thread_limit")?,
+            pause: pause.zip(number(c"omp_get_initial_device")),
             llvm: push.zip(thread).map(|(push, thread)| {
                 // SAFETY: they are declared so in LLVM's kmp.h.
                 unsafe {
@@ -67,6 +75,18 @@ impl Runtime {
     pub fn is_parallel(&self) -> bool {
         // SAFETY: it may be called anywhere.
         unsafe { (self.active_level)() > 0 }
+    }
+
+    /// Ends the threads that wait for the calling thread's next region. GNU's runtime ends those that a region leaves
+    /// out, but where the region has one thread: then they would compute while they wait, if they are to, and take
+    /// the CPUs from which the host is to see that there is room again.
+    pub fn end_waiting_threads(&self) {
+        // `omp_pause_soft` in omp.h.
+        const SOFT: c_int = 1;
+        if let Some((pause, host)) = self.pause {
+            // SAFETY: it may be called anywhere, and does nothing within a region.
+            unsafe { pause(SOFT, host()) };
+        }
     }
 
     /// Has LLVM's runtime start the calling thread's next region with so many threads.

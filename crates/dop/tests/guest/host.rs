@@ -201,6 +201,11 @@ impl Regions {
         answer.parse().unwrap_or_else(|_| panic!("{kind}: {answer:?}"))
     }
 
+    /// How many threads the program has, those that wait for a region too.
+    pub fn all_threads(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().count()
+    }
+
     /// The host writes a window, and a region begins after that.
     pub fn after(&mut self, host: &mut Host, phantoms: f64, idle_cpus: f64) -> u32 {
         host.write(phantoms, idle_cpus);

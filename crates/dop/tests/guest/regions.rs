@@ -74,6 +74,23 @@ fn threads_follow_phantoms_and_idle_cpus(compiler: &str) {
     assert_eq!(figure(line, "threads_mean"), 4.14, "{line}");
 }
 
+/// They would compute while they wait, and no CPU would ever be idle for them to come back.
+#[test]
+fn threads_that_a_region_of_one_leaves_out_end() {
+    let mut host = Host::new();
+    let program = regions(&host, "cc");
+    let mut running = Regions::start(host.command(&program).env("OMP_WAIT_POLICY", "active"));
+    for (phantoms, idle, threads) in [(5.0, 0.0, 3), (9.0, 0.0, 1), (0.0, 2.0, 3), (9.0, 0.0, 1)] {
+        assert_eq!(running.after(&mut host, phantoms, idle), threads);
+        let end = Instant::now() + Duration::from_secs(10);
+        while running.all_threads() != threads as usize {
+            assert!(Instant::now() < end, "{} of {threads}", running.all_threads());
+            thread::sleep(A_LOOK);
+        }
+    }
+    running.end();
+}
+
 fn every_kind_of_region_follows(compiler: &str) {
     let (_host, mut running) = told_of_three(compiler);
     for kind in [
