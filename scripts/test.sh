@@ -27,6 +27,8 @@ guests=$LOGS/guest
 # The test programs of the first guest: the longest, and those tests of another one with which both
 # guests take about as long.
 readonly FIRST_GUEST=crates/loader ALSO_OF=crates/control ALSO=(hang:: published::)
+# And those of the latter that need a host of KVM, which run when the other guests are done.
+readonly KVM=kvm::
 passed=0 failed=0
 failures=()
 # What makes the published scheduler for guests meanwhile.
@@ -153,7 +155,8 @@ for line in sys.stdin:
 		[ "$("$program" --list --ignored 2>/dev/null | grep -c ': test$')" -gt 0 ] || continue
 		if [[ $folder == *"/$ALSO_OF" ]]; then
 			printf '%s\t%s\t%s\n' "$program" "$folder" "${ALSO[*]}"
-			printf '%s\t%s\t%s\n' "$program" "$folder" "${ALSO[*]/#/--skip }"
+			printf '%s\t%s\t%s\n' "$program" "$folder" "$KVM"
+			printf '%s\t%s\t%s\n' "$program" "$folder" "${ALSO[*]/#/--skip } --skip $KVM"
 		else
 			printf '%s\t%s\t\n' "$program" "$folder"
 		fi
@@ -184,17 +187,21 @@ guest() {
 		fail guest "there is no published scheduler for the tests"
 	fi
 	# Two guests, since emulation takes one CPU each.
-	local numbers first second pids
+	local numbers first second third pids
 	numbers=$(seq "$total")
 	mapfile -t first < <(awk -F '\t' -v program="/$FIRST_GUEST\$" -v also="${ALSO[*]}" \
 		'$2 ~ program || $3 == also { print NR }' "$out/programs")
-	mapfile -t second < <(grep -v -x -F "$(printf '%s\n' "${first[@]}")" <<<"$numbers")
+	mapfile -t third < <(awk -F '\t' -v kvm="$KVM" '$3 == kvm { print NR }' "$out/programs")
+	mapfile -t second < <(grep -v -x -F "$(printf '%s\n' "${first[@]}" "${third[@]}")" <<<"$numbers")
 	set -m
 	in_a_guest 1 "${first[@]}" &
 	pids=($!)
 	in_a_guest 2 "${second[@]}" &
 	pids+=($!)
-	trap 'kill -INT -- "-${pids[0]}" "-${pids[1]}" 2>/dev/null; wait; exit 130' INT TERM
+	trap 'kill -INT -- "${pids[@]/#/-}" 2>/dev/null; wait; exit 130' INT TERM
+	wait "${pids[@]}"
+	in_a_guest 3 "${third[@]}" &
+	pids=($!)
 	wait "${pids[@]}"
 	trap - INT TERM
 	set +m
@@ -205,14 +212,19 @@ guest() {
 
 # Runs test programs in a guest. One that dies takes one program with it; the others go
 # on in a new guest, so this ends. The first worker's machine has a last-level cache for each of its
-# two CPUs, those of others have one cache: policies do other things there.
+# two CPUs, those of others have one cache: policies do other things there. The third's can run virtual
+# machines with KVM; emulated by a single thread, these stand still as they boot.
 in_a_guest() { # WORKER INDEX...
-	local worker=$1 out=$guests first machine=(--cpus 2)
-	[ "$worker" != 1 ] || machine=(--topology "sockets=2,cores=1")
+	local worker=$1 out=$guests first machine
+	case $worker in
+		1) machine=(--topology "sockets=2,cores=1" --thread single) ;;
+		2) machine=(--cpus 2 --thread single) ;;
+		*) machine=(--cpus 2 --thread multi --kvm-host) ;;
+	esac
 	shift
 	while [ $# -gt 0 ]; do
 		first=$1
-		target/release/metasched vm "${machine[@]}" --memory 3G --thread single \
+		target/release/metasched vm "${machine[@]}" --memory 3G \
 			--timeout "${GUEST_TIMEOUT:-2400s}" ${GUEST_KERNEL:+--kernel "$GUEST_KERNEL"} \
 			--console "$out/console-$worker-$first.log" --rw "$out" -- \
 			scripts/test-in-guest.sh "$out" "$@" </dev/null | sed -u "s/^/$worker: /" ||

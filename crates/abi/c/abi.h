@@ -20,6 +20,7 @@
 #include <follow.h>
 #include <overhead.h>
 #include <paravirt.h>
+#include <vcpus.h>
 #include <metasched_paravirt.h>
 
 #endif

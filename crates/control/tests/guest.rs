@@ -2,14 +2,20 @@
 //! user would use that. Each test fails where there is no sched_ext: one that
 //! measured nothing must not pass.
 
+#[path = "guest/exact.rs"]
+mod exact;
 #[path = "guest/flags.rs"]
 mod flags;
 #[path = "guest/hang.rs"]
 mod hang;
+#[path = "guest/kvm.rs"]
+mod kvm;
 #[path = "guest/latency.rs"]
 mod latency;
 #[path = "guest/machine.rs"]
 mod machine;
+#[path = "guest/page.rs"]
+mod page;
 #[path = "guest/published.rs"]
 mod published;
 #[path = "guest/rules.rs"]

@@ -18,6 +18,7 @@ fn main() {
     object::compile("bpf/follow.bpf.c", "follow", policies);
     object::compile("bpf/overhead.bpf.c", "overhead", policies);
     object::compile("bpf/paravirt.bpf.c", "paravirt", policies);
+    object::compile("bpf/vcpus.bpf.c", "vcpus", policies);
     let skeleton = object::compile("meta/metasched.bpf.c", "metasched", policies);
     let path = out.join("metasched.skel.rs");
     // For crates that compile a program to be loaded in its place.

@@ -30,6 +30,7 @@ mod syscalls;
 mod turns;
 mod user;
 mod variables;
+mod vcpus;
 mod version;
 mod wait;
 
@@ -41,7 +42,8 @@ pub use lanes::LaneInfo;
 pub use limits::{Limit, Limits};
 pub use metasched_abi::{
     ASSIGNED_MAX, BACK_TO_ROOT, CounterInfo, DEFAULT_POLICY, DEFAULT_WEIGHT, EEVDF, LaneState,
-    LaneTurn, OptionInfo, OverheadPart, ParavirtState, PolicyInfo, Setting, WEIGHTS, check_weight,
+    LaneTurn, OptionInfo, OverheadPart, ParavirtState, PolicyInfo, Setting, VcpuThread, WEIGHTS,
+    check_weight,
 };
 pub use object::{Object, load_instead};
 pub use overhead::{OVERHEAD_DEPTHS, OverheadCounts, OverheadTracer, Probes, ScheduleCalls};
@@ -52,5 +54,6 @@ pub use run_stats::{CountRuns, Runs};
 pub use struct_ops::holds_scheduler;
 pub use turns::{BegunTurn, LONG_TURN, TurnFigures, check_turns};
 pub use user::{UserDriver, UserFiles};
+pub use vcpus::VcpuFinder;
 pub use version::policies_version;
 pub use wait::{WaitTracer, Waiters};

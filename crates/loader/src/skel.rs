@@ -19,6 +19,10 @@ pub(crate) mod paravirt {
     include!(concat!(env!("OUT_DIR"), "/paravirt.skel.rs"));
 }
 
+pub(crate) mod vcpus {
+    include!(concat!(env!("OUT_DIR"), "/vcpus.skel.rs"));
+}
+
 pub(crate) mod wait {
     include!(concat!(env!("OUT_DIR"), "/wait.skel.rs"));
 }

@@ -20,8 +20,9 @@ const INIT: &str = include_str!("../../../testbed/init.sh");
 const MOUNT_POINTS: [&str; 3] = ["lower", "writes", "root"];
 const INSTALL: &str = "install it with `make deps` (the package busybox-static)";
 
-/// Puts the first file system together, for the kernel whose modules folder is `modules`.
-pub fn build(modules: &Path, agent: &Path, spec: &Spec) -> Result<Vec<u8>> {
+/// Puts the first file system together, for the kernel whose modules folder is `modules`. The guest gets the
+/// module `more` too.
+pub fn build(modules: &Path, more: Option<&str>, agent: &Path, spec: &Spec) -> Result<Vec<u8>> {
     let attempt = || "build the guest's first file system".to_owned();
     let mut archive = Archive::new();
     for directory in ["bin", "modules", "dev", "proc", "sys"].iter().chain(&MOUNT_POINTS) {
@@ -29,7 +30,8 @@ pub fn build(modules: &Path, agent: &Path, spec: &Spec) -> Result<Vec<u8>> {
     }
     archive.file("bin/busybox", 0o755, &busybox()?);
     archive.file("init", 0o755, INIT.as_bytes());
-    let order = ModuleTable::read(modules)?.load_order(&modules::NEEDED).map_err(|cause| {
+    let wanted: Vec<&str> = modules::NEEDED.into_iter().chain(more).collect();
+    let order = ModuleTable::read(modules)?.load_order(&wanted).map_err(|cause| {
         Error::new(Kind::Unsupported, attempt(), cause)
             .remedy("choose another kernel; `metasched vm --list-kernels` shows what there is")
     })?;

@@ -12,6 +12,17 @@ use metasched_base::{Error, Kind, Result, ResultExt};
 /// of this is built into the kernel is left out.
 pub const NEEDED: [&str; 5] = ["virtio_pci", "virtio_console", "9p", "9pnet_virtio", "overlay"];
 
+/// The module of the virtualisation that QEMU emulates.
+pub const EMULATED_KVM: &str = "kvm_amd";
+
+/// The module of KVM on the system below `root`, if guests that have KVM from it can have it too.
+pub fn nested_kvm(root: &Path) -> Option<&'static str> {
+    ["kvm_intel", "kvm_amd"].into_iter().find(|name| {
+        let path = root.join(format!("sys/module/{name}/parameters/nested"));
+        fs::read_to_string(path).is_ok_and(|nested| matches!(nested.trim(), "Y" | "1"))
+    })
+}
+
 /// `modules.dep` and `modules.builtin` of one kernel.
 #[derive(Debug, Default)]
 pub struct ModuleTable {
@@ -130,6 +141,18 @@ kernel/drivers/char/hw_random/virtio-rng.ko.xz:
         let order = table.load_order(&["virtio_pci", "9p", "9pnet_virtio", "virtio_rng"]).unwrap();
         let names: Vec<_> = order.iter().map(|p| module_name(p)).collect();
         assert_eq!(names, ["netfs", "9pnet", "9p", "9pnet_virtio", "virtio_rng"]);
+    }
+
+    #[test]
+    fn kvm_is_nested_where_its_module_says_so() {
+        let root = tempfile::tempdir().unwrap();
+        let parameters = root.path().join("sys/module/kvm_intel/parameters");
+        assert_eq!(nested_kvm(root.path()), None);
+        fs::create_dir_all(&parameters).unwrap();
+        for (said, module) in [("N\n", None), ("Y\n", Some("kvm_intel")), ("0\n", None)] {
+            fs::write(parameters.join("nested"), said).unwrap();
+            assert_eq!(nested_kvm(root.path()), module, "{said}");
+        }
     }
 
     #[test]

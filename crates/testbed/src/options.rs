@@ -33,6 +33,8 @@ pub struct VmOptions {
     pub accel: Accel,
     /// QEMU's CPU model, where the default is not wanted.
     pub cpu_model: Option<String>,
+    /// Whether the guest can run virtual machines with KVM itself.
+    pub kvm_host: bool,
     /// Parameters for the guest's kernel, after those that it gets anyway.
     pub append: Vec<String>,
     /// Folders that the guest shares with the host for reading and writing.
@@ -67,6 +69,7 @@ impl Default for VmOptions {
             pin: false,
             accel: Accel::Auto,
             cpu_model: None,
+            kvm_host: false,
             append: Vec::new(),
             shares: Vec::new(),
             timeout: None,

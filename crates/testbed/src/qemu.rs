@@ -23,6 +23,8 @@ pub struct GuestMachine {
     pub llc: Option<Llc>,
     /// The CPU model, if not the default.
     pub cpu_model: Option<String>,
+    /// Whether it can run virtual machines with KVM.
+    pub kvm_host: bool,
     /// Parameters of the kernel beyond those that it gets anyway.
     pub append: Vec<String>,
     /// Memory in bytes.
@@ -75,6 +77,8 @@ pub fn cpu_model(machine: &GuestMachine) -> String {
     match (&machine.cpu_model, machine.kvm, machine.grouped()) {
         (Some(model), _, _) => model.clone(),
         (None, true, _) => "host".to_owned(),
+        // AMD's virtualisation is what QEMU emulates.
+        (None, false, false) if machine.kvm_host => format!("max,{PLAIN},+svm"),
         (None, false, false) => format!("max,{PLAIN}"),
         (None, false, true) => format!("SapphireRapids,{PLAIN}"),
     }
@@ -82,7 +86,7 @@ pub fn cpu_model(machine: &GuestMachine) -> String {
 
 impl GuestMachine {
     /// Whether the guest must see more than so many equal cores.
-    fn grouped(&self) -> bool {
+    pub(crate) fn grouped(&self) -> bool {
         self.topology.is_some_and(|t| t.dies > 1 || t.threads > 1 || t.sockets > 1)
             || self.llc.is_some()
     }
@@ -251,6 +255,7 @@ mod tests {
             topology: None,
             llc: None,
             cpu_model: None,
+            kvm_host: false,
             append: Vec::new(),
             memory_bytes: 2 << 30,
             kernel: "/k/vmlinuz".into(),
@@ -292,6 +297,15 @@ mod tests {
         let kvm = GuestMachine { kvm: true, ..machine() };
         assert_eq!(values(&kvm, "-cpu"), ["host"]);
         assert!(!values(&kvm, "-append")[0].contains("mitigations"));
+    }
+
+    #[test]
+    fn an_emulated_host_of_kvm_has_amds_virtualisation() {
+        assert!(!values(&machine(), "-cpu")[0].contains("svm"));
+        let host = GuestMachine { kvm_host: true, ..machine() };
+        let model = &values(&host, "-cpu")[0];
+        assert!(model.starts_with("max,-avx") && model.ends_with(",+svm"), "{model}");
+        assert_eq!(values(&GuestMachine { kvm: true, ..host }, "-cpu"), ["host"]);
     }
 
     #[test]

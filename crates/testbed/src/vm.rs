@@ -10,6 +10,7 @@ use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
 use crate::guest::find_program;
 use crate::initramfs;
 use crate::kernels::{self, Kernel};
+use crate::modules;
 use crate::options::{Accel, Thread, VmOptions};
 use crate::qemu::GuestMachine;
 use crate::session::{Outcome, Session, Streams};
@@ -101,6 +102,7 @@ impl Vm {
             topology: options.topology,
             llc: options.llc,
             cpu_model: options.cpu_model.clone(),
+            kvm_host: options.kvm_host,
             append: options.append.clone(),
             memory_bytes: options.memory_bytes,
             kernel: kernel.bootable()?,
@@ -111,19 +113,47 @@ impl Vm {
         };
         let mut vm = Self { options, kernel, machine, agent };
         vm.machine.kvm = vm.decide_accel()?;
+        vm.check_kvm_host()?;
         Ok(vm)
+    }
+
+    /// Refuses a guest that could not run virtual machines although it is to.
+    fn check_kvm_host(&self) -> Result<()> {
+        let machine = &self.machine;
+        let attempt = "make a guest that runs virtual machines";
+        if machine.kvm_host && machine.alone.is_some() {
+            let cause = "KVM is a module, and it has none";
+            return Err(Error::new(Kind::Usage, attempt, cause).remedy("leave --no-modules out"));
+        }
+        if machine.kvm_host && !machine.kvm && machine.grouped() && machine.cpu_model.is_none() {
+            let cause = "the CPU model of an emulated guest with a topology cannot do so";
+            return Err(Error::new(Kind::Usage, attempt, cause)
+                .remedy("leave the topology out, or give --cpu-model EPYC-v4,+svm"));
+        }
+        Ok(())
     }
 
     fn decide_accel(&self) -> Result<bool> {
         match self.options.accel {
             Accel::Tcg => Ok(false),
-            Accel::Auto => Ok(self.kvm_boots().is_ok()),
+            Accel::Auto => Ok(self.has_kvm_for_it() && self.kvm_boots().is_ok()),
+            Accel::Kvm if !self.has_kvm_for_it() => {
+                let cause = "its guests cannot use KVM themselves: kvm_intel and kvm_amd have \
+                             a parameter 'nested'";
+                Err(Error::new(Kind::Unsupported, "use KVM", cause)
+                    .remedy("leave --accel out to use emulation"))
+            }
             Accel::Kvm => match self.kvm_boots() {
                 Ok(()) => Ok(true),
                 Err(cause) => Err(Error::new(Kind::Unsupported, "use KVM", cause)
                     .remedy("leave --accel out to use emulation")),
             },
         }
+    }
+
+    /// Whether this machine's KVM, if there is one, could run such a guest.
+    fn has_kvm_for_it(&self) -> bool {
+        !self.machine.kvm_host || modules::nested_kvm(Path::new("/")).is_some()
     }
 
     /// Whether this kernel boots with KVM, which is tried with a guest: some virtual machines offer
@@ -146,6 +176,7 @@ impl Vm {
         let options = VmOptions { timeout: Some(KVM_TRIAL), no_modules, ..VmOptions::default() };
         let machine = GuestMachine {
             kvm: true,
+            kvm_host: false,
             cpus: 1,
             topology: None,
             llc: None,
@@ -223,7 +254,12 @@ impl Vm {
         }
         let spec = self.spec(command)?;
         let initramfs = match (&self.kernel.modules, &self.options.no_modules) {
-            (Some(modules), None) => initramfs::build(modules, &self.agent, &spec)?,
+            (Some(modules), None) => {
+                let nested = modules::nested_kvm(Path::new("/")).filter(|_| self.machine.kvm);
+                let kvm = nested.unwrap_or(modules::EMULATED_KVM);
+                let kvm = self.machine.kvm_host.then_some(kvm);
+                initramfs::build(modules, kvm, &self.agent, &spec)?
+            }
             (_, with) => {
                 let path = spec.env.get("PATH").map_or("", String::as_str);
                 let named = with.iter().flatten().map(|name| name.to_string_lossy());

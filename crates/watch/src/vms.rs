@@ -2,9 +2,10 @@
 //! CPUs are phantoms, which could run and wait for a CPU of the host, and how many of the host's CPUs
 //! are idle that it may use.
 //!
-//! A [`Scanner`] finds machines by their threads. An [`Observer`] averages over windows of time, and
+//! A [`Scanner`] finds machines by what KVM says, and by their threads. An [`Observer`] averages over windows of time, and
 //! [`serve()`] writes each window to a page that the guest reads.
 
+mod kvm;
 mod machines;
 mod observer;
 mod page;
@@ -12,7 +13,7 @@ mod row;
 mod serve;
 mod whose;
 
-pub use machines::{Machine, Scanner, qemu_arguments};
+pub use machines::{Machine, RecognisedBy, Scanner, qemu_arguments};
 pub use observer::{Observed, Observer, Window};
 pub use page::{PAGES, Page, PageFigures, on_memory, page_path, read_page, remove_page};
 pub use row::{MACHINE_FIGURES, MachineLook, MachineLooks, MachineRow};

@@ -54,6 +54,9 @@ pub struct Args {
     /// QEMU's CPU model, such as max or SapphireRapids,-avx2
     #[arg(long, value_name = "MODEL")]
     cpu_model: Option<String>,
+    /// The guest can run virtual machines with KVM itself, however it is run
+    #[arg(long, conflicts_with = "no_modules")]
+    kvm_host: bool,
     /// A parameter of the guest's kernel, such as isolcpus=1 (repeatable)
     #[arg(long, value_name = "PARAMETER")]
     append: Vec<String>,
@@ -104,6 +107,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
         pin: args.pin,
         accel: args.accel,
         cpu_model: args.cpu_model.clone(),
+        kvm_host: args.kvm_host,
         append: args.append.clone(),
         shares: args.rw.clone(),
         timeout: args.timeout,

@@ -17,8 +17,8 @@ use crate::context::{self, Context};
 
 /// Shows virtual machines and how many of their CPUs wait for one of the host's, and tells them
 ///
-/// Machines are those of QEMU whose virtual CPUs have threads of their names, as libvirt starts them and
-/// 'qemu -name NAME,debug-threads=on'. A phantom is a virtual CPU that could run and waits for a CPU: its
+/// Machines are all of KVM's, and those of QEMU without KVM that were started with '-name
+/// NAME,debug-threads=on'. A phantom is a virtual CPU that could run and waits for a CPU: its
 /// guest believes that it runs. Idle CPUs are those of the host that the machine may use. CPUs are owed to a machine
 /// that has less than its fair share, by those that hold more than theirs. By 'metasched vms
 /// serve' a machine learns of all that. Works under any scheduler. Needs root.
@@ -83,11 +83,14 @@ fn list(args: &Args, context: &Context) -> Result<u8> {
 
 /// A look as a document.
 fn of(look: &MachineLook) -> Value {
+    let thread = |(vcpu_id, tid): (&u32, &u32)| json!({ "vcpu_id": vcpu_id, "tid": tid });
     let row = |row: &MachineRow| {
         let mut document = document(MACHINE_FIGURES, row);
         for (name, value) in [
             ("name", json!(row.machine.name)),
             ("pid", json!(row.machine.id.pid)),
+            ("recognised_by", json!(row.machine.recognised_by.to_string())),
+            ("vcpu_threads", row.machine.vcpus.iter().map(thread).collect()),
             ("cgroup", json!(row.machine.cgroup)),
             ("page", json!(row.page)),
             ("served", json!(row.served)),
@@ -116,7 +119,7 @@ fn text(look: &MachineLook) -> String {
     if !look.rows.is_empty() {
         let mut columns: Vec<Column> = vec![("NAME", Fit::Names), ("PID", Fit::Out(2))];
         columns.extend(MACHINE_FIGURES.iter().map(|figure| (figure.title, Fit::Whole)));
-        columns.extend([("CGROUP", Fit::Out(1)), ("PAGE", Fit::Out(0))]);
+        columns.extend([("FOUND BY", Fit::Out(3)), ("CGROUP", Fit::Out(1)), ("PAGE", Fit::Out(0))]);
         let rows: Vec<Vec<String>> = look.rows.iter().map(cells).collect();
         out += &format!("\n{}\n\n", fitted(&columns, &rows, terminal_width()).join("\n"));
     }
@@ -129,6 +132,7 @@ fn text(look: &MachineLook) -> String {
 fn cells(row: &MachineRow) -> Vec<String> {
     let mut cells = vec![row.machine.name.clone(), row.machine.id.pid.to_string()];
     cells.extend(MACHINE_FIGURES.iter().map(|figure| figure.text(row)));
+    cells.push(row.machine.recognised_by.to_string());
     cells.push(format!("/{}", row.machine.cgroup));
     cells.push(match &row.page {
         Some(page) if row.served => page.display().to_string(),
@@ -143,7 +147,7 @@ mod tests {
     use std::path::Path;
 
     use metasched_host::process::ProcessId;
-    use metasched_watch::vms::{Machine, Window};
+    use metasched_watch::vms::{Machine, RecognisedBy, Window};
 
     use super::*;
 
@@ -154,6 +158,7 @@ mod tests {
             id: ProcessId { pid: 4711, start_ticks: 9 },
             owner: (0, 0),
             vcpus: [(0, 4712), (1, 4713)].into(),
+            recognised_by: RecognisedBy::Kvm,
             cgroup: "machine.slice/web.scope".into(),
             cpus: [0, 1].into(),
         };
@@ -172,11 +177,15 @@ mod tests {
         assert!(text.starts_with("2 machines on 2 CPUs, of which 0.50 were idle, 1 s\n"), "{text}");
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[3].contains("web   4711  2      1.25      0.50       0.00  0.00"), "{text}");
+        assert!(lines[3].contains("  kvm       /machine.slice"), "{text}");
         assert!(lines[3].ends_with("-web (not written)") && lines[4].ends_with("  -"), "{text}");
         let document = of(&look);
         assert_eq!(document["machines"][0]["phantoms"], 1.25);
         assert_eq!(document["machines"][1]["phantoms"], Value::Null);
         assert_eq!(document["machines"][0]["pid"], 4711);
+        assert_eq!(document["machines"][0]["recognised_by"], "kvm");
+        let thread = json!({ "vcpu_id": 1, "tid": 4713 });
+        assert_eq!(document["machines"][0]["vcpu_threads"][1], thread);
         for figure in MACHINE_FIGURES {
             assert!(document["machines"][0].get(figure.name).is_some(), "{}", figure.name);
         }

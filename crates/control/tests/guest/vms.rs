@@ -6,38 +6,43 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use metasched_abi::{FromBytes, METASCHED_PARAVIRT_MAGIC, MetaschedParavirtPage as Layout};
 use metasched_base::Kind;
 use metasched_host::cgroup::Cgroup;
 use serde_json::Value;
 
 use crate::latency::document;
 use crate::machine::TestMachine;
+use crate::page::{OTHERS, mean, number, page, page_of, row, waited, whole, windows_of};
 use crate::schema;
 use crate::support::{Beside, FEW, Run, eventually};
 
 /// How far a mean may be off.
 const OFF: f64 = 0.02;
-/// What others take of the CPUs, where these are emulated on a busy host: as many more threads wait.
-const OTHERS: f64 = 0.2;
 /// What this test program plays: whether its virtual CPUs compute, and how many they are.
 const PLAY: &str = "METASCHED_TEST_MACHINE";
 const PLAYER: &str =
     "vms::machines_are_listed_with_their_phantoms_and_idle_cpus_under_any_scheduler";
 
+/// A virtual CPU that rests computes for so long, and sleeps for so long.
+const PART: Duration = Duration::from_millis(7);
+
 /// Plays a machine, for ever.
 fn play(said: &str) {
     let (work, count) = said.split_once(' ').unwrap();
     for number in 0..count.parse::<u32>().unwrap() {
-        let computes = work == "computes";
+        let work = work.to_owned();
         std::thread::spawn(move || {
             let name = std::ffi::CString::new(format!("CPU {number}/TCG")).unwrap();
             nix::sys::prctl::set_name(&name).unwrap();
             loop {
-                if computes {
-                    std::hint::spin_loop();
-                } else {
-                    std::thread::sleep(Duration::from_secs(1000));
+                match work.as_str() {
+                    "computes" => std::hint::spin_loop(),
+                    "rests" => {
+                        let began = Instant::now();
+                        while began.elapsed() < PART {}
+                        std::thread::sleep(PART);
+                    }
+                    _ => std::thread::sleep(Duration::from_secs(1000)),
                 }
             }
         });
@@ -46,10 +51,10 @@ fn play(said: &str) {
 }
 
 /// Such a process, which ends with the test.
-struct Made(Child);
+pub struct Made(Child);
 
 impl Made {
-    fn up(name: &str, work: &str, vcpus: usize) -> Self {
+    pub fn up(name: &str, work: &str, vcpus: usize) -> Self {
         let exe = std::env::current_exe().unwrap();
         // What comes after -- are names of tests to it, none of which there is.
         let guest = format!("guest={name},debug-threads=on");
@@ -61,15 +66,20 @@ impl Made {
             .spawn()
             .unwrap();
         let made = Self(child);
-        eventually("its virtual CPUs are there", || {
-            let threads = fs::read_dir(format!("/proc/{}/task", made.0.id())).unwrap().flatten();
-            let comm = |path: PathBuf| fs::read_to_string(path.join("comm")).unwrap_or_default();
-            threads.filter(|thread| comm(thread.path()).starts_with("CPU ")).count() == vcpus
-        });
+        eventually("its virtual CPUs are there", || made.vcpus().len() == vcpus);
         made
     }
 
-    fn pid(&self) -> u32 {
+    /// The threads of its virtual CPUs.
+    pub fn vcpus(&self) -> Vec<u32> {
+        let folder = PathBuf::from(format!("/proc/{}/task", self.0.id()));
+        let threads = fs::read_dir(&folder).unwrap().flatten();
+        let tids = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+        let comm = |tid: &u32| fs::read_to_string(folder.join(format!("{tid}/comm")));
+        tids.filter(|tid| comm(tid).is_ok_and(|comm| comm.starts_with("CPU "))).collect()
+    }
+
+    pub fn pid(&self) -> u32 {
         self.0.id()
     }
 }
@@ -81,10 +91,6 @@ impl Drop for Made {
     }
 }
 
-fn page_of(name: &str) -> PathBuf {
-    Path::new("/dev/shm").join(format!("metasched-paravirt-{name}"))
-}
-
 /// The names of all pages that are there.
 fn pages() -> Vec<String> {
     let files = fs::read_dir("/dev/shm").unwrap().flatten();
@@ -92,51 +98,12 @@ fn pages() -> Vec<String> {
     names.filter(|name| name.starts_with("metasched-paravirt")).collect()
 }
 
-/// What stands in a page, if it was not being written.
-fn page(path: &Path) -> Option<Layout> {
-    let read = || {
-        let bytes = fs::read(path).ok()?;
-        Layout::read_from_bytes(&bytes).ok()
-    };
-    let (before, page, after) = (read()?, read()?, read()?);
-    let whole = before.sequence == after.sequence && page.sequence & 1 == 0;
-    (whole && page.magic == METASCHED_PARAVIRT_MAGIC).then_some(page)
-}
-
-/// One that was written whole.
-fn whole(path: &Path) -> Layout {
-    let mut found = None;
-    eventually("a page is whole", || {
-        found = page(path);
-        found.is_some()
-    });
-    found.unwrap()
-}
-
-/// How long a process or thread, by its folder in /proc, waited for a CPU so far, by the kernel's books, in
-/// seconds.
-fn waited(folder: &Path) -> f64 {
-    let books = fs::read_to_string(folder.join("schedstat")).unwrap();
-    books.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1e9
-}
-
 /// How long its virtual CPUs waited for a CPU so far, by the kernel's books, in seconds.
 fn vcpus_waited(made: &Made) -> f64 {
-    let threads = fs::read_dir(format!("/proc/{}/task", made.pid())).unwrap().flatten();
-    let read = |path: PathBuf| fs::read_to_string(path).unwrap();
-    threads
-        .filter(|thread| read(thread.path().join("comm")).starts_with("CPU "))
-        .map(|thread| waited(&thread.path()))
+    made.vcpus()
+        .iter()
+        .map(|tid| waited(Path::new(&format!("/proc/{}/task/{tid}", made.pid()))))
         .sum()
-}
-
-fn row<'a>(view: &'a Value, name: &str) -> &'a Value {
-    let rows = view["machines"].as_array().unwrap();
-    rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{name}: {view:#}"))
-}
-
-fn number(value: &Value, key: &str) -> f64 {
-    value[key].as_f64().unwrap_or_else(|| panic!("no number '{key}': {value}"))
 }
 
 #[test]
@@ -191,38 +158,6 @@ fn machines_are_listed_with_their_phantoms_and_idle_cpus_under_any_scheduler() {
         assert_eq!(code, Some(i32::from(Kind::BadInput.exit_code())), "{arguments:?}: {said}");
         assert!(said.contains(words), "{arguments:?}: {said}");
     }
-}
-
-/// For so long a page is looked at.
-const SEEN_FOR: Duration = Duration::from_secs(4);
-
-/// How long a window was, ns.
-fn length(window: &Layout) -> f64 {
-    (window.ended_ns - window.began_ns) as f64
-}
-
-/// The mean by time of a figure that is in thousandths.
-fn mean(windows: &[Layout], of: fn(&Layout) -> u32) -> f64 {
-    let milli: f64 = windows.iter().map(|window| f64::from(of(window)) * length(window)).sum();
-    milli / windows.iter().map(length).sum::<f64>() / 1000.0
-}
-
-/// The windows that were seen in a page, each once.
-fn windows_of(path: &Path) -> Vec<Layout> {
-    let (mut windows, began) = (vec![whole(path)], Instant::now());
-    while began.elapsed() < SEEN_FOR {
-        std::thread::sleep(Duration::from_millis(5));
-        let last = windows[windows.len() - 1];
-        let Some(now) = page(path).filter(|now| now.windows != last.windows) else { continue };
-        assert!(now.windows > last.windows && now.sequence > last.sequence);
-        assert!(now.began_ns < now.ended_ns);
-        if now.windows == last.windows + 1 {
-            assert_eq!(now.began_ns, last.ended_ns, "no time is lost between windows");
-        }
-        windows.push(now);
-    }
-    assert!(windows.len() > 10, "{} windows", windows.len());
-    windows
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! Virtual machines, as /proc shows them.
+//! Virtual machines, as KVM tells of them and /proc shows them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -8,12 +9,33 @@ use std::path::{Path, PathBuf};
 use metasched_base::parse_cpu_list;
 use metasched_host::cgroup::of_process;
 use metasched_host::process::ProcessId;
+use metasched_loader::VcpuThread;
+
+use super::kvm::Kvm;
 
 /// The CPUs that a machine may use are read again after so many scans: of a hundred machines they are
 /// thousands of files.
 const SCANS_PER_AFFINITY: u32 = 8;
 
-/// A machine of QEMU's.
+/// By what a machine was recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecognisedBy {
+    /// By KVM's own structures. A thread that KVM has not told of yet is known by its name.
+    Kvm,
+    /// By the names of its threads alone.
+    Names,
+}
+
+impl fmt::Display for RecognisedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Kvm => "kvm",
+            Self::Names => "names",
+        })
+    }
+}
+
+/// A virtual machine: a process with threads that run virtual CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// By QEMU's `-name`; its process's number where it has none.
@@ -22,8 +44,10 @@ pub struct Machine {
     pub id: ProcessId,
     /// The user and the group that the process runs as.
     pub owner: (u32, u32),
-    /// The threads of its virtual CPUs, by the CPUs' numbers.
+    /// The threads of its virtual CPUs, by the CPUs' numbers: KVM's `vcpu_id`, or the number in the name.
     pub vcpus: BTreeMap<u32, u32>,
+    /// By what it was recognised.
+    pub recognised_by: RecognisedBy,
     /// The path of its process's cgroup below the mount point; the root's is empty.
     pub cgroup: String,
     /// The CPUs that at least one of its virtual CPUs may use, those off line too.
@@ -31,10 +55,11 @@ pub struct Machine {
 }
 
 /// Finds the machines that there are, again and again.
-#[derive(Debug)]
 pub struct Scanner {
     root: PathBuf,
-    machines: HashMap<i32, Machine>,
+    kvm: Kvm,
+    /// The machines of the last scan, and of the virtual CPUs of each those that KVM has told of.
+    machines: HashMap<i32, (Machine, BTreeMap<u32, u32>)>,
     /// How many threads each process had, and whether its threads' names have to be read again.
     known: HashMap<i32, (u64, bool)>,
     scans: u32,
@@ -43,14 +68,31 @@ pub struct Scanner {
 impl Scanner {
     /// Of the system below `root`.
     pub fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), machines: HashMap::new(), known: HashMap::new(), scans: 0 }
+        Self {
+            root: root.to_owned(),
+            kvm: Kvm::default(),
+            machines: HashMap::new(),
+            known: HashMap::new(),
+            scans: 0,
+        }
     }
 
     /// The machines that run now, by the numbers of their processes.
     ///
-    /// It looks at each process's number of threads. Names of threads are read of a process where that has changed
-    /// since the scan before, and once more then: a thread gets its name a moment after it begins.
+    /// It asks KVM, and looks at each process's number of threads. Names of threads are read of a process where that
+    /// has changed since the scan before, and once more then: a thread gets its name a moment after it begins.
     pub fn scan(&mut self) -> BTreeMap<i32, Machine> {
+        let in_kvm = self.kvm.threads(&self.root);
+        self.scan_beside(&in_kvm)
+    }
+
+    /// The same where these threads are inside of KVM.
+    fn scan_beside(&mut self, in_kvm: &[VcpuThread]) -> BTreeMap<i32, Machine> {
+        let mut found: HashMap<i32, BTreeMap<u32, u32>> = HashMap::new();
+        for thread in in_kvm {
+            let vcpus = found.entry(thread.pid).or_default();
+            vcpus.insert(thread.vcpu_id, thread.tid.cast_unsigned());
+        }
         self.scans = self.scans.wrapping_add(1);
         let entries = fs::read_dir(self.root.join("proc")).into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -66,26 +108,43 @@ impl Scanner {
             let (before, again) = self.known.get(&pid).copied().unwrap_or((0, true));
             let changed = links != before || links < 3;
             known.insert(pid, (links, changed));
-            if let Some(machine) = self.look(pid, changed || again) {
+            let found = found.remove(&pid).unwrap_or_default();
+            if let Some(machine) = self.look(pid, changed || again, found) {
                 machines.insert(pid, machine);
             }
         }
         self.known = known;
         self.machines = machines;
-        self.machines.iter().map(|(pid, machine)| (*pid, machine.clone())).collect()
+        self.machines.iter().map(|(pid, (machine, _))| (*pid, machine.clone())).collect()
     }
 
-    /// A process, if it is a machine.
-    fn look(&mut self, pid: i32, read: bool) -> Option<Machine> {
+    /// A process, if it is a machine; and of its virtual CPUs those that KVM has told of. Those that are inside of KVM
+    /// now are `found`.
+    fn look(
+        &mut self,
+        pid: i32,
+        read: bool,
+        found: BTreeMap<u32, u32>,
+    ) -> Option<(Machine, BTreeMap<u32, u32>)> {
         let before = self.machines.remove(&pid);
         // Most processes are none, and nothing of theirs has to be read.
-        if before.is_none() && !read {
+        if before.is_none() && !read && found.is_empty() {
             return None;
         }
-        let before = before.filter(|machine| machine.id.is_alive(&self.root));
+        let (before, known) = before
+            .filter(|(machine, _)| machine.id.is_alive(&self.root))
+            .map_or((None, BTreeMap::new()), |(machine, known)| (Some(machine), known));
+        let mut by_kvm = known.clone();
+        // A thread that runs another one now does not run the one before.
+        by_kvm.retain(|_, tid| !found.values().any(|now| now == tid));
+        by_kvm.extend(found);
         let vcpus = match &before {
-            Some(machine) if !read => machine.vcpus.clone(),
-            _ => vcpus(&self.root, pid),
+            Some(machine) if !read && by_kvm == known => machine.vcpus.clone(),
+            _ => {
+                let there: BTreeSet<u32> = threads(&self.root, pid).collect();
+                by_kvm.retain(|_, tid| there.contains(tid));
+                vcpus(&self.root, pid, &there, &by_kvm)
+            }
         };
         if vcpus.is_empty() {
             return None;
@@ -97,24 +156,36 @@ impl Scanner {
             _ => allowed(&self.root, pid, vcpus.values()),
         };
         let cgroup = of_process(&self.root, &place).unwrap_or_default();
+        let recognised_by = if by_kvm.is_empty() { RecognisedBy::Names } else { RecognisedBy::Kvm };
         if let Some(machine) = before {
-            return Some(Machine { vcpus, cgroup, cpus, ..machine });
+            return Some((Machine { vcpus, recognised_by, cgroup, cpus, ..machine }, by_kvm));
         }
         let id = ProcessId::of(&self.root, pid)?;
+        let owner = owner(&self.root, pid)?;
         let cmdline = fs::read(self.root.join(format!("proc/{pid}/cmdline"))).unwrap_or_default();
         let name = name_of(&cmdline).unwrap_or(place);
-        Some(Machine { name, id, owner: owner(&self.root, pid)?, vcpus, cgroup, cpus })
+        Some((Machine { name, id, owner, vcpus, recognised_by, cgroup, cpus }, by_kvm))
     }
 }
 
-/// The virtual CPUs of a process, and their threads.
-fn vcpus(root: &Path, pid: i32) -> BTreeMap<u32, u32> {
-    threads(root, pid)
+/// The virtual CPUs of a process of these threads. What KVM says of a thread or of a number counts, and names only
+/// beside it: where a machine has a topology, QEMU's names have other numbers than KVM.
+fn vcpus(
+    root: &Path,
+    pid: i32,
+    threads: &BTreeSet<u32>,
+    by_kvm: &BTreeMap<u32, u32>,
+) -> BTreeMap<u32, u32> {
+    let told: BTreeSet<u32> = by_kvm.values().copied().collect();
+    let mut vcpus: BTreeMap<u32, u32> = threads
+        .difference(&told)
         .filter_map(|tid| {
             let comm = fs::read_to_string(root.join(format!("proc/{pid}/task/{tid}/comm"))).ok()?;
-            Some((vcpu(comm.trim_end())?, tid))
+            Some((vcpu(comm.trim_end())?, *tid))
         })
-        .collect()
+        .collect();
+    vcpus.extend(by_kvm);
+    vcpus
 }
 
 /// The threads of a process.
@@ -233,6 +304,7 @@ pub(super) mod tests {
             id: ProcessId { pid: 10, start_ticks: 99 },
             owner: (64055, 108),
             vcpus: [(0, 11), (1, 12)].into(),
+            recognised_by: RecognisedBy::Names,
             cgroup: "machine.slice/a.scope".into(),
             cpus: [0, 1, 3].into(),
         };
@@ -249,6 +321,52 @@ pub(super) mod tests {
         assert_eq!((machines[&10].vcpus.len(), machines[&10].name.as_str()), (3, "web"));
         assert_eq!(machines[&40].name, "new");
         assert_eq!(scanner.scan().len(), 2);
+    }
+
+    fn in_kvm(pid: i32, vcpu_id: u32, tid: i32) -> VcpuThread {
+        VcpuThread { pid, tid, vcpu_id }
+    }
+
+    #[test]
+    fn kvm_tells_of_machines_whose_threads_have_no_names() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        process(root, 10, "firecracker\0", &[(10, "fc"), (11, "fc_vcpu 0"), (12, "fc_vcpu 1")]);
+        let mut scanner = Scanner::new(root);
+        assert!(scanner.scan_beside(&[]).is_empty());
+        // Its threads are all there, and nothing but KVM tells of it.
+        scanner.scan_beside(&[]);
+        let machines = scanner.scan_beside(&[in_kvm(10, 0, 11), in_kvm(99, 0, 100)]);
+        let own = &machines[&10];
+        assert_eq!((own.name.as_str(), own.recognised_by), ("10", RecognisedBy::Kvm));
+        assert_eq!((&own.vcpus, machines.len()), (&[(0, 11)].into(), 1));
+        // One that was found stays known while it is outside of KVM.
+        assert_eq!(scanner.scan_beside(&[in_kvm(10, 1, 12)])[&10].vcpus, [(0, 11), (1, 12)].into());
+        assert_eq!(scanner.scan_beside(&[])[&10].vcpus.len(), 2);
+        // Threads change places.
+        let swapped = [in_kvm(10, 0, 12), in_kvm(10, 1, 11)];
+        assert_eq!(scanner.scan_beside(&swapped)[&10].vcpus, [(0, 12), (1, 11)].into());
+        assert_eq!(scanner.scan_beside(&[in_kvm(10, 0, 11)])[&10].vcpus, [(0, 11)].into());
+        // And one ends.
+        fs::remove_dir_all(root.join("proc/10/task/11")).unwrap();
+        assert!(scanner.scan_beside(&[]).is_empty());
+    }
+
+    #[test]
+    fn kvms_own_word_counts_where_names_say_another_thing() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let names = [(11, "CPU 0/KVM"), (12, "CPU 1/KVM"), (13, "CPU 2/KVM")];
+        process(root, 10, "qemu\0-name\0web\0", &names);
+        let mut scanner = Scanner::new(root);
+        assert_eq!(scanner.scan_beside(&[])[&10].recognised_by, RecognisedBy::Names);
+        // By KVM's numbers there is no 1, and what is not told of yet has the number in its name.
+        let machines = scanner.scan_beside(&[in_kvm(10, 0, 11), in_kvm(10, 2, 12)]);
+        assert_eq!(machines[&10].vcpus, [(0, 11), (2, 12)].into());
+        assert_eq!(machines[&10].recognised_by, RecognisedBy::Kvm);
+        let machines = scanner.scan_beside(&[in_kvm(10, 4, 13)]);
+        assert_eq!(machines[&10].vcpus, [(0, 11), (2, 12), (4, 13)].into());
+        assert_eq!(machines[&10].name, "web");
     }
 
     #[test]

@@ -141,7 +141,7 @@ pub fn machine_of(machines: &BTreeMap<i32, Machine>, said: &str) -> Result<Machi
     let names: BTreeSet<&str> = machines.values().map(|machine| machine.name.as_str()).collect();
     let names: Vec<&str> = names.into_iter().take(LISTED).collect();
     let remedy = match names.is_empty() {
-        true => "none runs here whose virtual CPUs can be told: start QEMU with \
+        true => "none runs here: without KVM, QEMU's are found that were started with \
                  -name NAME,debug-threads=on"
             .to_owned(),
         false => format!("there are: {}", names.join(", ")),
