@@ -374,7 +374,7 @@ mod tests {
         paravirt.weighs("g", 300);
         let last = paravirt.last(&"other".into(), 8 * MS).unwrap();
         assert_eq!(last.owed_ns, 6 * MS, "of two CPUs three quarters are its");
-        assert_eq!(last.threads(2), 2, "its phantoms are owed to it, but for half of one");
+        assert_eq!(last.threads(4), 3, "its phantoms are owed to it, but for half of one");
         paravirt.moved(TaskId(2), "h");
         assert_eq!(paravirt.last(&"other".into(), 8 * MS).unwrap().owed_ns, 4 * MS);
         paravirt.machines[1].owed = false;
