@@ -242,6 +242,7 @@ fn machines_that_adapt_come_to_their_fair_shares_and_rest() {
     /// What is below a thread is not owed.
     const LEAST: f64 = 1.0;
     let weights = "[cgroups.a]\nweight = 100\n[cgroups.b]\nweight = 300\n";
+    let third = "[cgroups.c]\nweight = 200\n";
     let two_hogs = hogs(2);
     for (what, all, more, fair) in [
         ("both at once", &[(8, ""), (8, "")][..], "", &[4.0, 4.0][..]),
@@ -250,7 +251,7 @@ fn machines_that_adapt_come_to_their_fair_shares_and_rest() {
         ("by weight", &[(8, ""), (8, "")], weights, &[2.0, 6.0]),
         ("by weight, the heavier one later", &[(8, ""), (8, LATER)], weights, &[2.0, 6.0]),
         ("by weight, the lighter one later", &[(8, LATER), (8, "")], weights, &[2.0, 6.0]),
-        ("three", &[(8, ""), (8, LATER), (8, "")], "", &[2.7, 2.7, 2.7]),
+        ("three", &[(8, ""), (8, LATER), (8, "")], third, &[2.0, 2.0, 4.0]),
         ("on CPUs that they share", &[(4, "affinity = \"0-3\""), (8, LATER)], "", &[2.0, 6.0]),
         ("beside others' work", &[(8, ""), (8, LATER)], &two_hogs, &[3.0, 3.0]),
     ] {
