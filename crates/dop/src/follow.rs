@@ -1,9 +1,11 @@
 //! How many threads a region gets, by the pages that were read: pure.
 //!
-//! The published formula (seed 004, Chhaya-Shailesh, Lozi and Lawall) is `threads = clamp(previous
-//! - phantoms + idle, 1, n)`, at the start of each region. By it several programs that share a host
-//! rest at any division of its CPUs. So CPUs that are owed to this one by its fair share count like
-//! idle ones, and CPUs that it owes like phantoms, if the host tells.
+//! The published formula (seed 004, Chhaya-Shailesh, Lozi and Lawall) is
+//! `threads = clamp(previous - phantoms + idle, 1, n)`, at the start of each region.
+//!
+//! By it several programs that share a host rest at any division of its CPUs. So CPUs that are owed
+//! to this one by its fair share count like idle ones, and CPUs that it owes like phantoms, if the
+//! host tells.
 
 use crate::page::{Alone, Page};
 
