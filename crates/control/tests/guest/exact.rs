@@ -113,11 +113,11 @@ impl Said {
         Self { threads, cpus, ended_ns }
     }
 
-    /// From when until when it tells of all threads and CPUs.
+    /// Whether it tells of all threads and CPUs for the whole of a window.
     fn knows(&self, window: &Layout) -> bool {
-        let all = self.threads.values().chain(self.cpus.values());
+        let mut all = self.threads.values().chain(self.cpus.values());
         let known = |spans: &Spans| spans.known_ns.is_some_and(|ns| ns <= window.began_ns);
-        window.ended_ns <= self.ended_ns && { all }.all(known)
+        window.ended_ns <= self.ended_ns && all.all(known)
     }
 
     /// The phantoms and the idle CPUs of a window.
@@ -197,6 +197,8 @@ fn now_ns() -> u64 {
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn what_stands_in_a_page_is_a_window_old() {
+    /// Readings are at all times of a window, as it is no multiple of that.
+    const BETWEEN: Duration = Duration::from_micros(2_700);
     let _machine = TestMachine::take();
     // The program in the container reads it as soon as it wants, also beside hogs.
     let _made = Made::up("computes", "computes", 4);
@@ -205,8 +207,6 @@ fn what_stands_in_a_page_is_a_window_old() {
     let serving = Run::start(&["vms", "serve", "computes"]);
     eventually("the page is written", || page(&path).is_some());
     let (mut ages, began) = (Vec::new(), Instant::now());
-    // At all times of a window, since these are no multiples of it.
-    const BETWEEN: Duration = Duration::from_micros(2_700);
     while began.elapsed() < LENGTH {
         std::thread::sleep(BETWEEN);
         ages.extend(page(&path).map(|page| now_ns().saturating_sub(page.ended_ns) as f64 / 1e6));
