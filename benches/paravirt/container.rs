@@ -19,6 +19,9 @@ use crate::program::Way;
 /// overload beside that.
 const WORKLOAD: &str = "ua";
 pub const STEPS: &str = "180";
+/// Each run comes after a short one of its kind: an emulated CPU translates anew what the kernel has
+/// changed of itself as the server came or went.
+const WARM_UP_STEPS: &str = "30";
 /// The page that is served.
 const PAGE: &str = "/dev/shm/metasched-bench-paravirt";
 /// A container's first process lives as long as it. This ends by itself if we do not end it.
@@ -201,20 +204,24 @@ impl<'a> Container<'a> {
         let Files { program, cells, sum, library, .. } = self.files;
         let server = way.adapts().then(|| self.serve()).transpose()?;
         let program = program.display().to_string();
-        let mut spawn = Spawn::new([&*program, cells, STEPS, sum])
-            .env("OMP_WAIT_POLICY", way.policy())
-            .env("OMP_NUM_THREADS", self.cpus.to_string())
-            .cgroup(&self.own);
-        if way.adapts() {
-            spawn = spawn
-                .env("LD_PRELOAD", library.display().to_string())
-                .env("METASCHED_DOP_PAGE", PAGE)
-                .env("METASCHED_DOP_LOG", "stderr");
-        }
+        let spawn = |arguments: &[&str]| {
+            let mut spawn = Spawn::new([&[&*program], arguments].concat())
+                .env("OMP_WAIT_POLICY", way.policy())
+                .env("OMP_NUM_THREADS", self.cpus.to_string())
+                .cgroup(&self.own);
+            if way.adapts() {
+                spawn = spawn
+                    .env("LD_PRELOAD", library.display().to_string())
+                    .env("METASCHED_DOP_PAGE", PAGE)
+                    .env("METASCHED_DOP_LOG", "stderr");
+            }
+            spawn
+        };
+        let attempt = || format!("run '{WORKLOAD}' {}", way.name());
+        output_of(spawn(&[cells, WARM_UP_STEPS]), attempt)?;
         wait_for_phase(OVERLOAD_PERIOD.mul_f64((round as f64 * PHASE_STEP).fract()));
         let before = self.own.cpu_stat()?;
-        let attempt = || format!("run '{WORKLOAD}' {}", way.name());
-        let said = output_of(spawn, attempt)?;
+        let said = output_of(spawn(&[cells, STEPS, sum]), attempt)?;
         let used_us = self.own.cpu_stat()?.usage_usec - before.usage_usec;
         server.map_or(Ok(()), Server::stop)?;
         let number = |marker: &str| number_after(&said, marker).attempt(Kind::Failed, attempt);

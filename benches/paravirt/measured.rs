@@ -51,23 +51,32 @@ pub fn measure(args: &Args) -> Result<Done> {
     let mut rounds = Rounds::open(keep, &setting, args.fresh)?;
     realtime()?;
     let container = Container::new(&files, setting.cpus)?;
+    let measured = all_rounds(args, &container, &mut rounds, &interrupt);
+    measured.and(container.remove())?;
+    Ok(Done { rounds: rounds.kept.next_round(), cpus: rounds.kept.setting.cpus })
+}
+
+/// Under every scheduler that there is.
+fn all_rounds(
+    args: &Args,
+    container: &Container,
+    rounds: &mut Rounds,
+    interrupt: &Interrupt,
+) -> Result<()> {
     if args.here && !Path::new("/sys/kernel/sched_ext").exists() {
         let contenders = [(OBSERVER, None), (EEVDF, None)];
-        go_on(args, &container, &contenders, &mut rounds, None, &interrupt)?;
-    } else {
-        let table = candidates(&CandidateEnv::system())?;
-        let mut contenders = vec![(OBSERVER, Some(Candidate::eevdf("")))];
-        for name in MEASURED {
-            if name == EEVDF || args.wants(name) {
-                contenders.push((name, Some(find(&table, name)?.clone())));
-            }
-        }
-        put_back_after(SwitcherOptions::new("bench-paravirt"), |switcher| {
-            go_on(args, &container, &contenders, &mut rounds, Some(switcher), &interrupt)
-        })?;
+        return go_on(args, container, &contenders, rounds, None, interrupt);
     }
-    container.remove()?;
-    Ok(Done { rounds: rounds.kept.next_round(), cpus: rounds.kept.setting.cpus })
+    let table = candidates(&CandidateEnv::system())?;
+    let mut contenders = vec![(OBSERVER, Some(Candidate::eevdf("")))];
+    for name in MEASURED {
+        if name == EEVDF || args.wants(name) {
+            contenders.push((name, Some(find(&table, name)?.clone())));
+        }
+    }
+    put_back_after(SwitcherOptions::new("bench-paravirt"), |switcher| {
+        go_on(args, container, &contenders, rounds, Some(switcher), interrupt)
+    })
 }
 
 /// Round after round. Without a switcher what is in force stays.
