@@ -190,6 +190,22 @@ plants! {
         "bpf/fair.bpf.h",
         "	if (nr_llcs() == 1 || !take_elsewhere(lane, llc))"
             => "	if (1)";
+    a_gang_that_is_not_charged_is_caught: policies::pv::a_machine_has_no_more_than_its_part, "waiting_bounded",
+        "policies/pv/pv.bpf.c",
+        "	if (members)\n"
+            => "	if (0)\n";
+    members_that_do_not_make_way_are_caught: policies::pv::short_turns_help_where_few_wait_and_gangs_where_many_do, "without turns",
+        "policies/pv/pv.bpf.c",
+        "	return READ_ONCE(g->waiting) && turn_ns < slice_ns ? turn_ns : slice_ns;"
+            => "	return slice_ns;";
+    a_gang_without_a_time_is_caught: policies::pv::machines_take_turns, "of one alone",
+        "policies/pv/pv.bpf.c",
+        "	g->until_ns = now + lane->options[pv_option_gang_ns];"
+            => "	g->until_ns = now;";
+    members_beyond_the_cpus_that_never_run_are_caught: policies::pv::the_virtual_cpus_of_a_machine_have_the_same, "",
+        "policies/pv/pv.bpf.c",
+        "	return pv_makes_way(lane, c, g, pv_number(task)) ||"
+            => "	return false ||";
     a_credit_that_counts_for_nothing_is_caught: policies::lags::a_lighter_cgroup_takes_the_cpu_of_a_heavier_one, "the light one waits",
         "policies/lags/lags.bpf.c",
         "	delay_ns = g->credit * lane->options[lags_option_patience_ns] / RAVG_ONE;"
