@@ -61,7 +61,8 @@ struct eevdf_task {
 		u64 ticket; /* while it sleeps: the policy's */
 	};
 	u32 weight; /* 0: it competes nowhere */
-	u32 queue; /* the number of its queue: the policy's to choose and to look up */
+	u16 queue; /* the number of its queue: the policy's to choose and to look up */
+	u16 more; /* the policy's, where it keeps something else of the task */
 };
 
 /* The virtual time that @ns take at @weight. */

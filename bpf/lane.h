@@ -21,13 +21,13 @@
 #define LANE_OPTIONS_MAX 12
 #define LANE_COUNTERS_MAX 16
 /*
- * Bytes of state that a policy keeps per lane, task, CPU, cache and cgroup: a cache line each, and six
- * of a cache, where fair has notes of tasks that sleep.
+ * Bytes of state that a policy keeps per lane, task, CPU, cache and cgroup: a cache line each; two of a CPU,
+ * where pv has a gang beside what the CPU runs; and seven of a cache, where fair has notes of tasks that sleep.
  */
 #define LANE_STATE_BYTES 64
 #define TASK_STATE_BYTES 64
-#define CPU_STATE_BYTES 64
-#define LLC_STATE_BYTES 384
+#define CPU_STATE_BYTES 128
+#define LLC_STATE_BYTES 448
 #define GROUP_STATE_BYTES 64
 /* Sets of CPUs per lane. */
 #define LANE_CPU_SETS_MAX 4

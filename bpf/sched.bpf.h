@@ -174,6 +174,12 @@ int lane_rest(struct lane *lane, struct task_struct *p);
 bool lane_move_before(struct lane *lane, u64 dsq_id, u32 word, u64 limit, u64 looks);
 
 /*
+ * In dispatch: moves to this CPU the first task of @dsq_id that may run there and whose state word @word
+ * has @mark in its highest 16 bits, if there is one among the first @looks.
+ */
+bool lane_move_marked(struct lane *lane, u64 dsq_id, u32 word, u32 mark, u32 looks);
+
+/*
  * In enqueue, in place of an insert: tells the half in user space of @p and queues it as
  * undecided. decide() is called when that half has decided, or after UNDECIDED_NS. False if no such half
  * is there: then the policy inserts @p itself.

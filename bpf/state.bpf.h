@@ -4,7 +4,7 @@
  * CPUs. Zero when the lane is made. The maps have room for every lane where an enabled
  * policy asks for that kind of state, else for nothing: the loader sees to that.
  *
- * For 128 lanes on 512 CPUs under 64 caches: 4 MiB, 3 MiB and 64 KiB.
+ * For 128 lanes on 512 CPUs under 64 caches: 8 MiB, 3.5 MiB and 64 KiB.
  */
 #ifndef METASCHED_STATE_BPF_H
 #define METASCHED_STATE_BPF_H

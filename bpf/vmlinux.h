@@ -224,6 +224,7 @@ struct task_struct;
 
 /* What the threads of a process have in common. */
 struct signal_struct {
+	int nr_threads;
 	struct task_struct *group_exec_task;
 	unsigned int flags;
 };

@@ -221,6 +221,28 @@ __weak __noinline bool lane_move_before(struct lane *lane __arg_nonnull, u64 dsq
 	return moved;
 }
 
+__weak __noinline bool lane_move_marked(struct lane *lane __arg_nonnull, u64 dsq_id, u32 word,
+					u32 mark, u32 looks)
+{
+	u32 cpu = bpf_get_smp_processor_id(), looked = count_from;
+	struct task_struct *p;
+	struct task_ctx *t;
+	bool moved = false;
+
+	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+		t = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? task_ctx_find(p) : NULL;
+		if (t && t->generation == lane->generation &&
+		    t->policy.state[word % (TASK_STATE_BYTES / 8)] >> 48 == mark &&
+		    scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL, 0)) {
+			moved = true;
+			break;
+		}
+		if (++looked >= looks)
+			break;
+	}
+	return moved;
+}
+
 /*
  * Sets the timer that interrupts the CPU in @ns for a lane that asked too soon. Mostly the CPU comes to
  * dispatch before that, and is asked again: a timer that is set is left as it is, since to start one costs

@@ -37,7 +37,7 @@ use simulated::Sim;
 /// The baseline.
 const EEVDF: &str = "eevdf";
 /// What is simulated: the kernel's own scheduler and the published ones first.
-const SIMULATED: [&str; 4] = [EEVDF, "fair", "central", "vtime"];
+const SIMULATED: [&str; 5] = [EEVDF, "fair", "central", "vtime", "pv"];
 /// What is measured.
 const MEASURED: [&str; 3] = [EEVDF, "fair", "central"];
 /// Beside how many tasks the measured machine counts as overloaded: half of its CPUs, as published.

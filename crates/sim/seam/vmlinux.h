@@ -194,6 +194,7 @@ struct sigpending {
 struct task_struct;
 
 struct signal_struct {
+	s32 nr_threads;
 	struct task_struct *group_exec_task;
 	unsigned int flags;
 };

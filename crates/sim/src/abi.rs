@@ -89,6 +89,8 @@ pub struct SchedInfo {
 /// `struct signal_struct`: what the threads of a process have in common.
 #[repr(C)]
 pub struct SignalStruct {
+    /// How many threads the process has.
+    pub nr_threads: i32,
     /// The thread that starts another program, which ends the others.
     pub group_exec_task: *mut TaskStruct,
     /// `SIGNAL_*`.
@@ -139,7 +141,8 @@ pub struct TaskStruct {
     pub start_time: u64,
     /// Where its cgroup is.
     pub cgroups: *mut CssSet,
-    /// What it shares with the threads of its process; here each is a process.
+    /// What it shares with the threads of its process. Here each thread has one of its own; the
+    /// threads of a team are a process by their `tgid` and `nr_threads`.
     pub signal: *mut SignalStruct,
     /// Signals that it has got and not dealt with, a bit for each.
     pub pending: u64,

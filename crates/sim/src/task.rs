@@ -91,7 +91,7 @@ impl Raw {
     fn new(id: TaskId, spec: &TaskSpec, allowed: CpuMask, now: u64, css_set: *mut CssSet) -> Raw {
         let mut comm = [0; 16];
         spec.name.bytes().take(15).enumerate().for_each(|(i, b)| comm[i] = b);
-        let signal = SignalStruct { group_exec_task: ptr::null_mut(), flags: 0 };
+        let signal = SignalStruct { nr_threads: 1, group_exec_task: ptr::null_mut(), flags: 0 };
         let signal = Box::into_raw(Box::new(signal));
         let task = Box::into_raw(Box::new(TaskStruct {
             pid: id.0 as i32 + 1,
@@ -119,6 +119,15 @@ impl Raw {
         // SAFETY: it was just made, and nobody else knows of it.
         unsafe { (*task).cpus_ptr = &raw mut (*task).cpus_mask };
         Raw { task, signal }
+    }
+
+    /// The task is one of so many threads of a process, which its first thread began.
+    pub(crate) fn is_thread_of(&mut self, first: TaskId, threads: usize) {
+        // SAFETY: both are there as long as `self`, and nobody else has them now.
+        unsafe {
+            (*self.task).tgid = first.0 as i32 + 1;
+            (*self.signal).nr_threads = threads as i32;
+        }
     }
 
     /// What the policy is given.

@@ -1,6 +1,7 @@
 //! Parallel programs in virtual machines. A team of threads computes from barrier to barrier, each
 //! on a virtual CPU of its own, which is a task of the host; some barriers end a parallel region. A
-//! thread that waits burns its virtual CPU's time or has it sleep.
+//! thread that waits burns its virtual CPU's time or has it sleep. The virtual CPUs of a machine are threads of
+//! one process.
 //!
 //! At the beginning of a region a program may change how many of its threads take part, by what the
 //! host tells its machine (`paravirt.rs`). The virtual CPUs of the others sleep meanwhile.
@@ -68,6 +69,8 @@ pub(crate) struct Team {
     spec: TeamSpec,
     /// From which the work between two barriers follows, whatever was drawn for the work before.
     random: Random,
+    /// The first of its threads that was born: all are of the process that this one began.
+    first: Option<TaskId>,
     /// Its threads' tasks, as far as they have come.
     tasks: Vec<Option<TaskId>>,
     /// How many threads take part: those with the lowest numbers.
@@ -90,6 +93,7 @@ impl Team {
     pub fn of(spec: TeamSpec, random: &mut Random) -> Self {
         Team {
             random: random.branch(),
+            first: None,
             tasks: vec![None; spec.threads],
             size: spec.threads,
             arrived: 0,
@@ -100,6 +104,11 @@ impl Team {
             figures: TeamFigures::default(),
             spec,
         }
+    }
+
+    /// A thread is born: the first one of its process, and how many that has.
+    pub fn process(&mut self, thread: TaskId) -> (TaskId, usize) {
+        (*self.first.get_or_insert(thread), self.spec.threads)
     }
 
     /// What a thread has to do until the next barrier, ns, if it takes part.

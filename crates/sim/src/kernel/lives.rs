@@ -37,6 +37,10 @@ impl Kernel {
         self.audience.readers(|reader| reader.born(id, &task.name, &task.spec.cgroup));
         if let Some(Step::Team { team, .. }) = task.spec.steps.first() {
             self.paravirt.born(team, id, &task.spec.cgroup);
+            let team = self.world.teams.get_mut(team);
+            if let Some((first, threads)) = team.map(|team| team.process(id)) {
+                self.tasks[id].raw.is_thread_of(first, threads);
+            }
         }
         self.init_task(id, parent.is_some());
         let (cgroup, _) = id_and_above(cgroup_of(css_set));

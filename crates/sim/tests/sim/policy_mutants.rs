@@ -71,7 +71,7 @@ plants! {
         "	return !vtime_before(READ_ONCE(q->now), vruntime);"
             => "	return true;";
     a_debt_that_is_forgotten_asleep_is_caught: policies::fair::who_owes_pays_back_before_it_is_eligible_again, "for the cheat",
-        "policies/fair/fair.bpf.c",
+        "bpf/fair.bpf.h",
         "		if (competes && from == to && !eevdf_eligible(&to->q, task->e.vruntime))\n			return 0;"
             => "		if (competes) {\n			eevdf_leave(&from->q, &task->e, fair_slice(lane), false);\n			task->e.lag = 0;\n			competes = false;\n		}";
     weights_of_cgroups_that_are_ignored_are_caught: policies::fair::cgroups_have_the_shares_of_the_fair_class, "a/x: ",
@@ -143,7 +143,7 @@ plants! {
         "	if (first != LANE_NOBODY || scx_bpf_dsq_nr_queued(dsq) <= 0)"
             => "	if (1)";
     a_deadline_that_is_bound_elsewhere_is_caught: policies::fair::weights_count_on_a_cpu_with_less_to_do, " to ",
-        "policies/fair/fair.bpf.c",
+        "bpf/fair.bpf.h",
         "	if (unlikely(!bpf_cpumask_test_cpu(cpu, first->cpus_ptr)))"
             => "	if (0)";
     who_competes_while_it_is_parked_is_caught: policies::fair::who_waits_for_its_quota_leaves_its_share_to_its_siblings, "P/B: ",
@@ -151,7 +151,7 @@ plants! {
         "	if (is_used(USES_RUNNABLE))"
             => "	if (0)";
     cpus_that_are_off_line_and_count_are_caught: policies::fair::a_cache_has_the_work_of_its_cpus_that_are_on_line, "from ",
-        "policies/fair/fair.bpf.c",
+        "bpf/fair.bpf.h",
         "cpu_llc(cpu) == llc &&\n			cpu_takes_tasks(cpu);"
             => "cpu_llc(cpu) == llc;";
     a_debt_that_leaves_a_cgroup_is_caught: policies::fair::a_thousand_tasks_at_once_are_one_cgroup, "the hog waits",
@@ -159,11 +159,11 @@ plants! {
         "	if ((s64)all > 0 && (lag > 0 || !others))"
             => "	if ((s64)all > 0)";
     a_debt_that_ends_with_its_task_is_caught: policies::fair::children_share_with_their_parents_cgroup, "beside the children",
-        "policies/fair/fair.bpf.c",
+        "bpf/fair.bpf.h",
         "	if (p->flags & PF_EXITING)\n"
             => "	if (0)\n";
     a_deadline_that_takes_no_cpu_is_caught: policies::fair::who_wants_little_takes_the_cpu_of_who_has_had_its_part, "the sleeper waits",
-        "policies/fair/fair.bpf.c",
+        "bpf/fair.bpf.h",
         "	bpf_for(i, 0, woke ? looks : 0) {"
             => "	bpf_for(i, 0, 0) {";
     an_order_that_takes_no_cpu_is_caught: user_half::who_wakes_and_wants_little_does_not_wait_for_a_slice, "the service waits",
@@ -175,21 +175,37 @@ plants! {
         "			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);"
             => "			;";
     a_first_part_that_ends_with_the_slice_is_caught: policies::fair::a_run_that_is_over_ends_before_the_next_tick, "the service waits",
-        "policies/fair/fair.bpf.c",
+        "bpf/fair.bpf.h",
         "	lane_end_run(lane, cpu, ns < (u64)left_ns ? ns : (u64)left_ns);"
             => "	lane_end_run(lane, cpu, left_ns);";
     a_mean_that_hides_who_could_move_is_caught: policies::fair::weights_count_across_caches_of_one_cpu, "heavy: ",
-        "policies/fair/fair.bpf.c",
+        "bpf/fair.bpf.h",
         "with > there + there / FAIR_SAME)"
             => "with * FAIR_IMBALANCE > (there - weight * own->cpus) * FAIR_BALANCED)";
     a_cache_that_changes_places_with_none_is_caught: policies::fair::equal_tasks_take_turns_at_having_a_cache_to_themselves, " of a CPU",
-        "policies/fair/fair.bpf.c",
+        "bpf/fair.bpf.h",
         "	return !own->ties;"
             => "	return false;";
     a_cache_that_takes_nothing_from_others_is_caught: policies::fair::a_cpu_with_nothing_to_do_takes_from_another_cache_at_once, "work_conserved",
-        "policies/fair/fair.bpf.c",
+        "bpf/fair.bpf.h",
         "	if (nr_llcs() == 1 || !take_elsewhere(lane, llc))"
             => "	if (1)";
+    a_gang_that_is_not_charged_is_caught: policies::pv::a_machine_has_no_more_than_its_part, "waiting_bounded",
+        "policies/pv/pv.bpf.c",
+        "	if (members)\n"
+            => "	if (0)\n";
+    members_that_do_not_make_way_are_caught: policies::pv::short_turns_help_where_few_wait_and_gangs_where_many_do, "without turns",
+        "policies/pv/pv.bpf.c",
+        "	return READ_ONCE(g->waiting) && turn_ns < slice_ns ? turn_ns : slice_ns;"
+            => "	return slice_ns;";
+    a_gang_without_a_time_is_caught: policies::pv::machines_take_turns, "of one alone",
+        "policies/pv/pv.bpf.c",
+        "	g->until_ns = now + lane->options[pv_option_gang_ns];"
+            => "	g->until_ns = now;";
+    members_beyond_the_cpus_that_never_run_are_caught: policies::pv::the_virtual_cpus_of_a_machine_have_the_same, "",
+        "policies/pv/pv.bpf.c",
+        "	return pv_makes_way(lane, c, g, pv_number(task)) ||"
+            => "	return false ||";
     a_credit_that_counts_for_nothing_is_caught: policies::lags::a_lighter_cgroup_takes_the_cpu_of_a_heavier_one, "the light one waits",
         "policies/lags/lags.bpf.c",
         "	delay_ns = g->credit * lane->options[lags_option_patience_ns] / RAVG_ONE;"
