@@ -66,7 +66,7 @@ impl Case {
         Case { name, machines, way: Way::Adapting, owed: true, load: Load::Idle }
     }
 
-    const fn as_published(self) -> Self {
+    const fn published(self) -> Self {
         Case { owed: false, ..self }
     }
 
@@ -99,8 +99,8 @@ pub const CASES: [Case; 14] = [
     ),
     Case::adapting("36, 36 come later, 12 hogs", &[THIRD, THIRD.comes_at(1_000)])
         .beside(Load::Hogs(HOGS)),
-    Case::adapting("36 and 36, as published", &[HALF, HALF]).as_published(),
-    Case::adapting("36, 36 come later, as published", &[HALF, HALF.comes_at(1_000)]).as_published(),
+    Case::adapting("36 and 36, as published", &[HALF, HALF]).published(),
+    Case::adapting("36, 36 come later, as published", &[HALF, HALF.comes_at(1_000)]).published(),
     Case {
         way: Way::Spinning,
         ..Case::adapting("36 and 36, all threads, not adapting", &[HALF, HALF])

@@ -39,7 +39,7 @@ const EEVDF: &str = "eevdf";
 /// What is simulated: the kernel's own scheduler and the published ones first.
 const SIMULATED: [&str; 5] = [EEVDF, "fair", "central", "vtime", "pv"];
 /// What is measured.
-const MEASURED: [&str; 3] = [EEVDF, "fair", "central"];
+const MEASURED: [&str; 4] = [EEVDF, "fair", "central", "pv"];
 /// Beside how many tasks the measured machine counts as overloaded: half of its CPUs, as published.
 const OVERLOADED_BY: usize = 1;
 /// The simulated bed, in JSON.

@@ -29,14 +29,16 @@ const PINNED: &[(&str, &str)] = &[
     ("fifo, a machine of parts", "df7279c7f049bac9"),
     ("vtime, busy", "c215ea0c239f9f23"),
     ("vtime, a machine of parts", "4f258bab3074e5e5"),
+    ("fair, busy", "ae58fed584c92b66"),
+    ("fair, a machine of parts", "69ca7d3c9db39e8b"),
     ("lanes", "cff44be28f8c17da"),
     ("a program comes and goes", "069c8f62603d5b01"),
     ("the fault lost_wakeup", "28e3721d96b59da2"),
     ("the fault wrong_queue", "31421db3cd38fa72"),
     ("the fault ignores_affinity", "015a99125da9fec2"),
-    ("random run 1", "1515d02d43018139"),
-    ("random run 2", "6576f1fad44a6016"),
-    ("random run 3", "5a687dc664ab9073"),
+    ("random run 1", "dde222009286990c"),
+    ("random run 2", "cf85f92b721f7016"),
+    ("random run 3", "b70a39dcd03a5168"),
 ];
 
 /// Everything that a run says.
@@ -161,7 +163,7 @@ fn runs() -> Vec<(String, Scenario, Machine)> {
         migration_across_ns: us(20),
         ..Costs::default()
     };
-    for name in ["fifo", "vtime"] {
+    for name in ["fifo", "vtime", "fair"] {
         let run = busy(policy("busy", name), 4).run_for(ms(300));
         add(&format!("{name}, busy"), run, Machine::cpus(4));
         let run = together(busy(policy("parts", name), 4))

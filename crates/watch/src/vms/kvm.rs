@@ -11,7 +11,7 @@ use metasched_loader::{VcpuFinder, VcpuThread};
 pub(super) enum Kvm {
     #[default]
     NotSeen,
-    Asked(VcpuFinder),
+    Asked(Box<VcpuFinder>),
     /// It cannot be asked, and that was said.
     Refused,
 }
@@ -21,7 +21,8 @@ impl Kvm {
     /// cannot be asked.
     pub(super) fn threads(&mut self, root: &Path) -> Vec<VcpuThread> {
         if matches!(self, Self::NotSeen) && root.join("sys/module/kvm").exists() {
-            *self = VcpuFinder::load().map_or_else(|error| Self::refused(&error), Self::Asked);
+            let loaded = VcpuFinder::load().map(Box::new);
+            *self = loaded.map_or_else(|error| Self::refused(&error), Self::Asked);
         }
         let Self::Asked(finder) = self else { return Vec::new() };
         finder.find().unwrap_or_else(|error| {

@@ -21,7 +21,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use super::machines::Scanner;
 use super::observer::{Observed, Observer, THREADS_MAX, Window};
 use super::page::Page;
-use super::whose::Whose;
+use super::whose::{Whose, are_apart};
 
 /// So often it is looked which machines and threads there are.
 const SCAN_EACH: Duration = Duration::from_millis(250);
@@ -77,13 +77,14 @@ pub enum Served {
 /// Serves until somebody asks it to stop, or until all that were asked for are gone.
 ///
 /// # Errors
-/// As [`Observer::begin`] and [`Page::prepare`]. Where one of several loses its page the others are still served; the
+/// As [`are_apart`], [`Observer::begin`] and [`Page::prepare`]. Where one of several loses its page the others are still served; the
 /// error comes when none is left.
 pub fn serve(
     options: &ServeOptions,
     interrupt: &Interrupt,
     tell: &mut impl FnMut(&Served),
 ) -> Result<()> {
+    are_apart(&options.whose)?;
     // What scans the processes is no such thread: it works for longer, and may be late.
     let _prompt = Prompt::new();
     let mut server = Server {

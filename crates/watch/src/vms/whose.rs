@@ -73,6 +73,14 @@ impl Whose {
         }
     }
 
+    /// Where its threads are: the path of the cgroup below the mount point.
+    fn place(&self) -> String {
+        match self {
+            Self::Machine(machine) => machine.cgroup.clone(),
+            Self::Cgroup(cgroup) => cgroup.name(),
+        }
+    }
+
     /// What is to be observed of it now; none where it is gone. `machines` are those that there are.
     pub(super) fn observed(
         &self,
@@ -119,6 +127,26 @@ fn line(root: &Path, name: &str) -> Vec<(String, u32)> {
     level.collect()
 }
 
+/// Nobody is asked for twice: a thread counts for one machine or cgroup only.
+///
+/// # Errors
+/// `BadInput` where a cgroup holds another one, or a machine, that is asked for too.
+pub fn are_apart(whose: &[Whose]) -> Result<()> {
+    let cgroups = whose.iter().filter(|one| matches!(one, Whose::Cgroup(_)));
+    for outer in cgroups {
+        let path = Path::new("/").join(outer.place());
+        let holds = |inner: &&Whose| {
+            inner.key() != outer.key() && Path::new("/").join(inner.place()).starts_with(&path)
+        };
+        if let Some(inner) = whose.iter().find(holds) {
+            let attempt = format!("serve '{}' and '{}'", outer.name(), inner.name());
+            return Err(Error::new(Kind::BadInput, attempt, "the first one holds the second one")
+                .remedy("serve one of them"));
+        }
+    }
+    Ok(())
+}
+
 /// The machine that a user means by its name or the number of its process.
 ///
 /// # Errors
@@ -151,9 +179,22 @@ pub fn machine_of(machines: &BTreeMap<i32, Machine>, said: &str) -> Result<Machi
 
 #[cfg(test)]
 mod tests {
-    use super::super::machines::Scanner;
     use super::super::machines::tests::{process, write};
+    use super::super::machines::{RecognisedBy, Scanner};
     use super::*;
+    use metasched_host::process::ProcessId;
+
+    fn machine(name: &str) -> Machine {
+        Machine {
+            name: name.to_owned(),
+            id: ProcessId { pid: 10, start_ticks: 99 },
+            owner: (0, 0),
+            vcpus: BTreeMap::new(),
+            recognised_by: RecognisedBy::Kvm,
+            cgroup: String::new(),
+            cpus: BTreeSet::new(),
+        }
+    }
 
     fn machines(root: &Path) -> BTreeMap<i32, Machine> {
         Scanner::new(root).scan()
@@ -230,6 +271,16 @@ mod tests {
         let cgroups = whose.observed(root, &BTreeMap::new()).unwrap().cgroups;
         // As of one with cpu.idle.
         assert_eq!(cgroups, [("a".to_owned(), 300), ("b".to_owned(), 1)]);
+        let cgroups = |paths: &[&str]| -> Vec<Whose> {
+            paths.iter().map(|path| Whose::cgroup(root, path).unwrap()).collect()
+        };
+        are_apart(&cgroups(&["a/b", "c", "c"])).unwrap();
+        let error = are_apart(&cgroups(&["a/b", "c", "a"])).unwrap_err();
+        assert!(error.to_string().contains("serve 'a' and 'a/b': the first one holds"), "{error}");
+        let web = Machine { cgroup: "c/scope".into(), ..machine("web") };
+        are_apart(&[&cgroups(&["a"])[..], &[Whose::Machine(web.clone())]].concat()).unwrap();
+        let error = are_apart(&[&cgroups(&["c"])[..], &[Whose::Machine(web)]].concat());
+        assert!(error.unwrap_err().to_string().contains("'c' and 'web'"));
         std::fs::remove_dir_all(root.join("sys/fs/cgroup/a/b")).unwrap();
         assert_eq!(whose.observed(root, &BTreeMap::new()), None);
         let outside = Whose::cgroup(root, "../..").unwrap_err();
