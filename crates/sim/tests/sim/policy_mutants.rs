@@ -188,12 +188,16 @@ plants! {
             => "	return false;";
     a_cache_that_takes_nothing_from_others_is_caught: policies::fair::a_cpu_with_nothing_to_do_takes_from_another_cache_at_once, "work_conserved",
         "bpf/fair.bpf.h",
-        "	if (nr_llcs() == 1 || !take_elsewhere(lane, llc))"
+        "	if (nr_llcs() == 1 || !take_elsewhere(lane, c->llc))"
             => "	if (1)";
     a_gang_that_is_not_charged_is_caught: policies::pv::a_machine_has_no_more_than_its_part, "waiting_bounded",
         "policies/pv/pv.bpf.c",
         "	if (members)\n"
             => "	if (0)\n";
+    a_gang_that_begins_with_too_few_cpus_is_caught: policies::pv::a_machine_has_no_more_than_its_part, "of what each hog has",
+        "policies/pv/pv.bpf.c",
+        "	if (READ_ONCE(g->wants) == waiting ||"
+            => "	if (0 &&";
     members_that_do_not_make_way_are_caught: policies::pv::short_turns_help_where_few_wait_and_gangs_where_many_do, "without turns",
         "policies/pv/pv.bpf.c",
         "	return READ_ONCE(g->waiting) && turn_ns < slice_ns ? turn_ns : slice_ns;"
