@@ -128,6 +128,20 @@ static __always_inline s64 pv_left_ns(const struct pv_gang *g, u64 now)
 	return left_ns >= (s64)EEVDF_LEAST_SLICE_NS ? left_ns : 0;
 }
 
+/* If it is the gang of that key it has a member more. */
+static __always_inline bool pv_adds(struct pv_gang *g, u64 key)
+{
+	u64 is = READ_ONCE(g->key);
+
+	if (!(is & PV_MEMBERS) || (is & ~PV_MEMBERS) != key || (is & PV_MEMBERS) > PV_MEMBERS_MAX)
+		return false;
+	if ((__sync_fetch_and_add(&g->key, 1) & ~PV_MEMBERS) == key)
+		return true;
+	/* It has ended meanwhile, and the place was given to another one. */
+	__sync_fetch_and_add(&g->key, -1ULL);
+	return false;
+}
+
 /*
  * The gang of that key, which may be a new one, has a member more. Its number; 0 if there is no
  * room for it.
@@ -142,25 +156,23 @@ __weak __noinline u32 pv_joins(struct lane *lane __arg_nonnull, u64 key)
 	bpf_for(i, 0, probes) {
 		cpu = cpu_after(home, i);
 		g = pv_gang_at(lane, cpu + 1);
-		is = g ? READ_ONCE(g->key) : 0;
-		if (!(is & PV_MEMBERS) || (is & ~PV_MEMBERS) != key)
-			continue;
-		if ((is & PV_MEMBERS) > PV_MEMBERS_MAX)
-			return 0;
-		if ((__sync_fetch_and_add(&g->key, 1) & ~PV_MEMBERS) == key)
+		if (g && pv_adds(g, key))
 			return cpu + 1;
-		/* It has ended meanwhile, and the place was given to another one. */
-		__sync_fetch_and_add(&g->key, -1ULL);
 	}
 	bpf_for(i, 0, probes) {
 		cpu = cpu_after(home, i);
 		g = pv_gang_at(lane, cpu + 1);
 		is = g ? READ_ONCE(g->key) : PV_MEMBERS;
-		if (!(is & PV_MEMBERS) && __sync_val_compare_and_swap(&g->key, is, key | 1) == is) {
+		if (is & PV_MEMBERS)
+			continue;
+		if (__sync_val_compare_and_swap(&g->key, is, key | 1) == is) {
 			g->until_ns = 0;
 			g->asked_ns = 0;
 			return cpu + 1;
 		}
+		/* Threads of a program often begin at once: another one of it may just have taken the place. */
+		if (pv_adds(g, key))
+			return cpu + 1;
 	}
 	return 0;
 }
