@@ -346,18 +346,22 @@ static __always_inline bool pv_may_use(const struct task_struct *p, s32 cpu, u32
 }
 
 /* CPUs that are @what to the gang choose anew, as many as it wants; @here does so anyway. */
-static __noinline void pv_kicks(struct lane *lane, struct task_struct *p, u32 number, u32 what,
-				s32 here)
+__weak __noinline int pv_kicks(struct lane *lane __arg_nonnull, u32 number, u32 what, s32 here)
 {
 	struct pv_gang *g = pv_gang_at(lane, number);
 	u64 now = scx_bpf_now();
+	struct task_struct *p;
 	struct pv_cpu *there;
 	u32 i, llc;
 	s32 cpu;
 
 	if (!g)
-		return;
+		return 0;
 	llc = g->key >> PV_LLC_SHIFT & 0xffff;
+	/* The one for which it asks, see pv_asks(). */
+	p = scx_bpf_dsq_peek(lane_llc_dsq(lane, llc, 0));
+	if (!p)
+		return 0;
 	bpf_for(i, 0, nr_cpus()) {
 		cpu = cpu_after(here, i);
 		if (!READ_ONCE(g->wants))
@@ -371,13 +375,14 @@ static __noinline void pv_kicks(struct lane *lane, struct task_struct *p, u32 nu
 			lane_kick(lane, cpu, true);
 		WRITE_ONCE(g->wants, READ_ONCE(g->wants) - 1);
 	}
+	return 0;
 }
 
 /*
  * The time of a gang begins, of which some wait as @p does. False if it is put off: some CPUs do
  * not give way, and the others are not enough.
  */
-static __noinline bool pv_begins(struct lane *lane, struct task_struct *p, u32 number, u32 llc,
+static __always_inline bool pv_begins(struct lane *lane, struct task_struct *p, u32 number, u32 llc,
 				 s32 here)
 {
 	struct pv_gang *g = pv_gang_at(lane, number);
@@ -416,30 +421,27 @@ static __noinline bool pv_begins(struct lane *lane, struct task_struct *p, u32 n
 
 /*
  * The first task that waits may be a member of a gang. If its time has not begun, it may begin
- * now.
+ * now: the gang's number, and else 0.
  */
-static __always_inline void pv_asks(struct lane *lane, s32 cpu, const struct fair_choice *c)
+__weak __noinline u32 pv_asks(struct lane *lane __arg_nonnull, s32 cpu, u32 llc, u64 now)
 {
-	struct task_struct *first = scx_bpf_dsq_peek(c->dsq);
+	struct task_struct *first = scx_bpf_dsq_peek(lane_llc_dsq(lane, llc, 0));
 	struct lane_task *t = first ? lane_kept(lane, first) : NULL;
 	struct fair_task *task;
 	struct pv_gang *g;
 	u32 number;
 
 	if (!t || !lane->options[pv_option_gang_ns])
-		return;
+		return 0;
 	task = STATE_OF(t, struct fair_task);
 	number = pv_number(task);
 	g = pv_gang_at(lane, number);
 	if (!g || pv_members(g) < 2)
-		return;
+		return 0;
 	pv_follows(lane, g, task);
-	if (pv_left_ns(g, c->now) || ns_since(g->asked_ns, c->now) < (s64)PV_AGAIN_NS)
-		return;
-	if (!pv_begins(lane, first, number, c->llc, cpu))
-		return;
-	pv_kicks(lane, first, number, PV_GIVES, cpu);
-	pv_kicks(lane, first, number, PV_GIVES_WHOLE, cpu);
+	if (pv_left_ns(g, now) || ns_since(g->asked_ns, now) < (s64)PV_AGAIN_NS)
+		return 0;
+	return pv_begins(lane, first, number, llc, cpu) ? number : 0;
 }
 
 /* A member of the gang of that number that waits is moved to this CPU. */
@@ -521,7 +523,7 @@ static bool pv_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev, st
 			const struct lane_run *run)
 {
 	struct fair_task *task = STATE_OF(t, struct fair_task);
-	u32 number = prev ? pv_number(task) : 0;
+	u32 number = prev ? pv_number(task) : 0, begins;
 	struct pv_gang *own = pv_gang_at(lane, number);
 	u64 slice_ns = 0, before;
 	bool goes_on = false;
@@ -545,7 +547,11 @@ static bool pv_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev, st
 			  prev);
 		goes_on = goes_on && eevdf_eligible(&c.l->q, task->e.vruntime);
 	}
-	pv_asks(lane, cpu, &c);
+	begins = pv_asks(lane, cpu, c.llc, c.now);
+	if (begins) {
+		pv_kicks(lane, begins, PV_GIVES, cpu);
+		pv_kicks(lane, begins, PV_GIVES_WHOLE, cpu);
+	}
 	if (own && pv_left_ns(own, c.now) && c.here->runs == FAIR_RUNS)
 		return pv_goes_on(lane, cpu, &c, prev, task, own);
 	if (pv_serves(lane, &c))

@@ -82,8 +82,23 @@ struct Means {
     used: f64,
 }
 
-/// The means of some time, by us and by the kernel.
+/// The means of some time, by us and by the kernel. Both must be read at once: where an emulator has lost its own
+/// CPU between them it is done again.
 fn means(tracer: &ParavirtTracer, threads: &[WatchedThread]) -> (Means, Means) {
+    const AT_ONCE: Duration = Duration::from_millis(30);
+    const TRIES: usize = 6;
+    for _ in 0..TRIES {
+        let (ours, books, apart) = means_apart(tracer, threads);
+        if apart < AT_ONCE {
+            return (ours, books);
+        }
+        println!("the kernel's books were read {apart:?} later");
+    }
+    panic!("the kernel's books were never read at once");
+}
+
+/// The same, and by how much the two were read one after the other.
+fn means_apart(tracer: &ParavirtTracer, threads: &[WatchedThread]) -> (Means, Means, Duration) {
     let books = || {
         let of = |books: fn(u32) -> f64| threads.iter().map(|thread| books(thread.tid())).sum();
         [of(waited), idle(), of(ran)]
@@ -94,17 +109,21 @@ fn means(tracer: &ParavirtTracer, threads: &[WatchedThread]) -> (Means, Means) {
         let idle: i64 = reading.idle_ns.iter().sum();
         [waited, idle, ran].map(|ns| ns as f64 / 1e9)
     };
-    let (before, books_before) = (tracer.read(threads.iter()), books());
-    let began = Instant::now();
+    let read = || {
+        let began = Instant::now();
+        (tracer.read(threads.iter()), books(), began.elapsed())
+    };
+    let (before, books_before, apart_before) = read();
     std::thread::sleep(LENGTH);
-    let (after, books_after) = (tracer.read(threads.iter()), books());
+    let (after, books_after, apart_after) = read();
     let seconds = (after.at_ns - before.at_ns) as f64 / 1e9;
-    assert!((seconds - began.elapsed().as_secs_f64()).abs() < 0.05, "{seconds} s");
+    assert!(seconds >= LENGTH.as_secs_f64(), "{seconds} s");
     let of = |after: [f64; 3], before: [f64; 3]| {
         let [phantoms, idle, used] = [0, 1, 2].map(|at| (after[at] - before[at]) / seconds);
         Means { phantoms, idle, used }
     };
-    (of(sums(&after), sums(&before)), of(books_after, books_before))
+    let apart = apart_before.max(apart_after);
+    (of(sums(&after), sums(&before)), of(books_after, books_before), apart)
 }
 
 #[test]
