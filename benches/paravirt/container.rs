@@ -24,6 +24,9 @@ pub const STEPS: &str = "180";
 const WARM_UP_STEPS: &str = "30";
 /// The page that is served.
 const PAGE: &str = "/dev/shm/metasched-bench-paravirt";
+/// How long a window is: as published, and where CPUs are emulated as much longer as they are slower about.
+const WINDOW: &str = "4ms";
+const WINDOW_EMULATED: &str = "20ms";
 /// A container's first process lives as long as it. This ends by itself if we do not end it.
 const FIRST_PROCESS: [&str; 2] = ["sleep", "86400"];
 /// Until a page is written: a BPF program is loaded before.
@@ -43,6 +46,7 @@ pub struct Files {
     sum: String,
     library: PathBuf,
     metasched: PathBuf,
+    window: &'static str,
     _prepared: Prepared,
 }
 
@@ -76,6 +80,7 @@ impl Files {
             sum: sum.trim().to_owned(),
             library: built("libmetasched_dop.so")?,
             metasched: built("metasched")?,
+            window: if site.machine.emulated { WINDOW_EMULATED } else { WINDOW },
             _prepared,
         })
     }
@@ -168,7 +173,8 @@ impl<'a> Container<'a> {
         let page = Path::new(PAGE);
         let metasched = self.files.metasched.display().to_string();
         let cgroup = self.own.name();
-        let command = [&metasched, "vms", "serve", "--json", "--cgroup", &cgroup, "--page", PAGE];
+        let serve = [&metasched, "vms", "serve", "--json", "--cgroup", &cgroup, "--page", PAGE];
+        let command = [&serve[..], &["--window", self.files.window]].concat();
         let mut child = Spawn::new(command)
             .stdout(Output::Tail(1 << 12))
             .stderr(Output::Tail(1 << 12))

@@ -83,7 +83,11 @@ impl Interrupt {
 
     /// Sleeps for `duration` or until a stop is asked for; true if it slept it all.
     pub fn sleep(&self, duration: Duration) -> bool {
-        let end = Instant::now() + duration;
+        self.sleep_until(Instant::now() + duration)
+    }
+
+    /// Sleeps until `end` or until a stop is asked for; true if it slept until then.
+    pub fn sleep_until(&self, end: Instant) -> bool {
         loop {
             if self.is_raised() {
                 return false;

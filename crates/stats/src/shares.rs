@@ -112,6 +112,9 @@ impl FairShares {
     /// lacks. So all together are never owed more than others hold. And nobody owes what nobody
     /// waits for: who does not take what is owed to him leaves it to the others.
     pub fn debts(&self, had: &[Had]) -> Vec<Debt> {
+        if self.alike.iter().all(|alike| alike.whose.len() < 2) {
+            return vec![Debt::default(); had.len()];
+        }
         let Division { fair, parts } = self.divide(had);
         let lacks: Vec<f64> =
             fair.iter().zip(had).map(|(fair, had)| (fair - had.used).max(0.0)).collect();

@@ -192,14 +192,12 @@ impl Page {
 
     /// In three calls, each of which the kernel has ended before the next one begins.
     fn put(&mut self) -> io::Result<()> {
-        let begun = self.written.sequence.wrapping_add(1);
-        self.file.write_all_at(&begun.to_le_bytes(), SEQUENCE_AT as u64)?;
-        let bytes = self.written.as_bytes();
-        // The part before the number does not change but once, and all of it is put back where somebody
+        self.written.sequence = self.written.sequence.wrapping_add(1);
+        // What stands before the number changes as the first window comes, and is put back where somebody
         // else has written there.
-        self.file.write_all_at(&bytes[..SEQUENCE_AT], 0)?;
-        self.file.write_all_at(&bytes[CHANGES_AT..USED], CHANGES_AT as u64)?;
-        self.written.sequence = begun.wrapping_add(1);
+        self.file.write_all_at(&self.written.as_bytes()[..CHANGES_AT], 0)?;
+        self.file.write_all_at(&self.written.as_bytes()[CHANGES_AT..USED], CHANGES_AT as u64)?;
+        self.written.sequence = self.written.sequence.wrapping_add(1);
         self.file.write_all_at(&self.written.sequence.to_le_bytes(), SEQUENCE_AT as u64)
     }
 

@@ -5,18 +5,14 @@
 //! late, since it is that of the time until then.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{
     Receiver, RecvTimeoutError, SyncSender, TryRecvError, channel, sync_channel,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use metasched_base::{Error, Interrupt, Kind, Result, ResultExt};
+use metasched_base::{Error, Interrupt, Kind, Result};
 use metasched_host::process::Prompt;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use super::machines::Scanner;
 use super::observer::{Observed, Observer, THREADS_MAX, Window};
@@ -137,6 +133,15 @@ fn scan(asked: &[Whose], send: &SyncSender<Found>, stopped: &Receiver<()>) {
     }
 }
 
+/// When the window ends that follows the one of `end`, which was written from `woke` to `now`.
+///
+/// Windows end at even distances. But this thread comes before all others of its CPU, and what it writes
+/// may take longer than a window, with short ones and thousands of threads. So it rests for as long as it
+/// worked, and takes half of a CPU at most; windows are longer then.
+fn next_end(end: Instant, window: Duration, woke: Instant, now: Instant) -> Instant {
+    (end + window).max(now + (now - woke))
+}
+
 struct Server<'a, T> {
     options: &'a ServeOptions,
     observer: Observer,
@@ -151,34 +156,25 @@ struct Server<'a, T> {
 
 impl<T: FnMut(&Served)> Server<'_, T> {
     fn serve(&mut self, found: &Receiver<Found>, interrupt: &Interrupt) -> Result<()> {
-        let attempt = || "serve pages".to_owned();
-        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)
-            .attempt(Kind::Failed, attempt)?;
-        let window_ns = self.options.window.as_nanos() as u64;
-        let each = Expiration::Interval(TimeSpec::from_duration(self.options.window));
-        timer.set(each, TimerSetTimeFlags::empty()).attempt(Kind::Failed, attempt)?;
-        while !interrupt.is_raised() {
+        let window = self.options.window;
+        let window_ns = window.as_nanos() as u64;
+        let mut end = Instant::now() + window;
+        // In a long window, too, it is taken what the scans find.
+        while interrupt.sleep_until(end.min(Instant::now() + SCAN_EACH)) {
+            let woke = Instant::now();
             match found.try_recv() {
                 Ok(now) => self.take(now)?,
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => {
-                    return Err(Error::new(Kind::Failed, attempt(), "the scan has ended"));
+                    return Err(Error::new(Kind::Failed, "serve pages", "the scan has ended"));
                 }
             }
             if self.is_done() {
                 return self.failed.take().map_or(Ok(()), Err);
             }
-            let mut fds = [
-                PollFd::new(timer.as_fd(), PollFlags::POLLIN),
-                PollFd::new(interrupt.as_fd(), PollFlags::POLLIN),
-            ];
-            // An error is a signal, after which it is looked again.
-            let polled =
-                poll(&mut fds, PollTimeout::try_from(SCAN_EACH).unwrap_or(PollTimeout::NONE));
-            if polled.is_err() || !fds[0].any().unwrap_or(false) {
+            if woke < end {
                 continue;
             }
-            timer.wait().attempt(Kind::Failed, attempt)?;
             self.observer.follow_births()?;
             for (key, window) in self.observer.window() {
                 let Some((_, page)) = self.serving.get_mut(&key) else { continue };
@@ -186,6 +182,7 @@ impl<T: FnMut(&Served)> Server<'_, T> {
                     self.lose(&key, error);
                 }
             }
+            end = next_end(end, window, woke, Instant::now());
         }
         Ok(())
     }
@@ -280,6 +277,19 @@ impl<T: FnMut(&Served)> Server<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn windows_end_at_even_distances_and_what_is_slow_rests_for_as_long_as_it_works() {
+        let ms = Duration::from_millis;
+        let (end, window) = (Instant::now(), ms(4));
+        // From when to when the window was written, and when the next one ends, after `end`.
+        for (woke, written, next) in
+            [(0, 0, 4), (1, 3, 5), (1, 2, 4), (3, 4, 5), (0, 6, 12), (9, 9, 9)]
+        {
+            let next_end = next_end(end, window, end + ms(woke), end + ms(written));
+            assert_eq!(next_end - end, ms(next), "{woke} {written}");
+        }
+    }
 
     #[test]
     fn what_is_told_of_others_is_as_coarse_as_the_operator_wants() {
