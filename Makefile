@@ -40,6 +40,7 @@ install: $(PROGRAM) $(LIBRARY) ## Install the command, its pages, the library fo
 	install -d $(BIN) $(LIB) $(INCLUDE) $(MAN) $(BASH) $(ZSH) $(FISH)
 	install -s -m 755 $(PROGRAM) $(BIN)/metasched
 	install -s -m 644 $(LIBRARY) $(LIB)/libmetasched_dop.so
+	install -m 755 crates/dop/metasched-dop-open $(BIN)/metasched-dop-open
 	install -m 644 include/metasched_paravirt.h $(INCLUDE)/metasched_paravirt.h
 	$(PROGRAM) man --out $(MAN) >/dev/null
 	$(PROGRAM) completions bash >$(BASH)/metasched
@@ -47,7 +48,7 @@ install: $(PROGRAM) $(LIBRARY) ## Install the command, its pages, the library fo
 	$(PROGRAM) completions fish >$(FISH)/metasched.fish
 
 uninstall: ## Remove what `make install` installed: PREFIX=/usr/local DESTDIR=
-	rm -f $(LIB)/libmetasched_dop.so $(INCLUDE)/metasched_paravirt.h
+	rm -f $(LIB)/libmetasched_dop.so $(BIN)/metasched-dop-open $(INCLUDE)/metasched_paravirt.h
 	rm -f $(BIN)/metasched $(MAN)/metasched.1 $(MAN)/metasched-*.1
 	rm -f $(BASH)/metasched $(ZSH)/_metasched $(FISH)/metasched.fish
 

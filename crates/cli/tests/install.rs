@@ -41,6 +41,7 @@ fn what_is_installed_runs_is_stripped_and_goes_again() {
     assert!(after < before, "{before} and {after} bytes");
     for path in [
         "lib/libmetasched_dop.so",
+        "bin/metasched-dop-open",
         "include/metasched_paravirt.h",
         "share/man/man1/metasched.1",
         "share/man/man1/metasched-lane-list.1",

@@ -94,6 +94,7 @@ fn of(look: &MachineLook) -> Value {
             ("cgroup", json!(row.machine.cgroup)),
             ("page", json!(row.page)),
             ("served", json!(row.served)),
+            ("has_page", json!(row.has_page)),
         ] {
             document.insert(name.to_owned(), value);
         }
@@ -134,11 +135,15 @@ fn cells(row: &MachineRow) -> Vec<String> {
     cells.extend(MACHINE_FIGURES.iter().map(|figure| figure.text(row)));
     cells.push(row.machine.recognised_by.to_string());
     cells.push(format!("/{}", row.machine.cgroup));
-    cells.push(match &row.page {
-        Some(page) if row.served => page.display().to_string(),
-        Some(page) => format!("{} (not written)", page.display()),
-        None => "-".to_owned(),
-    });
+    cells.push(row.page.as_ref().map_or("-".to_owned(), |page| {
+        let but = match (row.served, row.has_page) {
+            (true, true) => "",
+            (false, true) => " (not written)",
+            (true, false) => " (not in the machine)",
+            (false, false) => " (neither written nor in the machine)",
+        };
+        format!("{}{but}", page.display())
+    }));
     cells
 }
 
@@ -164,21 +169,29 @@ mod tests {
         };
         let window = Window { phantoms: 1.25, idle_cpus: 0.5, cpus: 2, ..Window::default() };
         let page = Path::new("/dev/shm/metasched-paravirt-web").to_owned();
-        let row = MachineRow { machine, window: Some(window), page: Some(page), served: false };
-        let new = MachineRow { window: None, page: None, ..row.clone() };
+        let row = MachineRow {
+            machine,
+            window: Some(window),
+            page: Some(page),
+            served: false,
+            has_page: true,
+        };
+        let new = MachineRow { window: None, page: None, has_page: false, ..row.clone() };
+        let without = MachineRow { served: true, has_page: false, ..row.clone() };
         let look = MachineLook {
             length_ns: 1_000_000_000,
             cpus: 2,
             idle_cpus: 0.5,
-            rows: vec![row, new],
+            rows: vec![row, new, without],
             overhead: None,
         };
         let text = text(&look);
-        assert!(text.starts_with("2 machines on 2 CPUs, of which 0.50 were idle, 1 s\n"), "{text}");
+        assert!(text.starts_with("3 machines on 2 CPUs, of which 0.50 were idle, 1 s\n"), "{text}");
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[3].contains("web   4711  2      1.25      0.50       0.00  0.00"), "{text}");
         assert!(lines[3].contains("  kvm       /machine.slice"), "{text}");
         assert!(lines[3].ends_with("-web (not written)") && lines[4].ends_with("  -"), "{text}");
+        assert!(lines[5].ends_with("-web (not in the machine)"), "{text}");
         let document = of(&look);
         assert_eq!(document["machines"][0]["phantoms"], 1.25);
         assert_eq!(document["machines"][1]["phantoms"], Value::Null);

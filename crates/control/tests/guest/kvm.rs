@@ -24,16 +24,15 @@ const OFF: f64 = 0.05;
 /// So many hogs leave little of a CPU to a virtual one.
 const HOGS: usize = 3;
 
-/// The guest's only script.
+/// The guest's script. Root opens the page, and the program is an ordinary user's.
 const INIT: &str = r#"#!/bin/busybox sh
-/bin/busybox mount -t proc proc /proc
-/bin/busybox mount -t sysfs sys /sys
-for device in /sys/bus/pci/devices/*; do
-    read -r vendor <$device/vendor
-    read -r model <$device/device
-    [ $vendor:$model = 0x1af4:0x1110 ] && page=$device/resource2
-done
-METASCHED_DOP_PAGE=$page LD_PRELOAD=/libmetasched_dop.so exec /follower $page
+/bin/busybox --install -s /bin
+mkdir -p /dev/shm /etc
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+echo 'nobody:x:65534:65534::/:/bin/sh' >/etc/passwd
+sh /metasched-dop-open
+exec su nobody -c 'LD_PRELOAD=/libmetasched_dop.so exec /follower /dev/shm/metasched-paravirt'
 "#;
 
 /// What a command prints, which must end with 0.
@@ -69,6 +68,8 @@ fn file_system(folder: &Path) -> PathBuf {
     // Cargo builds it for this test, which depends on its crate.
     let library = std::env::current_exe().unwrap().with_file_name("libmetasched_dop.so");
     fs::copy(&library, root.join("libmetasched_dop.so")).unwrap();
+    let opens = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dop/metasched-dop-open");
+    fs::copy(opens, root.join("metasched-dop-open")).unwrap();
     let needed = output(Command::new("ldd").args([&program, &library]));
     let words = needed.split_whitespace().filter(|word| word.starts_with('/'));
     for file in words.filter(|word| !word.ends_with(':')) {
@@ -217,6 +218,9 @@ fn a_machine_is_known_by_kvms_structures_and_its_program_follows_the_page() {
 
     let (ids, tids): (Vec<u64>, Vec<u64>) = known_by_kvm(NAME).into_iter().unzip();
     assert_eq!(ids, [0, 1]);
+    let view = document("vms", &["vms", "--for", "300ms", "--json"]);
+    let own = row(&view, NAME);
+    assert_eq!((&own["has_page"], &own["served"]), (&true.into(), &true.into()), "{own}");
     for tid in &tids {
         let comm = fs::read_to_string(format!("/proc/{}/task/{tid}/comm", second.pid())).unwrap();
         assert!(comm.starts_with("qemu"), "it has no other name: {comm}");

@@ -1,10 +1,13 @@
 //! The machines that run, and what their CPUs did.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use metasched_base::{Figure, Result, Unit};
 use metasched_loader::{CountRuns, Runs};
+use nix::sys::stat::{major, minor};
 
 use super::machines::{Machine, Scanner};
 use super::observer::{Observed, Observer, Window};
@@ -23,6 +26,8 @@ pub struct MachineRow {
     pub page: Option<PathBuf>,
     /// Whether somebody wrote the page while it was looked.
     pub served: bool,
+    /// Whether the machine has the page: one that was started without it does not learn what is written.
+    pub has_page: bool,
 }
 
 /// What is told of a machine, in tables and documents.
@@ -141,6 +146,7 @@ impl MachineLooks {
                 machine: machine.clone(),
                 window: windows.get(&whose.key()).copied(),
                 served: page.as_ref().and_then(wrote).unwrap_or(false),
+                has_page: page.as_ref().is_some_and(|page| has_mapped(machine.id.pid, page)),
                 page,
             }
         };
@@ -172,5 +178,49 @@ impl MachineLooks {
         // From here on the look is whole for those that have just come, too.
         self.observer.window();
         Ok(())
+    }
+}
+
+/// Whether a process has a file in its memory: the same one, and not one that stood there before.
+fn has_mapped(pid: i32, file: &Path) -> bool {
+    let (Ok(data), Ok(maps)) = (fs::metadata(file), fs::read(format!("/proc/{pid}/maps"))) else {
+        return false;
+    };
+    // Of a range the device comes fourth, and then the file's number there. Its name may be any bytes.
+    let device = format!("{:02x}:{:02x}", major(data.dev()), minor(data.dev()));
+    String::from_utf8_lossy(&maps).lines().any(|line| {
+        let mut words = line.split_ascii_whitespace().skip(3);
+        words.next() == Some(&*device)
+            && words.next().and_then(|number| number.parse().ok()) == Some(data.ino())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+    use super::*;
+
+    #[test]
+    fn a_process_has_the_file_that_it_maps_and_no_other() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let [page, other] = ["page", "other"].map(|name| folder.path().join(name));
+        for path in [&page, &other] {
+            fs::write(path, [0; 4096]).unwrap();
+        }
+        let file = fs::File::open(&page).unwrap();
+        let pid = std::process::id().cast_signed();
+        assert!(!has_mapped(pid, &page));
+        // SAFETY: the kernel chooses where, and nobody reads it.
+        let at = unsafe {
+            mmap(std::ptr::null_mut(), 4096, ProtFlags::READ, MapFlags::SHARED, &file, 0).unwrap()
+        };
+        assert!(has_mapped(pid, &page) && !has_mapped(pid, &other));
+        // What has come in its place is another one.
+        fs::rename(&other, &page).unwrap();
+        assert!(!has_mapped(pid, &page));
+        // SAFETY: it was mapped above, and nobody has kept it.
+        unsafe { munmap(at, 4096).unwrap() };
+        assert!(!has_mapped(pid, &page) && !has_mapped(pid, Path::new("/nowhere")));
     }
 }
