@@ -11,7 +11,7 @@ use metasched_sim::task::TaskId;
 use metasched_sim::trace::{Observed, What};
 use metasched_stats::{mean, std_dev};
 
-use crate::program::{Load, Way, simulate, team};
+use crate::program::{Load, THREADS, Way, simulate, team};
 
 /// How long all run.
 const RUN_MS: u64 = 4_000;
@@ -138,7 +138,7 @@ pub fn run(spec: &MachineSpec, scheduler: &str, case: &Case, seed: u64) -> Resul
     for (name, machine) in &machines {
         let owed = if case.owed { "" } else { "owed = false\n" };
         let more = format!("{owed}cgroup = \"{name}\"\narrives = \"{}ms\"", machine.arrives_ms);
-        text += &team(name, machine.threads, case.way, None, &more);
+        text += &team(name, (machine.threads, THREADS), case.way, None, &more);
     }
     text += &case.load.tasks();
     let held = Rc::new(RefCell::new(Held::default()));

@@ -31,7 +31,7 @@ use serde::Serialize;
 
 use measured::Cell;
 use observer::Cost;
-use program::{Load, Way};
+use program::{Load, MEASURED_CPUS, Way};
 use simulated::Sim;
 
 /// The baseline.
@@ -256,6 +256,8 @@ fn print_tables(
         if schedulers.contains(&EEVDF) {
             println!("{}\n", sim.runs.by_overload());
         }
+        println!("simulated as measured, on {MEASURED_CPUS} CPUs:\n");
+        println!("{}\n", sim.runs.as_measured(schedulers));
         println!("{}\n", sim.runs.slowdown(schedulers));
         println!("{}", sim.runs.over_time(schedulers));
         println!("{}\n", sim.two_machines.table());

@@ -15,7 +15,7 @@ pub const BARRIERS: f64 = 38_768.0;
 const REGION: u64 = 8;
 /// What 36 threads compute together from one barrier to the next, and how unequal their parts are:
 /// on an idle host the program takes as long as it was published to.
-const WORK: &str = "7317us";
+const WORK_US: f64 = 7317.0;
 const IMBALANCE: f64 = 0.1;
 /// So many threads it has, one for each virtual CPU.
 pub const THREADS: u64 = 36;
@@ -23,6 +23,8 @@ pub const THREADS: u64 = 36;
 /// together for half of each 500 ms, and sleep together for the other half.
 const OVERLOAD: u64 = 18;
 const BUSY_MS: u64 = 250;
+/// The measured machines have so many CPUs, and a thread for each, which computes as long as one of the published program.
+pub const MEASURED_CPUS: u64 = 2;
 /// No run is expected to take so long; one that does has failed.
 const LONGEST_S: u64 = 600;
 
@@ -104,6 +106,9 @@ pub enum Load {
     Pinned,
     /// So many tasks that never sleep.
     Hogs(u64),
+    /// What is measured: a host of as many CPUs, and so many tasks that compute together for half of each 500 ms, in a cgroup
+    /// beside the program's.
+    Measured(u64),
 }
 
 impl Load {
@@ -118,7 +123,13 @@ impl Load {
             Load::Together { hogs, busy_ms } => format!("{hogs} hogs {busy_ms} ms"),
             Load::Pinned => "overloaded_pinned".to_owned(),
             Load::Hogs(count) => format!("{count} hogs"),
+            Load::Measured(count) => format!("as_measured, {count} hogs"),
         }
+    }
+
+    /// How many CPUs the host has, and threads the program.
+    fn cpus(self) -> u64 {
+        if matches!(self, Load::Measured(_)) { MEASURED_CPUS } else { THREADS }
     }
 
     pub fn tasks(self) -> String {
@@ -126,19 +137,29 @@ impl Load {
         let task =
             |count: u64, rest: &str| format!("[[task]]\nname = \"hog\"\ncount = {count}\n{rest}\n");
         match self {
-            Load::Idle | Load::Hogs(0) => String::new(),
+            Load::Idle | Load::Hogs(0) | Load::Measured(0) => String::new(),
             Load::Together { hogs, busy_ms } => task(hogs, &together(busy_ms)),
             Load::Pinned => task(OVERLOAD, &format!("affinity = \"0-17\"\n{}", together(BUSY_MS))),
             Load::Hogs(count) => task(count, "steps = [\"run 1s\"]"),
+            Load::Measured(count) => {
+                task(count, &format!("cgroup = \"beside\"\n{}", together(BUSY_MS)))
+            }
         }
     }
 }
 
-/// A team of the published program's kind; without `regions` it goes on for ever.
-pub fn team(name: &str, threads: u64, way: Way, regions: Option<u64>, more: &str) -> String {
+/// A team of the published program's kind, which computes as long as `of` threads of it; without `regions` it goes on for ever.
+pub fn team(
+    name: &str,
+    (threads, of): (u64, u64),
+    way: Way,
+    regions: Option<u64>,
+    more: &str,
+) -> String {
+    let work_us = WORK_US * of as f64 / THREADS as f64;
     let mut text = format!(
         "[[team]]\nname = \"{name}\"\nthreads = {threads}\nbarriers = {REGION}\n\
-         work = \"{WORK}\"\nimbalance = {IMBALANCE}\n{}\n{more}\n",
+         work = \"{work_us}us\"\nimbalance = {IMBALANCE}\n{}\n{more}\n",
         way.keys()
     );
     if let Some(regions) = regions {
@@ -169,12 +190,21 @@ pub fn run(
     seed: u64,
     part: f64,
 ) -> Result<Ran> {
+    let cpus = load.cpus();
+    let (spec, part, more) = match load {
+        // Few CPUs are simulated fast, and the whole program meets more of the overload's periods.
+        Load::Measured(_) => {
+            let spec = MachineSpec { cpus: cpus as usize, smt: false, ..spec.clone() };
+            (spec, 1.0, "cgroup = \"container\"")
+        }
+        _ => (spec.clone(), part, ""),
+    };
     let regions = (BARRIERS * part / REGION as f64).round().max(1.0) as u64;
     let text = format!("duration = \"{LONGEST_S}s\"\n")
-        + &team("ua", THREADS, way, Some(regions), "")
+        + &team("ua", (cpus, cpus), way, Some(regions), more)
         + &load.tasks();
     let named = format!("{}-{}", way.name(), load.name());
-    let outcome = simulate(spec, scheduler, (&named, &text), seed, Scenario::until_teams_end)?;
+    let outcome = simulate(&spec, scheduler, (&named, &text), seed, Scenario::until_teams_end)?;
     let figures = outcome.team("ua").clone();
     let ran_ns = figures.ran_ns().ok_or_else(|| {
         let cause = format!("it does not end within {LONGEST_S} s");

@@ -8,6 +8,7 @@ use metasched_simbed::{Steps, each};
 use serde::Serialize;
 
 use crate::machines::{self, CASES, Case, Shared};
+use crate::measured::OVERLOADS as MEASURED_OVERLOADS;
 use crate::program::{self, Load, Ran, Way};
 use crate::tables::{Runs, Sharing};
 use crate::{Args, EEVDF};
@@ -79,6 +80,9 @@ fn jobs(schedulers: &[&str], seeds: u64) -> Vec<Job> {
                 |way, load| jobs.push(Job::Program(scheduler.clone(), way, load, seed));
             for load in [Load::Idle, Load::PERIODIC, Load::Pinned] {
                 Way::ALL.into_iter().for_each(|way| program(way, load));
+            }
+            for hogs in MEASURED_OVERLOADS {
+                Way::ALL.into_iter().for_each(|way| program(way, Load::Measured(hogs as u64)));
             }
             HOGS.into_iter().for_each(|hogs| program(Way::Spinning, Load::Hogs(hogs)));
             if scheduler == EEVDF {

@@ -127,6 +127,26 @@ impl Runs {
         table
     }
 
+    /// The program on a host as small as the measured ones.
+    pub fn as_measured(&self, schedulers: &[&str]) -> Table {
+        let mut titles = vec!["host's scheduler".to_owned(), "program".to_owned()];
+        titles.extend(titles_by_overload());
+        let mut table = table_of(&titles);
+        for scheduler in schedulers {
+            for way in Way::ALL {
+                let mut row = vec![(*scheduler).to_owned(), way.title().to_owned()];
+                for hogs in MEASURED_OVERLOADS {
+                    let load = Load::Measured(hogs as u64);
+                    let seconds = median(&self.seconds(scheduler, way, load));
+                    row.push(seconds.map_or("not simulated".to_owned(), |s| format!("{s:.2}")));
+                    row.push(show(self.ratio(scheduler, load, Way::Spinning, way)));
+                }
+                table.add_row(row);
+            }
+        }
+        table
+    }
+
     /// How much slower spinning is by how many virtual CPUs wait.
     pub fn slowdown(&self, schedulers: &[&str]) -> Table {
         let mut table = metasched_benches::table(&[
@@ -169,23 +189,32 @@ impl Runs {
     }
 }
 
-/// What was measured, by scheduler, tasks beside the program, and the program's way.
-pub fn measured(program: &BTreeMap<&str, BTreeMap<usize, BTreeMap<&str, Cell>>>) -> Table {
-    let mut titles = vec!["host's scheduler".to_owned(), "program".to_owned()];
-    for hogs in MEASURED_OVERLOADS {
+fn table_of(titles: &[String]) -> Table {
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    metasched_benches::table(&titles)
+}
+
+/// Of run times and gains on a measured machine, or one as small.
+fn titles_by_overload() -> impl Iterator<Item = String> {
+    MEASURED_OVERLOADS.into_iter().flat_map(|hogs| {
         let beside = match hogs {
             0 => "idle".to_owned(),
             1 => "1 task".to_owned(),
             _ => format!("{hogs} tasks"),
         };
-        titles.extend([format!("{beside}, s"), "gain".to_owned()]);
-    }
+        [format!("{beside}, s"), "gain".to_owned()]
+    })
+}
+
+/// What was measured, by scheduler, tasks beside the program, and the program's way.
+pub fn measured(program: &BTreeMap<&str, BTreeMap<usize, BTreeMap<&str, Cell>>>) -> Table {
+    let mut titles = vec!["host's scheduler".to_owned(), "program".to_owned()];
+    titles.extend(titles_by_overload());
     let all: Vec<String> = MEASURED_OVERLOADS.iter().map(ToString::to_string).collect();
     for figure in ["threads", "windows used", "CPU, s"] {
         titles.push(format!("{figure}: {}", all.join(" / ")));
     }
-    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-    let mut table = metasched_benches::table(&titles);
+    let mut table = table_of(&titles);
     for (scheduler, by_overload) in MEASURED.iter().filter_map(|name| program.get_key_value(name)) {
         for way in Way::ALL {
             let cells: Vec<&Cell> =
