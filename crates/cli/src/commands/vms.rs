@@ -134,7 +134,8 @@ fn cells(row: &MachineRow) -> Vec<String> {
     let mut cells = vec![row.machine.name.clone(), row.machine.id.pid.to_string()];
     cells.extend(MACHINE_FIGURES.iter().map(|figure| figure.text(row)));
     cells.push(row.machine.recognised_by.to_string());
-    cells.push(format!("/{}", row.machine.cgroup));
+    // Whoever makes a cgroup names it, and terminals obey what is no letter.
+    cells.push(format!("/{}", row.machine.cgroup.replace(char::is_control, "\u{fffd}")));
     cells.push(row.page.as_ref().map_or("-".to_owned(), |page| {
         let but = match (row.served, row.has_page) {
             (true, true) => "",
@@ -176,7 +177,8 @@ mod tests {
             served: false,
             has_page: true,
         };
-        let new = MachineRow { window: None, page: None, has_page: false, ..row.clone() };
+        let machine = Machine { cgroup: "a\x1b[2J".into(), ..row.machine.clone() };
+        let new = MachineRow { machine, window: None, page: None, has_page: false, ..row.clone() };
         let without = MachineRow { served: true, has_page: false, ..row.clone() };
         let look = MachineLook {
             length_ns: 1_000_000_000,
@@ -192,6 +194,7 @@ mod tests {
         assert!(lines[3].contains("  kvm       /machine.slice"), "{text}");
         assert!(lines[3].ends_with("-web (not written)") && lines[4].ends_with("  -"), "{text}");
         assert!(lines[5].ends_with("-web (not in the machine)"), "{text}");
+        assert!(lines[4].contains("  /a\u{fffd}[2J"), "{text}");
         let document = of(&look);
         assert_eq!(document["machines"][0]["phantoms"], 1.25);
         assert_eq!(document["machines"][1]["phantoms"], Value::Null);

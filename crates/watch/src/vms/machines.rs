@@ -94,10 +94,17 @@ impl Scanner {
             vcpus.insert(thread.vcpu_id, thread.tid.cast_unsigned());
         }
         self.scans = self.scans.wrapping_add(1);
-        let entries = fs::read_dir(self.root.join("proc")).into_iter().flatten().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let machines = |of: &HashMap<i32, (Machine, BTreeMap<u32, u32>)>| {
+            of.iter().map(|(pid, (machine, _))| (*pid, machine.clone())).collect()
+        };
+        // Without a descriptor or memory to look with, nobody is gone.
+        let Ok(entries) = fs::read_dir(self.root.join("proc")) else {
+            return machines(&self.machines);
+        };
+        let pids =
+            entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
         let mut known = HashMap::new();
-        let mut machines = HashMap::new();
+        let mut now = HashMap::new();
         for pid in pids {
             let Ok(folder) = fs::metadata(self.root.join(format!("proc/{pid}/task"))) else {
                 continue;
@@ -110,12 +117,12 @@ impl Scanner {
             known.insert(pid, (links, changed));
             let found = found.remove(&pid).unwrap_or_default();
             if let Some(machine) = self.look(pid, changed || again, found) {
-                machines.insert(pid, machine);
+                now.insert(pid, machine);
             }
         }
         self.known = known;
-        self.machines = machines;
-        self.machines.iter().map(|(pid, (machine, _))| (*pid, machine.clone())).collect()
+        self.machines = now;
+        machines(&self.machines)
     }
 
     /// A process, if it is a machine; and of its virtual CPUs those that KVM has told of. Those that are inside of KVM
@@ -189,7 +196,7 @@ fn vcpus(
 }
 
 /// The threads of a process.
-pub(super) fn threads(root: &Path, pid: i32) -> impl Iterator<Item = u32> + use<> {
+fn threads(root: &Path, pid: i32) -> impl Iterator<Item = u32> + use<> {
     let entries = fs::read_dir(root.join(format!("proc/{pid}/task")));
     entries
         .into_iter()
@@ -245,7 +252,9 @@ fn name_of(cmdline: &[u8]) -> Option<String> {
         None if at == 0 => Some(part),
         _ => None,
     })?;
-    Some(named.replace(COMMA, ",")).filter(|name| !name.is_empty())
+    // Whoever starts a machine names it, and terminals obey what is no letter.
+    let named = named.replace(COMMA, ",").replace(char::is_control, "\u{fffd}");
+    Some(named).filter(|name| !name.is_empty())
 }
 
 /// What QEMU is to be started with so that its guest sees a page: a device on PCI whose second
@@ -320,6 +329,9 @@ pub(super) mod tests {
         // It keeps the name that it was found with.
         assert_eq!((machines[&10].vcpus.len(), machines[&10].name.as_str()), (3, "web"));
         assert_eq!(machines[&40].name, "new");
+        assert_eq!(scanner.scan().len(), 2);
+        // Where nothing can be looked at nobody is gone.
+        fs::rename(root.join("proc"), root.join("away")).unwrap();
         assert_eq!(scanner.scan().len(), 2);
     }
 
@@ -402,6 +414,7 @@ pub(super) mod tests {
             ("qemu\0-name\0plain,process=x\0", Some("plain")),
             ("qemu\0-name\0process=x,guest=late\0", Some("late")),
             ("qemu\0-name\0guest=a,,b\0", Some("a,b")),
+            ("qemu\0-name\0a\n\x1b[31mred\0", Some("a\u{fffd}\u{fffd}[31mred")),
             ("qemu\0-name\0debug-threads=on\0", None),
             ("qemu\0-name\0", None),
             ("qemu\0-snapshot\0", None),

@@ -72,10 +72,12 @@ pub struct PageFigures {
 pub fn page_path(name: &str) -> Result<PathBuf> {
     // The kernel takes names of 255 bytes.
     const LONGEST: usize = 200;
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-+@:".contains(c);
+    // systemd writes what is special to it by backslashes in the names of cgroups: `\x2d` for '-'.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-+@:\\".contains(c);
     if name.is_empty() || name.len() > LONGEST || !name.chars().all(plain) {
         let attempt = format!("name the page of '{name}'");
-        let cause = "its name holds more than letters, digits and any of '._-+@:', or is too long";
+        let cause =
+            "its name holds more than letters, digits and any of '._-+@:\\', or is too long";
         return Err(Error::new(Kind::BadInput, attempt, cause)
             .remedy(format!("give the page's file by --page, such as {PAGES}/page")));
     }
@@ -109,10 +111,25 @@ impl Page {
     /// Makes the page, or takes the one that is there: a machine that has it already goes on with it.
     ///
     /// It belongs to `owner`, a user and a group. Of a machine it is private. Others may read it where `public`.
+    /// One that is there must be that user's already: anybody may start a process that looks like a machine, and
+    /// name it like another one.
     ///
     /// # Errors
-    /// `Busy` where somebody else writes it; `BadInput` where what is there is no page of ours.
+    /// `Busy` where somebody else writes it; `BadInput` where what is there is no page of that user.
     pub fn prepare(path: &Path, owner: (u32, u32), public: bool) -> Result<Self> {
+        Self::take(path, owner, public, &[owner.0])
+    }
+
+    /// The same for a machine that has not started yet. It may be given what is there of root's, too.
+    ///
+    /// # Errors
+    /// As [`Page::prepare`].
+    pub fn attach(path: &Path, owner: (u32, u32)) -> Result<Self> {
+        Self::take(path, owner, false, &[owner.0, 0, nix::unistd::geteuid().as_raw()])
+    }
+
+    /// What is there may be of these users.
+    fn take(path: &Path, owner: (u32, u32), public: bool, users: &[u32]) -> Result<Self> {
         let attempt = || format!("prepare the page '{}'", path.display());
         let mode = if public { 0o644 } else { 0o600 };
         let mut is_new = false;
@@ -125,22 +142,33 @@ impl Page {
         };
         let file = file.attempt(Kind::Failed, attempt)?;
         let data = file.metadata().attempt(Kind::Failed, attempt)?;
-        let ours = [owner.0, 0, nix::unistd::geteuid().as_raw()];
-        if !data.is_file() || data.nlink() != 1 || !ours.contains(&data.uid()) {
-            let cause = format!(
-                "what is there is no file of user {} or root, or has another name too",
-                owner.0
-            );
-            return Err(Error::new(Kind::BadInput, attempt(), cause)
-                .remedy("see who has put it there, and remove it"));
+        let refused = |cause: String| {
+            let remedy = "see who has put it there, and remove it; 'metasched vms attach --user' makes one of a user";
+            Err(Error::new(Kind::BadInput, attempt(), cause).remedy(remedy))
+        };
+        // One that was just made is ours, and is given to the owner below.
+        let is_theirs = is_new || users.contains(&data.uid());
+        if !data.is_file() || data.nlink() != 1 || !is_theirs {
+            let user = owner.0;
+            return refused(format!(
+                "what is there is no file of user {user}, or has another name too"
+            ));
+        }
+        // What was made and not yet given its length is empty.
+        if ![0, BYTES].contains(&data.len()) {
+            return refused(format!("what is there has {} bytes, and a page {BYTES}", data.len()));
         }
         let file =
             Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(
                 |(_, errno)| match errno {
-                    nix::errno::Errno::EWOULDBLOCK => {
-                        Error::new(Kind::Busy, attempt(), "somebody writes it already")
-                            .remedy("end the other 'metasched vms serve'")
-                    }
+                    nix::errno::Errno::EWOULDBLOCK => Error::new(
+                        Kind::Busy,
+                        attempt(),
+                        "somebody writes it already",
+                    )
+                    .remedy(
+                        "end the other 'metasched vms serve', or the other machine of that name",
+                    ),
                     errno => Error::new(Kind::Failed, attempt(), errno),
                 },
             )?;
@@ -515,12 +543,44 @@ mod tests {
         assert!(error.to_string().contains("another name"), "{error}");
         assert_eq!(std::fs::read_to_string(&target).unwrap(), "precious");
         assert!(prepare(folder.path()).is_err());
+        std::fs::remove_file(&path).unwrap();
+        // A user may name any file, to be written or to be removed.
+        for refused in [prepare(&target).map(drop), remove_page(&target)] {
+            let error = refused.unwrap_err();
+            assert!(error.to_string().contains("has 8 bytes, and a page 4096"), "{error}");
+        }
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_page_of_another_user_is_left_to_that_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page");
+        drop(prepare(&path).unwrap());
+        let (uid, gid) = own();
+        let other = (uid + 1, gid);
+        let error = Page::prepare(&path, other, false).unwrap_err();
+        assert!(error.to_string().contains(&format!("no file of user {}", uid + 1)), "{error}");
+        assert_eq!(std::fs::metadata(&path).unwrap().uid(), uid);
+        // Only root can give it away.
+        if uid == 0 {
+            drop(Page::attach(&path, other).unwrap());
+            assert_eq!(std::fs::metadata(&path).unwrap().uid(), other.0);
+            assert!(Page::prepare(&path, other, false).is_ok());
+            assert!(Page::attach(&path, (other.0 + 1, gid)).is_err());
+        }
     }
 
     #[test]
     fn a_page_has_the_name_of_its_machine_if_a_file_can() {
         let path = page_path("web-1.scope").unwrap();
         assert_eq!(path, Path::new("/dev/shm/metasched-paravirt-web-1.scope"));
+        let path = page_path(r"cgroup:machine.slice:machine-qemu\x2d1\x2dweb.scope").unwrap();
+        assert!(
+            path.ends_with(
+                r"metasched-paravirt-cgroup:machine.slice:machine-qemu\x2d1\x2dweb.scope"
+            )
+        );
         for name in ["", "a/b", "../x", "a b", &"n".repeat(201)] {
             let error = page_path(name).unwrap_err();
             assert_eq!(error.kind, Kind::BadInput);

@@ -49,7 +49,7 @@ pub fn run(args: &Args, context: &Context) -> Result<u8> {
     on_memory(&path)?;
     let owner = args.user.as_deref().map_or(Ok((0, 0)), owner)?;
     // It stays when we let go of it.
-    drop(Page::prepare(&path, owner, false)?);
+    drop(Page::attach(&path, owner)?);
     let arguments = qemu_arguments(&path);
     let view = json!({ "name": args.name, "page": path, "arguments": arguments });
     // In one line, to be put into a command.
