@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use metasched_base::{Error, Interrupt, Kind, Result};
 use metasched_host::process::Prompt;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::machines::Scanner;
 use super::observer::{Observed, Observer, THREADS_MAX, Window};
@@ -81,6 +82,7 @@ pub fn serve(
     tell: &mut impl FnMut(&Served),
 ) -> Result<()> {
     are_apart(&options.whose)?;
+    allow_many_files();
     // What scans the processes is no such thread: it works for longer, and may be late.
     let _prompt = Prompt::new();
     let mut server = Server {
@@ -88,6 +90,7 @@ pub fn serve(
         observer: Observer::begin()?,
         serving: BTreeMap::new(),
         lost: BTreeSet::new(),
+        busy: BTreeSet::new(),
         failed: None,
         has_begun: false,
         tell,
@@ -102,6 +105,14 @@ pub fn serve(
         server.end_all("it was asked to stop");
         served
     })
+}
+
+/// Each page is an open file, and shells and services begin with few that may be open. Where more are not
+/// allowed, those who come too late are told that there are too many.
+fn allow_many_files() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
 }
 
 /// What a scan finds, by its keys.
@@ -137,9 +148,12 @@ fn scan(asked: &[Whose], send: &SyncSender<Found>, stopped: &Receiver<()>) {
 ///
 /// Windows end at even distances. But this thread comes before all others of its CPU, and what it writes
 /// may take longer than a window, with short ones and thousands of threads. So it rests for as long as it
-/// worked, and takes half of a CPU at most; windows are longer then.
+/// worked, and takes half of a CPU at most; windows are longer then. And where it woke so late that the next
+/// one would have less than half of its length, distances begin anew: too short a time tells nothing.
 fn next_end(end: Instant, window: Duration, woke: Instant, now: Instant) -> Instant {
-    (end + window).max(now + (now - woke))
+    let even = end + window;
+    let next = if even < woke + window / 2 { woke + window } else { even };
+    next.max(now + (now - woke))
 }
 
 struct Server<'a, T> {
@@ -148,6 +162,8 @@ struct Server<'a, T> {
     serving: BTreeMap<String, (String, Page)>,
     /// Those that lost their pages: they are not tried again.
     lost: BTreeSet<String>,
+    /// Those whose pages others write, which was said: they are tried until these have ended.
+    busy: BTreeSet<String>,
     failed: Option<Error>,
     /// Whether it was looked once who is there.
     has_begun: bool,
@@ -208,6 +224,7 @@ impl<T: FnMut(&Served)> Server<'_, T> {
             }
         }
         self.lost.retain(|key| found.contains_key(key) || !self.options.whose.is_empty());
+        self.busy.retain(|key| found.contains_key(key));
         let mut wanted = BTreeMap::new();
         for (key, (whose, observed)) in found {
             if self.lost.contains(&key) {
@@ -219,13 +236,17 @@ impl<T: FnMut(&Served)> Server<'_, T> {
                         let name = whose.name();
                         let path = page.path().to_owned();
                         (self.tell)(&Served::Began { name: name.clone(), page: path });
+                        self.busy.remove(&key);
                         self.serving.insert(key.clone(), (name, page));
                     }
                     // Of those that come by themselves one may be as it likes.
                     Err(error) if self.options.whose.is_empty() => {
-                        self.lost.insert(key);
-                        let why = error.to_string();
-                        (self.tell)(&Served::Ended { name: whose.name(), why });
+                        let is_busy = error.kind == Kind::Busy;
+                        let refused = if is_busy { &mut self.busy } else { &mut self.lost };
+                        if refused.insert(key) {
+                            let why = error.to_string();
+                            (self.tell)(&Served::Ended { name: whose.name(), why });
+                        }
                         continue;
                     }
                     Err(error) => return Err(error),
@@ -284,7 +305,7 @@ mod tests {
         let (end, window) = (Instant::now(), ms(4));
         // From when to when the window was written, and when the next one ends, after `end`.
         for (woke, written, next) in
-            [(0, 0, 4), (1, 3, 5), (1, 2, 4), (3, 4, 5), (0, 6, 12), (9, 9, 9)]
+            [(0, 0, 4), (1, 3, 5), (2, 2, 4), (3, 4, 7), (0, 6, 12), (9, 9, 13)]
         {
             let next_end = next_end(end, window, end + ms(woke), end + ms(written));
             assert_eq!(next_end - end, ms(next), "{woke} {written}");
