@@ -94,7 +94,7 @@ struct {
 	__type(value, struct paravirt_slot);
 } cpus SEC(".maps");
 
-/* The number of a watched thread's slot. */
+/* The number of a watched thread's slot; one that is not there where it is not watched any more. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -299,6 +299,9 @@ int paravirt_watch(struct paravirt_args *args)
 	own = bpf_task_storage_get(&watched, p, &at, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	ran = *(volatile u64 *)&slot->ran;
 	unknown = *(volatile u64 *)&slot->word;
+	/* Where it had one already it has this one now. */
+	if (own)
+		*own = at;
 	if (own && state_of(unknown) == PARAVIRT_UNKNOWN) {
 		state = state_now(p);
 		now_ns = bpf_ktime_get_ns();
@@ -310,14 +313,21 @@ int paravirt_watch(struct paravirt_args *args)
 	return own ? 0 : -ENOMEM;
 }
 
-/* Does not watch it any more. One event that is being told of may still write to the slot. */
+/*
+ * Does not watch it any more. One event that is being told of may still write to the slot. Before 7.0 the kernel
+ * deletes nothing while this CPU is at some task's storage, so the number is taken away first.
+ */
 SEC("syscall")
 int paravirt_unwatch(struct paravirt_args *args)
 {
 	struct task_struct *p = bpf_task_from_pid(args->tid);
+	u32 *own;
 
 	if (!p)
 		return -ESRCH;
+	own = bpf_task_storage_get(&watched, p, 0, 0);
+	if (own)
+		*own = PARAVIRT_THREADS_MAX;
 	bpf_task_storage_delete(&watched, p);
 	bpf_task_release(p);
 	return 0;

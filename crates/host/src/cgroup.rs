@@ -187,21 +187,38 @@ impl Cgroup {
             .attempt(Kind::Failed, || format!("read the number of '{}'", self.path.display()))
     }
 
-    /// The processes in it, and in the cgroups below it.
+    /// The processes in it, and in the cgroups below it. Those of threaded cgroups below it are in a cgroup
+    /// above these, and are among them so.
+    ///
+    /// # Errors
+    /// `Failed` where it is itself threaded: it has threads, and no processes.
     pub fn pids(&self) -> Result<Vec<i32>> {
-        let mut pids = Vec::new();
+        self.numbers("cgroup.procs")
+    }
+
+    /// The threads in it, and in the cgroups below it.
+    ///
+    /// # Errors
+    /// `Failed` where its files cannot be read.
+    pub fn tids(&self) -> Result<Vec<i32>> {
+        self.numbers("cgroup.threads")
+    }
+
+    /// The numbers in this file of it and of all below it.
+    fn numbers(&self, file: &str) -> Result<Vec<i32>> {
+        let mut numbers = Vec::new();
         for folder in self.tree()? {
-            match fs::read_to_string(folder.join("cgroup.procs")) {
-                Ok(text) => pids.extend(text.lines().filter_map(|l| l.parse::<i32>().ok())),
+            match fs::read_to_string(folder.join(file)) {
+                Ok(text) => numbers.extend(text.lines().filter_map(|l| l.parse::<i32>().ok())),
                 Err(e) if gone(&e) => {}
+                Err(e) if is_threaded(&e) && folder != self.path => {}
                 Err(e) => {
-                    return Err(e).attempt(Kind::Failed, || {
-                        format!("read the processes of '{}'", folder.display())
-                    });
+                    let attempt = || format!("read '{}'", folder.join(file).display());
+                    return Err(e).attempt(Kind::Failed, attempt);
                 }
             }
         }
-        Ok(pids)
+        Ok(numbers)
     }
 
     /// Moves a process into it.
@@ -395,6 +412,11 @@ fn is_plain(path: &str) -> bool {
 /// Whether the error means that the cgroup was removed meanwhile.
 fn gone(e: &std::io::Error) -> bool {
     e.kind() == std::io::ErrorKind::NotFound || e.raw_os_error() == Some(nix::libc::ENODEV)
+}
+
+/// Whether the error means that the cgroup is threaded, which has no processes of its own.
+fn is_threaded(e: &std::io::Error) -> bool {
+    e.raw_os_error() == Some(nix::libc::EOPNOTSUPP)
 }
 
 fn denied(e: std::io::Error, attempt: String) -> Error {

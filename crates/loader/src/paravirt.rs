@@ -125,10 +125,11 @@ impl ParavirtTracer {
         self.free.len()
     }
 
-    /// Watches a thread from now on, whatever it does at this moment; none if it has ended.
+    /// Watches a thread from now on, whatever it does at this moment; none if it has ended, or if the kernel
+    /// has no room for its number just now: before 7.0 it has none while this CPU is at some task's storage.
     ///
     /// # Errors
-    /// `BadInput` for more threads than [`ParavirtTracer::THREADS_MAX`]; `Failed` where the kernel has no memory.
+    /// `BadInput` for more threads than [`ParavirtTracer::THREADS_MAX`]; `Failed` where the kernel refuses.
     pub fn watch(&mut self, tid: u32) -> Result<Option<WatchedThread>> {
         let Some(slot) = self.free.pop_front() else {
             let cause = format!("{} threads are watched already", Self::THREADS_MAX);
@@ -143,7 +144,7 @@ impl ParavirtTracer {
             _ => self.free.push_back(slot),
         }
         match Errno::from_raw(-status?) {
-            Errno::ESRCH => Ok(None),
+            Errno::ESRCH | Errno::ENOMEM => Ok(None),
             errno => Err(errno).attempt(Kind::Failed, attempt),
         }
     }
@@ -192,6 +193,8 @@ impl ParavirtTracer {
         // What is read must be of one moment. Where the reader was held up meanwhile, which seldom happens
         // to a thread that runs first, it reads again; the last time whatever comes.
         const AT_ONCE_NS: u64 = 50_000;
+        // Thousands of slots take longer by themselves: so much for each, which may be in no cache.
+        const SLOT_NS: u64 = 50;
         const TRIES: u32 = 4;
         let mut tries = 0;
         loop {
@@ -202,7 +205,8 @@ impl ParavirtTracer {
                 (0..self.cpus.length as u32).map(|at| self.cpus.slot(at)).collect();
             let took_ns = now_ns() - began_ns;
             tries += 1;
-            if took_ns > AT_ONCE_NS && tries < TRIES {
+            let slots = thread_slots.len() + cpu_slots.len();
+            if took_ns > AT_ONCE_NS + SLOT_NS * slots as u64 && tries < TRIES {
                 continue;
             }
             let at_ns = began_ns + took_ns / 2;

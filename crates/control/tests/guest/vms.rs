@@ -309,6 +309,131 @@ fn a_cgroup_is_told_of_processes_that_live_for_less_than_the_time_between_two_sc
     Cgroup::open(Path::new("/sys/fs/cgroup/metasched-test")).unwrap().remove().unwrap();
 }
 
+/// A thread has one slot. Where two cgroups had it, one of them kept what it did as it came, for ever.
+#[test]
+#[ignore = "needs a kernel with sched_ext: make test-guest"]
+fn a_process_that_moves_between_two_cgroups_counts_for_where_it_is() {
+    // They are born in the first one and move to the second one, at any time between two scans.
+    const MOVES: &str = "for i in $(seq 60); do \
+                         sh -c 'echo $$ >$0 && i=0 && while [ $i -lt 2000 ]; do i=$((i+1)); done; \
+                                exec sleep 1000' \"$0\" & \
+                         sleep 0.03; done; wait";
+    let _machine = TestMachine::take();
+    let names = ["metasched-test/from", "metasched-test/to"];
+    let [from, to] = names.map(|name| Cgroup::create(name).unwrap());
+    let path = page_of("cgroup:metasched-test:to");
+    let serving = Run::start(&["vms", "serve", "--cgroup", names[0], "--cgroup", names[1]]);
+    eventually("its page is written", || page(&path).is_some());
+    let procs = to.path().join("cgroup.procs");
+    let shell = ["-c", "echo $$ >\"$1\" && exec sh -c \"$2\" \"$3\"", "sh"];
+    let into = from.path().join("cgroup.procs");
+    let [into, procs] = [&into, &procs].map(|path| path.to_str().unwrap());
+    let parent = Beside::start("sh", &[&shell[..], &[into, MOVES, procs]].concat());
+    let sleeps = |pid: &i32| {
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm == "sleep\n")
+    };
+    eventually("all have come", || {
+        let pids = to.pids().unwrap();
+        pids.len() == 60 && pids.iter().all(sleeps)
+    });
+    // Some scans later.
+    std::thread::sleep(Duration::from_secs(2));
+    let wait = mean(&windows_of(&path), |window| window.phantoms_milli);
+    println!("{wait:.4} of 60 processes that sleep wait for a CPU");
+    assert!(wait < OFF, "{wait}");
+    assert!(serving.id().signal(nix::sys::signal::Signal::SIGINT));
+    let (code, said) = serving.finish();
+    assert_eq!(code, Some(0), "{said}");
+    to.kill().unwrap();
+    from.kill().unwrap();
+    drop(parent);
+    [from, to].iter().for_each(|cgroup| cgroup.remove().unwrap());
+    Cgroup::open(Path::new("/sys/fs/cgroup/metasched-test")).unwrap().remove().unwrap();
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: make test-guest"]
+fn more_cgroups_are_told_than_files_may_be_open_at_first() {
+    const CGROUPS: usize = 80;
+    let _machine = TestMachine::take();
+    let names: Vec<String> = (0..CGROUPS).map(|at| format!("metasched-test/{at}")).collect();
+    let cgroups: Vec<Cgroup> = names.iter().map(|name| Cgroup::create(name).unwrap()).collect();
+    let program = Run::program();
+    let limited = "ulimit -S -n 64 && exec \"$0\" vms serve --window 100ms \"$@\"";
+    let mut words = vec!["-c", limited, program.to_str().unwrap()];
+    names.iter().for_each(|name| words.extend(["--cgroup", name]));
+    let serving = Beside::start("sh", &words);
+    eventually("all pages are written", || {
+        (0..CGROUPS).all(|at| page(&page_of(&format!("cgroup:metasched-test:{at}"))).is_some())
+    });
+    drop(serving);
+    assert!(pages().iter().all(|page| !page.contains("metasched-test")), "{:?}", pages());
+    cgroups.iter().for_each(|cgroup| cgroup.remove().unwrap());
+    Cgroup::open(Path::new("/sys/fs/cgroup/metasched-test")).unwrap().remove().unwrap();
+}
+
+/// libvirt makes such cgroups for the virtual CPUs of a machine.
+#[test]
+#[ignore = "needs a kernel with sched_ext: make test-guest"]
+fn a_cgroup_whose_threads_are_moved_singly_is_told_of_them_and_so_is_a_threaded_one() {
+    let _machine = TestMachine::take();
+    let whole = Cgroup::create("metasched-test/whole").unwrap();
+    let made = Made::up("computes", "computes", 3);
+    whole.add(made.pid().cast_signed()).unwrap();
+    let told = |cgroup: &str| {
+        let path = page_of(&format!("cgroup:{}", cgroup.replace('/', ":")));
+        let serving = Run::start(&["vms", "serve", "--cgroup", cgroup, "--window", "100ms"]);
+        eventually("its page is written", || page(&path).is_some());
+        (serving, path)
+    };
+    let (serving, path) = told("metasched-test/whole");
+    fs::create_dir(whole.path().join("part")).unwrap();
+    let part = Cgroup::open(&whole.path().join("part")).unwrap();
+    part.make_threaded().unwrap();
+    part.add_thread(made.vcpus()[0].cast_signed()).unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    let wait = mean(&windows_of(&path), |window| window.phantoms_milli);
+    println!("{wait:.4} of three threads that compute on two CPUs wait, one in a threaded cgroup");
+    assert!(wait > 1.0 - OFF, "{wait}");
+    let stop = |serving: Run| {
+        assert!(serving.id().signal(nix::sys::signal::Signal::SIGINT));
+        let (code, said) = serving.finish();
+        assert_eq!(code, Some(0), "{said}");
+    };
+    stop(serving);
+    let (serving, path) = told("metasched-test/whole/part");
+    let seen = windows_of(&path);
+    let wait = mean(&seen, |window| window.phantoms_milli);
+    println!("{wait:.4} of one of these threads waits");
+    assert!(wait > 0.1 && wait < 1.0, "{wait}");
+    assert!(seen.iter().all(|window| (window.vcpus, window.cpus) == (0, 2)));
+    stop(serving);
+    drop(made);
+    whole.remove().unwrap();
+    Cgroup::open(Path::new("/sys/fs/cgroup/metasched-test")).unwrap().remove().unwrap();
+}
+
+#[test]
+#[ignore = "needs a kernel with sched_ext: make test-guest"]
+fn of_two_machines_of_one_name_the_second_one_is_told_when_the_first_one_ends() {
+    let _machine = TestMachine::take();
+    let path = page_of("twin");
+    let serving = Run::start(&["--json", "vms", "serve", "--all"]);
+    let first = Made::up("twin", "sleeps", 1);
+    eventually("its page is written", || page(&path).is_some());
+    let second = Made::up("twin", "sleeps", 2);
+    // Some scans later it was refused.
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(whole(&path).vcpus, 1);
+    drop(first);
+    eventually("the second one is told", || page(&path).is_some_and(|now| now.vcpus == 2));
+    drop(second);
+    assert!(serving.id().signal(nix::sys::signal::Signal::SIGINT));
+    let (code, said) = serving.finish();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(said.matches("somebody writes it already").count(), 1, "it is said once: {said}");
+}
+
 #[test]
 #[ignore = "needs a kernel with sched_ext: make test-guest"]
 fn a_cgroup_is_told_of_all_its_threads_and_a_page_that_was_attached_stays() {

@@ -3,9 +3,10 @@
 //! What is read twice is a sum, up to the moment of the reading. So an average is that of just the time between
 //! two readings, and is right however late the second one is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
+use metasched_abi::ParavirtState;
 use metasched_base::{Result, parse_cpu_list};
 use metasched_loader::{ParavirtReading, ParavirtTracer, Runs, WatchedThread};
 use metasched_stats::{Claim, FairShares, Had, parts_by_cgroup};
@@ -75,6 +76,8 @@ struct Thread {
     ran_ns: i64,
     /// Whether it was born since it was last said what is to be observed.
     is_new: bool,
+    /// Whether it had ended at the last reading. Its number may be another thread's by now.
+    is_gone: bool,
 }
 
 impl Subject {
@@ -82,10 +85,15 @@ impl Subject {
     fn watch(&mut self, tracer: &mut ParavirtTracer, tid: u32, is_new: bool) -> Result<()> {
         if let Some(watched) = tracer.watch(tid)? {
             let now = tracer.read(std::iter::once(&watched)).threads[0];
-            let thread = Thread { watched, waited_ns: now.waited_ns, ran_ns: now.ran_ns, is_new };
-            self.threads.insert(tid, thread);
+            let (waited_ns, ran_ns, is_gone) = (now.waited_ns, now.ran_ns, false);
+            self.threads.insert(tid, Thread { watched, waited_ns, ran_ns, is_new, is_gone });
         }
         Ok(())
+    }
+
+    /// Has it watched no more.
+    fn unwatch(&mut self, tracer: &mut ParavirtTracer, tid: u32) -> Result<()> {
+        self.threads.remove(&tid).map_or(Ok(()), |thread| tracer.unwatch(thread.watched))
     }
 }
 
@@ -112,6 +120,9 @@ impl Observer {
     ///
     /// Where all of them have more threads than can be watched, those with the most threads are left out. They are
     /// returned, by their keys with how many threads they have.
+    ///
+    /// A thread counts for one of them only, since it has one slot. One that moves from a cgroup to another while
+    /// somebody looks at both may be seen in either: until the next time it stays where it was.
     ///
     /// # Errors
     /// As [`ParavirtTracer::watch`].
@@ -145,17 +156,18 @@ impl Observer {
             // Who asks may not have known of those that are new.
             let ended = subject.threads.iter_mut().filter_map(|(tid, thread)| {
                 let was_new = std::mem::replace(&mut thread.is_new, false);
-                (!observed.threads.contains(tid) && !was_new).then_some(*tid)
+                (thread.is_gone || !observed.threads.contains(tid) && !was_new).then_some(*tid)
             });
             for tid in ended.collect::<Vec<u32>>() {
-                let thread = subject.threads.remove(&tid).expect("it is one of them");
-                self.tracer.unwatch(thread.watched)?;
+                subject.unwatch(&mut self.tracer, tid)?;
             }
         }
+        let threads = self.subjects.values().flat_map(|subject| subject.threads.keys());
+        let mut watched: HashSet<u32> = threads.copied().collect();
         for (key, observed) in &wanted {
             let subject = self.subjects.get_mut(*key).expect("it has just been put there");
             for tid in &observed.threads {
-                if !subject.threads.contains_key(tid) {
+                if watched.insert(*tid) {
                     subject.watch(&mut self.tracer, *tid, false)?;
                 }
             }
@@ -173,12 +185,18 @@ impl Observer {
     pub fn follow_births(&mut self) -> Result<()> {
         for (parent, tid) in self.tracer.born()? {
             let of = |subject: &&mut Subject| {
-                subject.vcpus == 0
-                    && subject.threads.contains_key(&parent)
-                    && !subject.threads.contains_key(&tid)
+                subject.vcpus == 0 && subject.threads.contains_key(&parent)
             };
             if self.tracer.free() <= THREADS_MAX {
                 break;
+            }
+            let mut subjects = self.subjects.values_mut();
+            if let Some(subject) = subjects.find(|subject| subject.threads.contains_key(&tid)) {
+                // Somebody has looked at it already, or one of its number has ended.
+                if !subject.threads[&tid].is_gone {
+                    continue;
+                }
+                subject.unwatch(&mut self.tracer, tid)?;
             }
             if let Some(subject) = self.subjects.values_mut().find(of) {
                 subject.watch(&mut self.tracer, tid, true)?;
@@ -221,6 +239,7 @@ impl Observer {
                 phantoms += share(now.waited_ns - thread.waited_ns, length_ns);
                 used += share(now.ran_ns - thread.ran_ns, length_ns);
                 (thread.waited_ns, thread.ran_ns) = (now.waited_ns, now.ran_ns);
+                thread.is_gone = now.state == ParavirtState::Gone;
             }
             let cpus = subject.cpus.intersection(&self.online);
             let window = Window {

@@ -8,7 +8,7 @@ use metasched_abi::WEIGHT_DFL;
 use metasched_base::{Error, Kind, Result};
 use metasched_host::cgroup::Cgroup;
 
-use super::machines::{Machine, allowed, threads};
+use super::machines::{Machine, allowed};
 use super::observer::Observed;
 use super::page::page_path;
 
@@ -98,16 +98,16 @@ impl Whose {
                 })
             }
             Self::Cgroup(cgroup) => {
-                let pids = cgroup.path().is_dir().then(|| cgroup.pids().ok())??;
-                let cgroups = line(root, &cgroup.name());
-                let mut observed = Observed { cgroups, ..Observed::default() };
-                for pid in pids {
-                    let own: Vec<u32> = threads(root, pid).collect();
-                    // Those of one process mostly may use the same ones.
-                    observed.cpus.extend(allowed(root, pid, own.iter().take(1)));
-                    observed.threads.extend(own);
-                }
-                Some(observed)
+                let tids = cgroup.path().is_dir().then(|| cgroup.tids().ok())??;
+                // Those of one process mostly may use the same ones. A threaded cgroup does not tell of processes.
+                let asked = cgroup.pids().unwrap_or_else(|_| tids.clone());
+                let cpus = |tid: i32| allowed(root, tid, [tid.cast_unsigned()].iter());
+                Some(Observed {
+                    threads: tids.into_iter().map(i32::cast_unsigned).collect(),
+                    cpus: asked.into_iter().flat_map(cpus).collect(),
+                    vcpus: 0,
+                    cgroups: line(root, &cgroup.name()),
+                })
             }
         }
     }
@@ -249,8 +249,10 @@ mod tests {
     fn of_a_cgroup_all_threads_of_its_processes_are_observed() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path();
-        for (cgroup, pids) in [("a", "10\n"), ("a/b", "20\n"), ("c", "30\n")] {
-            write(root, &format!("sys/fs/cgroup/{cgroup}/cgroup.procs"), pids);
+        for (cgroup, pid) in [("a", 10), ("a/b", 20), ("c", 30)] {
+            write(root, &format!("sys/fs/cgroup/{cgroup}/cgroup.procs"), &format!("{pid}\n"));
+            let threads = format!("{pid}\n{}\n", pid + 1);
+            write(root, &format!("sys/fs/cgroup/{cgroup}/cgroup.threads"), &threads);
             write(root, &format!("sys/fs/cgroup/{cgroup}/cgroup.controllers"), "cpu\n");
         }
         for pid in [10, 20, 30] {
