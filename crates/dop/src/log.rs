@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 /// Where the line goes that is written at exit.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,7 +31,27 @@ impl Log {
     }
 }
 
-/// Writes a line to standard error. That may be closed, which is the program's business.
+/// Which file standard error was when the library was started, by its device and number; none if it was closed.
+static STDERR: OnceLock<Option<(u64, u64)>> = OnceLock::new();
+
+fn stderr_now() -> Option<(u64, u64)> {
+    // SAFETY: all numbers may be zero.
+    let mut data: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `data` is ours for the call, which looks whether the descriptor is open.
+    let found = unsafe { libc::fstat(libc::STDERR_FILENO, &raw mut data) } == 0;
+    found.then_some((data.st_dev, data.st_ino))
+}
+
+/// Says which file standard error is. To be called before the program can close it.
+pub(crate) fn know_stderr() {
+    STDERR.get_or_init(stderr_now);
+}
+
+/// Writes a line to standard error. Where the program has closed that, or has a file of its own in its place, the
+/// line is lost: it must not get into that file.
 pub(crate) fn say(line: &str) {
+    if STDERR.get().is_some_and(|known| *known != stderr_now()) {
+        return;
+    }
     let _ = io::stderr().write_all(format!("metasched-dop: {line}\n").as_bytes());
 }

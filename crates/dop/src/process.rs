@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::follow::{Follower, whole};
-use crate::log::say;
+use crate::log::{know_stderr, say};
 use crate::real::Runtime;
 use crate::settings::Settings;
 use crate::source::Source;
@@ -231,6 +231,7 @@ pub(crate) fn adapted(runtime: &Runtime, clause: Option<u32>) -> Option<u32> {
 static START: extern "C" fn() = start;
 
 extern "C" fn start() {
+    know_stderr();
     let (settings, complaint) = Settings::new(|name| std::env::var_os(name));
     if let Some(complaint) = complaint {
         say(&complaint);

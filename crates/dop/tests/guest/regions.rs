@@ -1,5 +1,6 @@
 //! Programs with real runtimes, the library preloaded into them, and a host that writes their page.
 
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +36,7 @@ with_each_runtime! {
     other_threads_follow
     a_fork_follows
     what_the_program_reads_stays
+    the_line_goes_to_standard_error_and_to_no_file_in_its_place
     a_page_that_stands_still_is_left
     a_page_that_a_dead_host_left_behind_is_not_followed
     a_page_that_goes_is_left_and_a_new_one_is_followed
@@ -193,6 +195,24 @@ fn a_fork_follows(compiler: &str) {
     assert_ne!(figure(child, "pid"), figure(parent, "pid"));
     let clauses = [child, parent].map(|line| figure(line, "clauses"));
     assert_eq!(clauses, [0.0, 1.0], "so are the child's: {logged:?}");
+}
+
+fn the_line_goes_to_standard_error_and_to_no_file_in_its_place(compiler: &str) {
+    let host = Host::new();
+    let program = regions(&host, compiler);
+    let said = host.folder().join("said");
+    let run = |kinds: &[&str]| {
+        let mut command = host.command(&program);
+        command.env("METASCHED_DOP_LOG", "stderr").current_dir(host.folder());
+        let mut running = Regions::start(command.stderr(File::create(&said).unwrap()));
+        kinds.iter().for_each(|kind| assert!(running.threads(kind) > 0));
+        running.end();
+        fs::read_to_string(&said).unwrap()
+    };
+    let line = run(&["plain"]);
+    assert!(line.starts_with("metasched-dop: ") && line.contains(" regions=1 "), "{line}");
+    assert_eq!(run(&["plain", "own_file"]), "");
+    assert_eq!(fs::read_to_string(host.folder().join("own")).unwrap(), "");
 }
 
 fn what_the_program_reads_stays(compiler: &str) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Runs a parallel region for each line of its input and prints how many threads that had. What is
 // reckoned there is checked.
+#include <fcntl.h>
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -204,6 +205,13 @@ static int in_child(void)
 	return WEXITSTATUS(status);
 }
 
+// The number of a file that takes the place of standard error.
+static int own_file(void)
+{
+	close(2);
+	return open("own", O_CREAT | O_WRONLY, 0600);
+}
+
 // So many regions, each checked; the last one's threads.
 static int many(int count)
 {
@@ -240,6 +248,7 @@ int main(void)
 		KIND(nested);
 		KIND(other_thread);
 		KIND(in_child);
+		KIND(own_file);
 		KIND(for_static);
 		KIND(for_dynamic);
 		KIND(for_guided);
