@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::latency::document;
 use crate::machine::TestMachine;
 use crate::page::{OTHERS, busy, mean, page, page_of, row, waited, windows_of};
-use crate::support::{Beside, Run, eventually};
+use crate::support::{Beside, Run, compile, eventually, output};
 
 const NAME: &str = "second";
 /// How far a mean may be off, of a CPU or of a thread.
@@ -34,28 +34,6 @@ echo 'nobody:x:65534:65534::/:/bin/sh' >/etc/passwd
 sh /metasched-dop-open
 exec su nobody -c 'LD_PRELOAD=/libmetasched_dop.so exec /follower /dev/shm/metasched-paravirt'
 "#;
-
-/// What a command prints, which must end with 0.
-fn output(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    assert!(output.status.success(), "{command:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// Compiles a program of `tests/programs` into the folder.
-fn compile(folder: &Path, name: &str) -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = folder.join(name);
-    output(
-        Command::new("cc")
-            .args(["-O1", "-Wall", "-Werror", "-fopenmp", "-o"])
-            .arg(&program)
-            .arg(here.join("tests/programs").join(name).with_extension("c"))
-            .arg("-I")
-            .arg(here.join("../../include")),
-    );
-    program
-}
 
 /// Puts the guest's file system together in the folder: the program, the library that it follows the page by, and
 /// what they need.

@@ -81,6 +81,28 @@ pub fn script(folder: &Path, name: &str, body: &str) -> String {
     path.display().to_string()
 }
 
+/// What a command prints, which must end with 0.
+pub fn output(command: &mut std::process::Command) -> String {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Compiles a program of `tests/programs` into the folder.
+pub fn compile(folder: &Path, name: &str) -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let program = folder.join(name);
+    output(
+        std::process::Command::new("cc")
+            .args(["-O1", "-Wall", "-Werror", "-fopenmp", "-o"])
+            .arg(&program)
+            .arg(here.join("tests/programs").join(name).with_extension("c"))
+            .arg("-I")
+            .arg(here.join("../../include")),
+    );
+    program
+}
+
 /// A child that is ended with the test.
 pub struct Beside(std::process::Child);
 

@@ -14,7 +14,7 @@ use crate::latency::document;
 use crate::machine::TestMachine;
 use crate::page::{OTHERS, mean, number, page, page_of, row, waited, whole, windows_of};
 use crate::schema;
-use crate::support::{Beside, FEW, Run, eventually};
+use crate::support::{Beside, FEW, Run, compile, eventually};
 
 /// How far a mean may be off.
 const OFF: f64 = 0.02;
@@ -348,6 +348,36 @@ fn a_process_that_moves_between_two_cgroups_counts_for_where_it_is() {
     from.kill().unwrap();
     drop(parent);
     [from, to].iter().for_each(|cgroup| cgroup.remove().unwrap());
+    Cgroup::open(Path::new("/sys/fs/cgroup/metasched-test")).unwrap().remove().unwrap();
+}
+
+/// Who had one of its number before is gone, and the slot with it.
+#[test]
+#[ignore = "needs a kernel with sched_ext: make test-guest"]
+fn a_process_of_the_number_of_one_that_has_ended_is_watched() {
+    let _machine = TestMachine::take();
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "reborn");
+    let cgroup = Cgroup::create("metasched-test/reborn").unwrap();
+    let path = page_of("cgroup:metasched-test:reborn");
+    let serving =
+        Run::start(&["vms", "serve", "--cgroup", "metasched-test/reborn", "--window", "50ms"]);
+    eventually("its page is written", || page(&path).is_some());
+    let into = cgroup.path().join("cgroup.procs");
+    let words = [into.to_str().unwrap(), program.to_str().unwrap()];
+    let enter = ["-c", "echo $$ >\"$1\" && exec \"$2\"", "sh"];
+    let parent = Beside::start("sh", &[&enter[..], &words].concat());
+    // The first ones have ended then.
+    std::thread::sleep(Duration::from_secs(3));
+    let wait = mean(&windows_of(&path), |window| window.phantoms_milli);
+    println!("{wait:.4} of four processes on two CPUs wait");
+    assert!(wait > 1.5, "{wait}");
+    drop(parent);
+    cgroup.kill().unwrap();
+    assert!(serving.id().signal(nix::sys::signal::Signal::SIGINT));
+    let (code, said) = serving.finish();
+    assert_eq!(code, Some(0), "{said}");
+    cgroup.remove().unwrap();
     Cgroup::open(Path::new("/sys/fs/cgroup/metasched-test")).unwrap().remove().unwrap();
 }
 

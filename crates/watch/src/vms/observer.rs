@@ -192,8 +192,9 @@ impl Observer {
             }
             let mut subjects = self.subjects.values_mut();
             if let Some(subject) = subjects.find(|subject| subject.threads.contains_key(&tid)) {
-                // Somebody has looked at it already, or one of its number has ended.
-                if !subject.threads[&tid].is_gone {
+                // It was found already, or one of its number has ended, perhaps a moment ago.
+                let known = std::iter::once(&subject.threads[&tid].watched);
+                if self.tracer.read(known).threads[0].state != ParavirtState::Gone {
                     continue;
                 }
                 subject.unwatch(&mut self.tracer, tid)?;
