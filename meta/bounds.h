@@ -64,8 +64,8 @@
  */
 #define PARKED_LOOK_NS (5ULL * 1000 * 1000 * 1000)
 /*
- * So much a task runs beyond its quota to end system calls, since it last had a piece of it: debts that
- * take too long are forgiven, and a call may take minutes.
+ * So much a task runs beyond its quota to end system calls, since it last had a piece of it or was under
+ * other limits: debts that take too long are forgiven, and a call may take minutes.
  */
 #define BEYOND_MOST_NS (100ULL * 1000 * 1000)
 /*

@@ -102,10 +102,15 @@ static __noinline void limited_begins(struct task_struct *p, bool starts)
 	if (!t)
 		return;
 	t->parked_from_ns = 0;
+	/* As it runs it may come to anything, also where the kernel has not asked us. */
+	if (starts)
+		t->in_guest = 0;
 	task_placed(p, t);
 	reserved = reserved_for_run(t);
-	if (!t->limit)
+	if (!t->limit) {
+		t->beyond_from_ns = 0;
 		return;
+	}
 	cpu->limit = t->limit;
 	cpu->limit_chain = limit_chain(t->limit);
 	cpu->limited_from_ns = p->se.sum_exec_runtime;
@@ -121,7 +126,7 @@ static __noinline void limited_begins(struct task_struct *p, bool starts)
 			slice_timer_set(on, cpu->limited_since_ns + cpu->taken_ns);
 		return;
 	}
-	if (is_never_parked(p) || ends_its_call(p, t))
+	if (is_never_parked(p) || ends_its_call(p, t, cpu->limit_chain))
 		return;
 	if (!starts)
 		t->ended = 0;
@@ -199,7 +204,7 @@ __weak __noinline u32 task_waits_for(struct task_struct *p __arg_trusted)
 	number = t->limit ? limit_exhausted(t->limit) : 0;
 	if (number && t->parked_from_ns && bpf_ktime_get_ns() - t->parked_from_ns >= PARKED_LOOK_NS)
 		number = 0;
-	if (number && ends_its_call(p, t))
+	if (number && ends_its_call(p, t, limit_chain(t->limit)))
 		number = 0;
 	if (!number)
 		t->in_guest = 0;

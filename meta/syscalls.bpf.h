@@ -47,8 +47,8 @@ static __always_inline bool is_in_syscall(struct task_struct *p)
 
 /*
  * The task that runs here is about to return to user space, and holds nothing. Or it is a virtual CPU's,
- * which stays in its system call, and is about to enter its guest: that is remembered, since its
- * registers do not say so. Of others it is not, since the kernel may let one run that was parked.
+ * which stays in its system call, and is about to enter its guest: that is remembered until it starts to
+ * run again, since its registers do not say so.
  */
 static int task_returns(struct bpf_map *map, void *key, void *value)
 {
@@ -78,11 +78,19 @@ static __always_inline bool call_at_return(struct task_struct *p)
 	return true;
 }
 
-/* Whether the task goes on though nothing is left of its limit, until its system call is over. */
-static __noinline bool ends_its_call(struct task_struct *p, struct task_ctx *t)
+/*
+ * Whether the task goes on though nothing is left of its limits, which are of that limit_chain(), until its
+ * system call is over. What it ran beyond others does not count: these may have gone long ago, and while
+ * no cgroup has a limit nobody writes down that it ran within its own.
+ */
+static __noinline bool ends_its_call(struct task_struct *p, struct task_ctx *t, u64 chain)
 {
 	u64 ran_ns = p->se.sum_exec_runtime;
 
+	if (t->beyond_of != chain) {
+		t->beyond_of = chain;
+		t->beyond_from_ns = 0;
+	}
 	if (!bpf_ksym_exists(bpf_task_work_schedule_resume) || t->in_guest || !is_in_syscall(p))
 		return false;
 	if (!t->beyond_from_ns)

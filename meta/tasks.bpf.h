@@ -34,6 +34,7 @@ struct task_ctx {
 	u64 told_ns; /* when user space was told of that */
 	/* Its run time when its quota was used up in a system call, see ends_its_call(); 0: it was not. */
 	u64 beyond_from_ns;
+	u64 beyond_of; /* the limits then, see limit_chain() */
 	u64 parked_from_ns; /* when it was first parked since it ran last; 0: not */
 	/* What it has taken of a limit for its next run, see park_exhausted(). */
 	u64 reserved_ns;

@@ -8,11 +8,18 @@ use metasched_abi::{BEYOND_MOST_NS, PARKED_LOOK_NS};
 /// Nobody is parked in a system call, where it may hold what others wait for, before it has run there
 /// for [`BEYOND_MOST_NS`]. What is left of that for a call is what the task did not use up in those
 /// before it since it last had a piece of its quota; so calls are counted together until it has been
-/// parked, and was let through because there was something left.
+/// parked, and was let through because there was something left, or until it has computed in user space
+/// for so long that it had a piece, or no limit.
 #[derive(Default)]
 pub struct CallsEnd {
     tasks: Dense<Task>,
+    /// The kernel bypasses the program, and lets tasks run that have nothing left.
+    bypassed: bool,
 }
+
+/// A task that returns to user space with nothing left runs for less than that, ns, until its CPU
+/// has chosen anew.
+const LATE_NS: u64 = 200_000;
 
 #[derive(Clone, Default)]
 struct Task {
@@ -25,9 +32,11 @@ struct Task {
 }
 
 impl Task {
-    fn count(&mut self, now: u64) {
-        if let (true, Some(from)) = (self.in_call, self.runs_from) {
-            self.ran_ns += now - from;
+    fn count(&mut self, now: u64, bypassed: bool) {
+        match self.runs_from.map(|from| now - from) {
+            Some(ns) if self.in_call => self.ran_ns += ns,
+            Some(ns) if ns >= LATE_NS && !bypassed => self.ran_ns = 0,
+            _ => {}
         }
         self.runs_from = self.runs_from.map(|_| now);
     }
@@ -40,10 +49,14 @@ impl Checker for CallsEnd {
 
     fn wants(&self) -> Kinds {
         let runs = Kinds::START.and(Kinds::STOP).and(Kinds::INSERT);
-        runs.and(Kinds::SYSCALL).and(Kinds::GUEST).and(Kinds::EXIT)
+        runs.and(Kinds::SYSCALL).and(Kinds::GUEST).and(Kinds::EXIT).and(Kinds::BYPASS)
     }
 
     fn observe(&mut self, event: &Observed) -> Result<(), String> {
+        if let What::Bypass(begins) = event.what {
+            self.tasks.values_mut().for_each(|task| task.count(event.at, self.bypassed));
+            self.bypassed = begins;
+        }
         let (Some(id), now) = (event.task, event.at) else { return Ok(()) };
         let task = self.tasks.at(id.0);
         match &event.what {
@@ -55,11 +68,11 @@ impl Checker for CallsEnd {
                 }
             }
             What::Stop { .. } => {
-                task.count(now);
+                task.count(now, self.bypassed);
                 task.runs_from = None;
             }
             What::Syscall(_) | What::Guest => {
-                task.count(now);
+                task.count(now, self.bypassed);
                 task.in_call = matches!(event.what, What::Syscall(true));
             }
             What::Insert(queue) if by_level1(queue) => {
@@ -112,6 +125,33 @@ mod tests {
                 (5, 0, 1, What::Insert(QUEUE)),
             ];
             feed(&mut checker, events).unwrap();
+        }
+    }
+
+    /// Bypassed it may compute though it has no piece.
+    #[test]
+    fn what_ran_in_calls_does_not_count_after_a_piece_in_user_space() {
+        for (user_ns, bypassed, fails) in
+            [(LATE_NS - 1, false, false), (LATE_NS, false, true), (LATE_NS, true, false)]
+        {
+            let mut checker = CallsEnd::default();
+            let events = [
+                (0, 0, 1, What::Start),
+                (0, 0, 1, What::Syscall(true)),
+                (BEYOND_MOST_NS, 0, 1, What::Syscall(false)),
+            ];
+            feed(&mut checker, events).unwrap();
+            let next = BEYOND_MOST_NS + user_ns;
+            if bypassed {
+                feed(&mut checker, [(BEYOND_MOST_NS, 0, 0, What::Bypass(true))]).unwrap();
+                feed(&mut checker, [(next, 0, 0, What::Bypass(false))]).unwrap();
+            }
+            let events = [
+                (next, 0, 1, What::Syscall(true)),
+                (next + 1, 0, 1, STOP),
+                (next + 1, 0, 1, What::Insert(QUEUE)),
+            ];
+            assert_eq!(feed(&mut checker, events).is_err(), fails, "{user_ns} ns, {bypassed}");
         }
     }
 

@@ -7,6 +7,7 @@ use metasched_abi::{
 use metasched_sim::abi::{CpuMask, NO_QUOTA};
 use metasched_sim::callbacks::Callback;
 use metasched_sim::image::{self, Image};
+use metasched_sim::kernel::Kernel;
 use metasched_sim::metasched::{POLICIES, assign, scenario, set_app};
 use metasched_sim::observer::Observer;
 use metasched_sim::step::Step;
@@ -412,6 +413,92 @@ pub(crate) fn who_has_returned_is_not_parked_in_its_next_call() {
             });
         }
         run.run_for(ms(1_000)).pass();
+    }
+}
+
+/// A virtual CPU comes to its guest with nothing left, and is let run by the kernel in that way; then
+/// it is in a call like any other.
+#[test]
+pub(crate) fn who_was_about_to_enter_its_guest_is_not_parked_in_its_next_call() {
+    for policy in POLICIES {
+        let vcpu = |i| {
+            TaskSpec::named(format!("vcpu {i}"))
+                .in_cgroup("a")
+                .step(Step::Syscall)
+                .run(exactly(us(50)))
+                .step(Step::Guest)
+                .run(exactly(us(1)))
+                .step(Step::Return)
+                .run(exactly(us(1)))
+                .for_ever()
+        };
+        let mut run = limited("to its guest, and called", policy, &[])
+            .cpus(3)
+            .tasks(4, vcpu)
+            .at(0, |kernel| kernel.set_cgroup_max("a", 40_000, 1_000, 0));
+        for time in 1..30 {
+            run = run.at(us(33_100 * time), move |kernel| match time % 2 {
+                0 => assert!(kernel.cpu_on(2)),
+                _ => assert!(kernel.cpu_off(2)),
+            });
+        }
+        for time in 1..3_000 {
+            run = run.at(us(331 * time) + 700, move |kernel| {
+                let task = kernel.task_named(&format!("vcpu {}", time % 4));
+                kernel.set_affinity(task, CpuMask::first(2 + time as usize % 2));
+            });
+        }
+        run.run_for(ms(1_000)).pass();
+    }
+}
+
+/// A task that computes in a system call beyond its limit for a moment at 10 ms, then outside for longer
+/// than it ever may beyond one, and 100 ms later in its next call.
+fn calls_again(away_ns: u64) -> TaskSpec {
+    TaskSpec::named("calls")
+        .in_cgroup("a")
+        .step(Step::Syscall)
+        .sleep(exactly(ms(10)))
+        .run(exactly(ms(1)))
+        .sleep(exactly(away_ns))
+        .step(Step::Return)
+        .run(exactly(2 * BEYOND_MOST_NS))
+        .step(Step::Syscall)
+        .sleep(exactly(ms(100)))
+        .run(exactly(ms(20)))
+        .step(Step::Return)
+}
+
+#[test]
+pub(crate) fn what_a_task_ran_in_another_cgroup_is_not_beyond_its_limit() {
+    for policy in POLICIES {
+        let moved = |path: &'static str| {
+            move |kernel: &mut Kernel| {
+                let task = kernel.task_named("calls");
+                assert!(kernel.attach_to_cgroup(&[task], path));
+            }
+        };
+        limited("in another cgroup meanwhile", policy, &[("a", 1)])
+            .task(calls_again(ms(20)))
+            .at(ms(1), |kernel| kernel.set_cgroup_max("a", 1_000_000, 1_000, 0))
+            .at(ms(15), moved("b"))
+            .at(ms(280), moved("a"))
+            .run_for(ms(900))
+            .pass();
+    }
+}
+
+/// Its limit has gone, and no cgroup has one for longer than level 1 looks; then another one comes.
+#[test]
+pub(crate) fn what_a_task_ran_while_there_were_no_limits_is_beyond_none() {
+    for policy in POLICIES {
+        limited("no limits meanwhile", policy, &[("a", 1)])
+            .task(calls_again(ms(300)))
+            .at(ms(1), |kernel| kernel.set_cgroup_max("a", 1_000_000, 1_000, 0))
+            .at(ms(15), |kernel| kernel.set_cgroup_max("a", 1_000_000, NO_QUOTA, 0))
+            .at(ms(550), |kernel| kernel.set_cgroup_max("a", 1_000_000, 1_000, 0))
+            .run_for(ms(900))
+            .pass();
     }
 }
 

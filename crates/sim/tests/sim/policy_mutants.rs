@@ -517,19 +517,27 @@ plants! {
             => "		cpu->untimed = 0;";
     who_is_parked_in_a_system_call_is_caught: limits::a_system_call_ends_before_its_task_is_parked, "calls_end",
         "meta/parking.bpf.h",
-        "	if (number && ends_its_call(p, t))"
+        "	if (number && ends_its_call(p, t, limit_chain(t->limit)))"
             => "	if (0)";
     a_guest_that_was_left_long_ago_is_caught: limits::a_virtual_cpu_that_went_on_ends_its_next_call, "calls_end",
         "meta/parking.bpf.h",
-        "		t->in_guest = 0;"
-            => "		;";
-    a_return_from_an_earlier_call_is_caught: limits::who_has_returned_is_not_parked_in_its_next_call, "calls_end",
+        "	if (!number)\n		t->in_guest = 0;"
+            => "";
+    a_guest_that_was_left_where_nobody_asked_is_caught: limits::who_was_about_to_enter_its_guest_is_not_parked_in_its_next_call, "calls_end",
+        "meta/parking.bpf.h",
+        "	if (starts)\n		t->in_guest = 0;"
+            => "";
+    a_run_in_another_cgroup_that_counts_is_caught: limits::what_a_task_ran_in_another_cgroup_is_not_beyond_its_limit, "calls_end",
+        "meta/parking.bpf.h",
+        "	if (!t->limit) {\n		t->beyond_from_ns = 0;"
+            => "	if (!t->limit) {";
+    a_run_without_limits_that_counts_is_caught: limits::what_a_task_ran_while_there_were_no_limits_is_beyond_none, "calls_end",
         "meta/syscalls.bpf.h",
-        "	if (t && is_in_syscall(p))"
-            => "	if (t)";
+        "	if (t->beyond_of != chain) {"
+            => "	if (0) {";
     who_is_ended_at_the_start_in_a_system_call_is_caught: limits::a_system_call_ends_before_its_task_is_parked, "its call",
         "meta/parking.bpf.h",
-        " || ends_its_call(p, t))"
+        " || ends_its_call(p, t, cpu->limit_chain))"
             => ")";
     who_goes_on_after_its_system_call_is_caught: limits::a_system_call_ends_before_its_task_is_parked, "it ran for",
         "meta/syscalls.bpf.h",
@@ -545,8 +553,8 @@ plants! {
             => "	return ";
     one_system_call_and_no_more_is_caught: limits::each_system_call_ends, "calls_end",
         "meta/parking.bpf.h",
-        "		t->beyond_from_ns = 0;"
-            => "		;";
+        "	if (cpu->taken_ns) {\n		t->beyond_from_ns = 0;"
+            => "	if (cpu->taken_ns) {";
     a_refill_that_wakes_everybody_is_caught: limits::a_refill_leaves_the_tasks_of_other_cgroups_parked, "200 tasks were queued",
         "meta/limits.bpf.h",
         "	if (waits)\n		return;"
