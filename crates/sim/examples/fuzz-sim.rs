@@ -39,7 +39,8 @@ struct Options {
     /// Run the case in this file alone
     #[arg(long)]
     replay: Option<PathBuf>,
-    /// Cases about one thing: root, lanes, turns, shares, limits, moves, hotplug or programs
+    /// Cases about one thing: root, lanes, turns, shares, limits, moves, hotplug, programs,
+    /// quotas or changes
     #[arg(long, value_parser = theme, conflicts_with = "replay")]
     about: Option<Theme>,
     /// With --seed or --replay: the case again and again, with one reassignment more, of every

@@ -5,10 +5,25 @@
 use crate::callbacks::Callback;
 use crate::cgroups::cgroup_of;
 use crate::kernel::{Kernel, May};
+use crate::load::Class;
 use crate::task::TaskId;
 use crate::trace::What;
 
 impl Kernel {
+    /// Whether the program in force surely hears of that move: from under a limit, or to under one, a
+    /// task changes its group of the cpu controller, which is enabled wherever there is a `cpu.max`.
+    pub(crate) fn is_told_of_move(&mut self, task: TaskId, path: &str) -> bool {
+        let from = self.tasks[task].cgroup.clone();
+        self.load.class == Class::Ext && self.limits_above(&from) != self.limits_above(path)
+    }
+
+    /// The cgroups with a limit that are above a task in the one of that path, by their ids.
+    fn limits_above(&mut self, path: &str) -> Vec<u64> {
+        let line = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
+        let ids: Vec<u64> = line.map(|end| self.cgroup_id(&path[..end])).collect();
+        ids.into_iter().filter(|id| self.quota_of(*id).is_some()).collect()
+    }
+
     /// Moves tasks to the cgroup of that path, all of them or none; false where the program
     /// refuses one.
     pub fn attach_to_cgroup(&mut self, tasks: &[TaskId], path: &str) -> bool {

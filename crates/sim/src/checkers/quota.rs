@@ -74,8 +74,9 @@ impl Limited {
         let ticks_ns = OVERRUN_TICKS * tick_ns;
         match self.by_level1 {
             true => {
-                // A task that runs when a limit is set may have taken a piece of what was there before.
-                let already_ns = self.ran_already * ticks_ns.max(PIECE_MOST_NS);
+                // A task that runs when a limit is set may have taken a piece of what was there before, beside
+                // the one with which it came out of a parking queue.
+                let already_ns = self.ran_already * ticks_ns.max(PIECE_MOST_NS + PIECE_LEAST_NS);
                 OVERDRAFT_NS + already_ns + self.members * LATE_NS
             }
             false => self.members * ticks_ns,
@@ -97,9 +98,11 @@ impl Limited {
         let more = u64::from(self.under_way);
         // Level 1 grants short periods together, as often as it looks: ten of them may have in
         // them what was due before. And what it granted late for the period before may be left
-        // when these begin: as much as all can run until it fills up again.
+        // when these begin: as much as all can run until it fills up again, and what they have not
+        // yet run of their pieces then. These count as used, so as much is granted in their place.
+        let left_ns = quota_ns.min(self.members * (round_ns + PIECE_MOST_NS));
         let (late, left_ns) = match self.by_level1 {
-            true => (round_ns / (period_ns + 1), quota_ns.min(self.members * round_ns)),
+            true => (round_ns / (period_ns + 1), left_ns),
             false => (0, 0),
         };
         // And what tasks took in those as they came out of a parking queue they may run in these.
@@ -156,10 +159,11 @@ impl QuotaKept {
             return;
         }
         let below = |task: &TaskId| {
-            let of = self.picture.cgroup_of(*task).filter(|_| !self.picture.is_kthread(*task));
+            let of = self.picture.cgroup_of(*task);
             of.is_some_and(|of| self.picture.line(of).any(|id| id == cgroup))
         };
-        // A task that is in a system call may have taken a piece before, too.
+        // A task that is in a system call may have taken a piece before, too, and so may a kernel thread.
+        // What that has not used when it sleeps goes back, and others run it.
         let ran_already: Vec<TaskId> =
             self.running.iter().filter_map(|(_, on)| *on).filter(below).collect();
         let running = ran_already.iter().filter(|task| self.is_counted(**task)).count() as u64;
@@ -364,7 +368,8 @@ mod tests {
     /// It may have a piece from before, and one of the new limit.
     #[test]
     fn who_is_in_a_system_call_as_its_limit_is_set_has_run_already() {
-        for (more_ns, fails) in [(PIECE_MOST_NS, false), (3 * PIECE_MOST_NS, true)] {
+        for (more_ns, fails) in [(PIECE_MOST_NS + PIECE_LEAST_NS, false), (3 * PIECE_MOST_NS, true)]
+        {
             let mut checker = QuotaKept::new(TICK_NS);
             let quota = Quota { quota_ns: QUOTA, period_ns: PERIOD, burst_ns: 0 };
             let lanes = [lane(1, LaneState::InForce, 0)];

@@ -181,7 +181,12 @@ impl Act {
             }
             Act::MoveTask { task, cgroup } => {
                 if let Some(task) = kernel.any_task(*task) {
-                    kernel.move_to_cgroup(task, cgroup);
+                    match kernel.is_told_of_move(task, cgroup) {
+                        true => {
+                            assert!(kernel.attach_to_cgroup(&[task], cgroup), "it refuses none")
+                        }
+                        false => kernel.move_to_cgroup(task, cgroup),
+                    }
                 }
             }
             Act::TaskWeight { task, weight } => {

@@ -43,7 +43,7 @@ struct Generator {
 pub fn generate(seed: u64) -> Case {
     let mut random = Random::new(seed ^ 0xca5e_ca5e);
     // That of two in ten.
-    let theme = match random.within(0, Theme::ALL.len() as u64) {
+    let theme = match random.within(0, Theme::DRAWN as u64) {
         0 => Theme::Anything,
         which => Theme::ALL[which as usize - 1].1,
     };
@@ -58,6 +58,8 @@ pub fn generate_about(theme: Theme, seed: u64) -> Case {
 fn generate_from(seed: u64, theme: Theme, mut random: Random) -> Case {
     let machine = match theme {
         Theme::Quotas => Machine::cpus(random.within(2, 16) as usize),
+        // So that more is simulated of what is changed than of what waits for it in the end.
+        Theme::Changes => Machine::cpus(random.within(1, 4) as usize),
         _ => machine(&mut random),
     };
     let machine = Machine { hz: hz(seed), ..machine };
@@ -69,6 +71,7 @@ fn generate_from(seed: u64, theme: Theme, mut random: Random) -> Case {
         theme,
         calm_ns: match theme {
             Theme::Quotas => random.within(ms(10_500), ms(16_000)),
+            Theme::Changes => log_within(&mut random, ms(100), ms(10_000)),
             _ => log_within(&mut random, ms(5), ms(1_500)),
         },
         latest: When::At(0),
@@ -106,8 +109,12 @@ fn hz(seed: u64) -> u32 {
 /// Whether tasks make system calls, more often where quotas may end them. Drawn by itself too.
 fn calls(seed: u64, theme: Theme) -> Option<Random> {
     let mut random = Random::new(seed ^ 0x5ca1_1000);
-    let limited = matches!(theme, Theme::Quotas | Theme::Limits);
-    random.once_in(if limited { 2 } else { 4 }).then_some(random)
+    let once_in = match theme {
+        Theme::Changes => 1,
+        Theme::Quotas | Theme::Limits => 2,
+        _ => 4,
+    };
+    random.once_in(once_in).then_some(random)
 }
 
 fn pick<'a, T>(random: &mut Random, of: &'a [T]) -> &'a T {
@@ -135,8 +142,8 @@ fn log_within(random: &mut Random, low: u64, high: u64) -> u64 {
 }
 
 /// What a task does, with system calls: it sleeps in one, and computes in some. One that never
-/// sleeps has many.
-fn with_calls(does: Vec<Does>, random: &mut Random) -> Vec<Does> {
+/// sleeps has many. With guests some of those are a virtual CPU's.
+fn with_calls(does: Vec<Does>, random: &mut Random, guests: bool) -> Vec<Does> {
     let short = || Does::Run(us(1), us(50));
     let mut changed = Vec::new();
     for does in does {
@@ -147,7 +154,11 @@ fn with_calls(does: Vec<Does>, random: &mut Random) -> Vec<Does> {
                 changed.push(Does::Run(low.min(high / 2), high));
                 if random.once_in(2) {
                     let most = log_within(random, us(2), ms(30));
-                    changed.push(Does::Call(vec![Does::Run(us(1), most)]));
+                    let run = Does::Run(us(1), most);
+                    changed.push(Does::Call(match guests && random.once_in(3) {
+                        true => vec![run.clone(), Does::Guest, run],
+                        false => vec![run],
+                    }));
                 }
             }
             other => changed.push(other),
@@ -181,7 +192,11 @@ impl Generator {
                 acts.push(Timed { when: When::At(1), act: Act::Assign { cgroup, app } });
             }
         }
-        for _ in 0..log_within(&mut self.random, 1, ACTS) {
+        let nr_acts = match self.theme {
+            Theme::Changes => self.random.within(ACTS / 3, 5 * ACTS),
+            _ => log_within(&mut self.random, 1, ACTS),
+        };
+        for _ in 0..nr_acts {
             let when = self.moment();
             let act = self.act();
             // Where several are done at once a task often changes hands in between.
@@ -282,7 +297,7 @@ impl Generator {
             && !task.kthread
             && !calls.once_in(4)
         {
-            task.does = with_calls(task.does, calls);
+            task.does = with_calls(task.does, calls, self.theme == Theme::Changes);
         }
         task
     }
@@ -395,12 +410,17 @@ impl Generator {
     fn limit(&mut self) -> Act {
         let cgroup = self.cgroup();
         let random = &mut self.random;
-        let least = self.theme == Theme::Quotas;
-        let period_us = log_within(random, 1_000, if least { 1_000_000 } else { 100_000 });
-        let quota_us = match least {
-            true => log_within(random, 1_000, (period_us / 100).max(1_000)),
-            false => log_within(random, (period_us / 50).max(1_000), 2 * period_us),
+        let longest_us = match self.theme {
+            Theme::Quotas | Theme::Changes => 1_000_000,
+            _ => 100_000,
         };
+        let period_us = log_within(random, 1_000, longest_us);
+        let (least_us, most_us) = match self.theme {
+            Theme::Quotas => (1_000, (period_us / 100).max(1_000)),
+            Theme::Changes => (1_000, 2 * period_us),
+            _ => ((period_us / 50).max(1_000), 2 * period_us),
+        };
+        let quota_us = log_within(random, least_us, most_us);
         let burst_us = if random.once_in(3) { random.within(0, quota_us) } else { 0 };
         let quota_us = (!random.once_in(5)).then_some(quota_us);
         Act::CgroupMax { cgroup, period_us, quota_us, burst_us }
@@ -492,6 +512,9 @@ mod tests {
         }
         let hotplug: Vec<Case> = (1..20).map(|seed| generate_about(Theme::Hotplug, seed)).collect();
         assert!(format!("{hotplug:?}").matches("CpuOff").count() > 20);
+        let changes: Vec<Case> = (1..20).map(|seed| generate_about(Theme::Changes, seed)).collect();
+        let changes = format!("{changes:?}");
+        assert!(changes.matches("CgroupMax").count() > 500 && changes.contains("Guest"));
     }
 
     #[test]

@@ -135,6 +135,8 @@ pub enum Does {
     Yield,
     /// Does that in a system call.
     Call(Vec<Does>),
+    /// Within a system call: comes to where it holds nothing, as a virtual CPU before its guest.
+    Guest,
     /// Bears a task, whose time of arrival does not count.
     Fork(Box<Task>),
 }
@@ -146,6 +148,7 @@ impl Does {
             Does::Run(low, high) => vec![Step::Run(Span::Between(*low, *high))],
             Does::Sleep(low, high) => vec![Step::Sleep(Span::Between(*low, *high))],
             Does::Yield => vec![Step::Yield],
+            Does::Guest => vec![Step::Guest],
             Does::Fork(child) => {
                 vec![Step::Fork(Arc::new(child.spec(format!("child of {name}"))))]
             }

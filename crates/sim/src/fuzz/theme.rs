@@ -74,11 +74,13 @@ pub enum Theme {
     /// The least quotas that `cpu.max` takes, for many hogs on many CPUs, for longer than anybody
     /// may be parked.
     Quotas,
+    /// `cpu.max` is written again and again, as tasks move and make system calls.
+    Changes,
 }
 
 impl Theme {
     /// Each with what it is called on a command line.
-    pub const ALL: [(&'static str, Theme); 10] = [
+    pub const ALL: [(&'static str, Theme); 11] = [
         ("anything", Theme::Anything),
         ("root", Theme::Root),
         ("lanes", Theme::Lanes),
@@ -89,7 +91,12 @@ impl Theme {
         ("hotplug", Theme::Hotplug),
         ("programs", Theme::Programs),
         ("quotas", Theme::Quotas),
+        ("changes", Theme::Changes),
     ];
+
+    /// So many of these, the first ones, a seed alone may give. Others have to be asked for, so that what
+    /// a seed gives stays as it was.
+    pub(super) const DRAWN: usize = 10;
 
     /// Two in three acts of a case come from here, the others from [`ANYTHING`]; under
     /// [`Theme::Root`] all do.
@@ -136,6 +143,13 @@ impl Theme {
                 (Kind::MoveTask, 1),
                 (Kind::RemoveCgroup, 1),
                 (Kind::CgroupMax, 3),
+            ],
+            Theme::Changes => &[
+                (Kind::Assign, 1),
+                (Kind::Affinity, 1),
+                (Kind::MoveTask, 3),
+                (Kind::RemoveCgroup, 1),
+                (Kind::CgroupMax, 10),
             ],
         }
     }

@@ -58,6 +58,11 @@ fn the_least_quotas_hold_and_park_nobody_for_long() {
 }
 
 #[test]
+fn limits_may_change_at_any_moment() {
+    about(Theme::Changes);
+}
+
+#[test]
 fn the_root_lane_may_be_replaced_at_any_moment() {
     about(Theme::Root);
 }
