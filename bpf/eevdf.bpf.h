@@ -202,13 +202,12 @@ static __always_inline void eevdf_reweigh(struct eevdf_queue *q, struct eevdf_ta
 }
 
 /*
- * Returns the rest of the task's request, in ns. If the request was served, the task requests another
- * slice. The lag is bounded here: a task alone on its CPU has taken no time from others.
+ * The lag of a task that requests is bounded, see eevdf_bounded(): a task alone on its CPU has taken no
+ * time from others.
  */
-static __always_inline u64 eevdf_request(struct eevdf_queue *q, struct eevdf_task *t, u64 slice_ns)
+static __always_inline void eevdf_bounds(struct eevdf_queue *q, struct eevdf_task *t, u64 slice_ns)
 {
-	u64 now = READ_ONCE(q->now), due, left_ns;
-	s64 lag = now - t->vruntime;
+	s64 lag = READ_ONCE(q->now) - t->vruntime;
 	s64 moved = lag - eevdf_bounded(lag, slice_ns, t->weight);
 
 	if (unlikely(moved)) {
@@ -217,12 +216,28 @@ static __always_inline u64 eevdf_request(struct eevdf_queue *q, struct eevdf_tas
 		__sync_fetch_and_add(&q->now,
 				     eevdf_scale(moved, t->weight, READ_ONCE(q->weight)));
 	}
-	due = t->deadline - t->vruntime;
+}
+
+/*
+ * Returns the rest of the task's request, in ns. If the request was served, the task requests another
+ * slice.
+ */
+static __always_inline u64 eevdf_rest(struct eevdf_task *t, u64 slice_ns)
+{
+	u64 due = t->deadline - t->vruntime, left_ns;
+
 	left_ns = (s64)due > 0 ? (u64)eevdf_scale(due, t->weight, EEVDF_WEIGHT_DFL) : 0;
 	if (left_ns >= EEVDF_LEAST_SLICE_NS && left_ns <= slice_ns)
 		return left_ns;
 	t->deadline = t->vruntime + eevdf_vtime(slice_ns, t->weight);
 	return slice_ns;
+}
+
+/* Both, of a task that may run for a slice at once. */
+static __always_inline u64 eevdf_request(struct eevdf_queue *q, struct eevdf_task *t, u64 slice_ns)
+{
+	eevdf_bounds(q, t, slice_ns);
+	return eevdf_rest(t, slice_ns);
 }
 
 /* The task runs before all others, though it is not eligible: then `now` was behind. */

@@ -501,8 +501,11 @@ static __always_inline bool fair_pick(struct lane *lane, struct fair_llc *l, u64
 	if (unlikely(!t))
 		return lane_move_to_local(lane, dsq);
 	task = STATE_OF(t, struct fair_task);
-	/* Others of its cgroup may have come or gone while it waited. */
-	if (ns_since(task->e.queued_ns, now_ns) > (s64)FAIR_WEIGHED_NS)
+	/*
+	 * Others of its cgroup may have come or gone while it waited. Where the policy keeps more of a task
+	 * that goes by its weight, it weighs it when it next has it by itself.
+	 */
+	if (!task->e.more && ns_since(task->e.queued_ns, now_ns) > (s64)FAIR_WEIGHED_NS)
 		eevdf_reweigh(&l->q, &task->e, group_flat_weight(lane, &task->share));
 	if (gives_way && !task->share.gives_way)
 		return lane_move_to_local(lane, dsq);

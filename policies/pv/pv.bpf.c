@@ -12,8 +12,8 @@
  *
  * A machine is a process of several threads, as with QEMU and others: libvirt puts each virtual
  * CPU into a cgroup of its own. What of it is runnable under a last-level cache is a gang. A
- * gang has one virtual run time, the mean of its members', and so they are owed the same,
- * whichever of them ran. By that it has no more than its part. All else is as in fair, see
+ * gang has one virtual run time, the mean of its members' by weight, and so they are owed the
+ * same, whichever of them ran. By that it has no more than its part. All else is as in fair, see
  * fair.bpf.h.
  *
  * It helps where hosts have more virtual CPUs that compute than CPUs. It costs switches there,
@@ -45,13 +45,17 @@ FAIR_CORE_OF(pv);
  *	|    process     |     cache      |    members     |
  *	+----------------+----------------+----------------+
  *
- * Members are tasks that compete. Without any the place is free.
+ * Members are tasks that compete. Without any the place is free. While PV_NEW is set the rest of
+ * the gang is not valid yet.
  */
 #define PV_LLC_SHIFT 16
 #define PV_PROCESS_SHIFT 32
 #define PV_MEMBERS 0xffffULL
-/* So many a gang has at most: several CPUs may add one at once. */
-#define PV_MEMBERS_MAX 0x7fffULL
+#define PV_NEW 0x8000ULL
+/* So many a gang has at most: each CPU may add one more at once. */
+#define PV_MEMBERS_MAX 0x7000ULL
+
+_Static_assert(PV_MEMBERS_MAX + CPUS_MAX < PV_NEW, "members never look like the flag");
 
 /*
  * What is kept of a task beside fair's, in eevdf_task.more: the number of its gang, and whether
@@ -66,7 +70,8 @@ _Static_assert(CPUS_MAX < PV_WAITS, "a gang's number is a CPU's plus one");
 
 struct pv_gang {
 	u64 key;
-	u64 vruntime;
+	u64 vruntime; /* the sum of its members', each times its weight, by the sum of weights */
+	u64 weight; /* of its members together */
 	u64 until_ns; /* until then all members are to run */
 	u64 asked_ns; /* when it last asked for CPUs */
 	u32 waiting; /* members that are queued */
@@ -128,25 +133,33 @@ static __always_inline s64 pv_left_ns(const struct pv_gang *g, u64 now)
 	return left_ns >= (s64)EEVDF_LEAST_SLICE_NS ? left_ns : 0;
 }
 
+static __always_inline bool pv_takes_members(u64 is, u64 key)
+{
+	u64 members = is & PV_MEMBERS;
+
+	return (is & ~PV_MEMBERS) == key && members && members < PV_NEW;
+}
+
 /* If it is the gang of that key it has a member more. */
 static __always_inline bool pv_adds(struct pv_gang *g, u64 key)
 {
 	u64 is = READ_ONCE(g->key);
 
-	if (!(is & PV_MEMBERS) || (is & ~PV_MEMBERS) != key || (is & PV_MEMBERS) > PV_MEMBERS_MAX)
+	if (!pv_takes_members(is, key) || (is & PV_MEMBERS) >= PV_MEMBERS_MAX)
 		return false;
-	if ((__sync_fetch_and_add(&g->key, 1) & ~PV_MEMBERS) == key)
+	if (pv_takes_members(__sync_fetch_and_add(&g->key, 1), key))
 		return true;
-	/* It has ended meanwhile, and the place was given to another one. */
+	/* It has ended meanwhile, and the place may have been given to another one. */
 	__sync_fetch_and_add(&g->key, -1ULL);
 	return false;
 }
 
 /*
- * The gang of that key, which may be a new one, has a member more. Its number; 0 if there is no
- * room for it.
+ * The gang of that key has a member more. It may be a new one, of that virtual run time. Its
+ * number; 0 if there is no room for it, or if another CPU just makes it: the task asks again when
+ * it is next queued.
  */
-__weak __noinline u32 pv_joins(struct lane *lane __arg_nonnull, u64 key)
+__weak __noinline u32 pv_joins(struct lane *lane __arg_nonnull, u64 key, u64 vruntime)
 {
 	u32 home = (u32)((key >> PV_PROCESS_SHIFT) * 31 + (key >> PV_LLC_SHIFT)) % nr_cpus();
 	u32 i, cpu, probes = PV_PROBES < nr_cpus() ? PV_PROBES : nr_cpus();
@@ -165,9 +178,12 @@ __weak __noinline u32 pv_joins(struct lane *lane __arg_nonnull, u64 key)
 		is = g ? READ_ONCE(g->key) : PV_MEMBERS;
 		if (is & PV_MEMBERS)
 			continue;
-		if (__sync_val_compare_and_swap(&g->key, is, key | 1) == is) {
+		if (__sync_val_compare_and_swap(&g->key, is, key | PV_NEW) == is) {
+			g->vruntime = vruntime;
+			g->weight = 0;
 			g->until_ns = 0;
 			g->asked_ns = 0;
+			__sync_fetch_and_add(&g->key, 1 - PV_NEW);
 			return cpu + 1;
 		}
 		/* Threads of a program often begin at once: another one of it may just have taken the place. */
@@ -177,46 +193,124 @@ __weak __noinline u32 pv_joins(struct lane *lane __arg_nonnull, u64 key)
 	return 0;
 }
 
+/* What a member of a gang weighs on average. */
+static __always_inline u64 pv_mean_weight(const struct pv_gang *g, u32 members)
+{
+	return members ? READ_ONCE(g->weight) / members : 0;
+}
+
 /*
  * Something has changed the virtual run time of a member by itself: the mean changes by its
  * part.
  */
 static __always_inline void pv_moves(struct pv_gang *g, const struct fair_task *task, u64 before)
 {
-	u32 members = g ? pv_members(g) : 0;
-
-	if (members)
+	if (g)
 		__sync_fetch_and_add(&g->vruntime,
-				     eevdf_scale(task->e.vruntime - before, 1, members));
+				     eevdf_scale(task->e.vruntime - before, task->e.weight,
+						 READ_ONCE(g->weight)));
 }
 
-/*
- * The member has the virtual run time of its gang, and requests as much as the gang does at
- * once: its whole time. So those that wait are in the order in which they came.
- */
-static __always_inline void pv_follows(struct lane *lane, struct pv_gang *g, struct fair_task *task)
+/* What a member requests at once: the gang's whole time. */
+static __always_inline u64 pv_request_ns(struct lane *lane)
 {
 	u64 gang_ns = lane->options[pv_option_gang_ns], slice_ns = fair_slice(lane);
 
-	if (!g || pv_members(g) < 2)
-		return;
-	task->e.vruntime = READ_ONCE(g->vruntime);
-	task->e.deadline = task->e.vruntime +
-			   eevdf_vtime(gang_ns > slice_ns ? gang_ns : slice_ns, task->e.weight);
+	return gang_ns > slice_ns ? gang_ns : slice_ns;
 }
 
-/* What the task requests, as eevdf_request(). */
+/*
+ * The member has the virtual run time of its gang, and its deadline is that of a request that
+ * begins now. What it weighs itself does not count for that: those that wait are in the order in
+ * which they came, and the lightest is no phantom for longer than the others. One that competes
+ * alone goes on with its own request.
+ */
+static __always_inline void pv_follows(struct lane *lane, const struct pv_gang *g,
+				       struct fair_task *task)
+{
+	u32 members = g ? pv_members(g) : 0;
+	u64 before = task->e.vruntime, due;
+
+	if (!g)
+		return;
+	due = eevdf_vtime(pv_request_ns(lane), pv_mean_weight(g, members));
+	task->e.vruntime = READ_ONCE(g->vruntime);
+	task->e.deadline = members < 2 ? task->e.deadline + (task->e.vruntime - before) :
+					 task->e.vruntime + due;
+}
+
+/*
+ * The slice by which lags are bounded: a task may wait for the time of a gang, and what it is owed
+ * for that stays.
+ */
+static __always_inline u64 pv_bound_ns(struct lane *lane)
+{
+	u64 gang_ns = lane->options[pv_option_gang_ns], slice_ns = fair_slice(lane);
+
+	return gang_ns > slice_ns + EEVDF_TICK_NS ? gang_ns - EEVDF_TICK_NS : slice_ns;
+}
+
+/*
+ * The lag of a gang is bounded as in eevdf_bounds(), for all members at once. Those have one lag,
+ * so the bound is that of their mean weight: by its own bound the one that weighs most would lose
+ * debts that are the others'.
+ */
+static __always_inline void pv_bounds(struct lane *lane, struct fair_llc *l, struct pv_gang *g,
+				      u32 members)
+{
+	u64 now = READ_ONCE(l->q.now), is = READ_ONCE(g->vruntime);
+	u64 weight = pv_mean_weight(g, members);
+	s64 lag = now - is;
+	s64 moved = lag - eevdf_bounded(lag, pv_request_ns(lane), weight);
+
+	if (likely(!moved) || __sync_val_compare_and_swap(&g->vruntime, is, is + moved) != is)
+		return;
+	/* The product of the gang's whole weight might not fit. */
+	__sync_fetch_and_add(&l->q.now,
+			     eevdf_scale(moved, weight, READ_ONCE(l->q.weight) / members));
+}
+
+/* What the task requests, as eevdf_request(), and for how long it may run. */
 static __always_inline u64 pv_requests(struct lane *lane, struct fair_llc *l, struct pv_gang *g,
 				       struct fair_task *task)
 {
+	u32 members = g ? pv_members(g) : 0;
 	u64 before, slice_ns;
 
+	if (members > 1) {
+		pv_bounds(lane, l, g, members);
+		pv_follows(lane, g, task);
+		return fair_slice(lane);
+	}
 	pv_follows(lane, g, task);
 	before = task->e.vruntime;
-	slice_ns = eevdf_request(&l->q, &task->e, fair_slice(lane));
+	eevdf_bounds(&l->q, &task->e, pv_bound_ns(lane));
+	slice_ns = eevdf_rest(&task->e, fair_slice(lane));
 	pv_moves(g, task, before);
-	pv_follows(lane, g, task);
 	return slice_ns;
+}
+
+/*
+ * Brings the weight of a task up to date. The lag of its gang stays the same in time, as in
+ * eevdf_reweigh().
+ */
+static __always_inline void pv_reweighs(struct lane *lane, struct task_struct *p,
+					struct fair_task *task, struct fair_llc *l,
+					struct pv_gang *g)
+{
+	s64 more = -(s64)task->e.weight, lag;
+	u64 weight;
+
+	pv_follows(lane, g, task);
+	fair_reweigh(lane, p, task, l);
+	more += task->e.weight;
+	if (!g || likely(!more))
+		return;
+	weight = __sync_fetch_and_add(&g->weight, more) + more;
+	lag = READ_ONCE(l->q.now) - READ_ONCE(g->vruntime);
+	lag = more < 0 ? -eevdf_scale(lag, -more, weight) : eevdf_scale(lag, more, weight);
+	__sync_fetch_and_add(&g->vruntime, lag);
+	pv_follows(lane, g, task);
 }
 
 /* A task competes. If its process has others it is a member of a gang from now on. */
@@ -225,21 +319,15 @@ static __always_inline void pv_enters(struct lane *lane, struct task_struct *p,
 {
 	u64 key = (u64)p->tgid << PV_PROCESS_SHIFT | (u64)task->e.queue << PV_LLC_SHIFT;
 	struct pv_gang *g;
-	u32 members;
 
 	if (task->e.more || !task->e.weight || p->signal->nr_threads < 2)
 		return;
-	task->e.more = pv_joins(lane, key);
+	task->e.more = pv_joins(lane, key, task->e.vruntime);
 	g = pv_gang_at(lane, task->e.more);
 	if (!g)
 		return;
-	members = pv_members(g);
-	if (members < 2)
-		WRITE_ONCE(g->vruntime, task->e.vruntime);
-	else
-		__sync_fetch_and_add(&g->vruntime,
-				     eevdf_scale(task->e.vruntime - READ_ONCE(g->vruntime), 1,
-						 members));
+	__sync_fetch_and_add(&g->weight, task->e.weight);
+	pv_moves(g, task, READ_ONCE(g->vruntime));
 }
 
 static __always_inline void pv_waits_no_more(struct pv_gang *g, struct fair_task *task)
@@ -257,6 +345,7 @@ static __always_inline void pv_leaves(struct lane *lane, struct fair_task *task)
 	if (!g)
 		return;
 	pv_waits_no_more(g, task);
+	__sync_fetch_and_add(&g->weight, -(u64)task->e.weight);
 	__sync_fetch_and_add(&g->key, -1ULL);
 	task->e.more = 0;
 }
@@ -326,13 +415,17 @@ __weak __noinline u32 pv_gives(struct lane *lane __arg_nonnull, u32 number, s32 
 		return PV_KEEPS;
 	if (there->cpu.gives_way)
 		return PV_GIVES;
-	half = eevdf_vtime(fair_slice(lane) / 2, there->cpu.weight);
-	ran = eevdf_vtime(ran_ns > 0 ? ran_ns : 0, there->cpu.weight);
+	ran_ns = ran_ns > 0 ? ran_ns : 0;
 	members = other ? pv_members(other) : 0;
-	if (members < 2)
-		return vtime_before(there->cpu.vruntime + ran, own - half) ? PV_SPARED : PV_GIVES;
+	if (members < 2) {
+		half = eevdf_vtime(fair_slice(lane) / 2, there->cpu.weight);
+		ran = there->cpu.vruntime + eevdf_vtime(ran_ns, there->cpu.weight);
+		return vtime_before(ran, own - half) ? PV_SPARED : PV_GIVES;
+	}
+	half = eevdf_vtime(fair_slice(lane) / 2, pv_mean_weight(other, members));
 	waiting = READ_ONCE(other->waiting);
-	ran = ran * (waiting < members ? members - waiting : 0) / members;
+	ran = eevdf_vtime(ran_ns, READ_ONCE(other->weight)) *
+	      (waiting < members ? members - waiting : 0);
 	ran += READ_ONCE(other->vruntime);
 	if (pv_left_ns(other, now) || vtime_before(ran, waiting ? own - half : own + half))
 		return PV_SPARED;
@@ -534,8 +627,8 @@ static bool pv_dispatch(struct lane *lane, s32 cpu, struct task_struct *prev, st
 	if (prev) {
 		before = task->e.vruntime;
 		eevdf_charge(&c.l->q, &task->e, run->ran_ns, &c.here->counted_ns);
-		fair_reweigh(lane, prev, task, c.l);
 		pv_moves(own, task, before);
+		pv_reweighs(lane, prev, task, c.l, own);
 		slice_ns = pv_requests(lane, c.l, own, task);
 		goes_on = eevdf_eligible(&c.l->q, task->e.vruntime);
 	}
@@ -574,17 +667,13 @@ static void pv_enqueue(struct lane *lane, struct task_struct *p, struct lane_tas
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct fair_llc *l = fair_llc_at(lane, cpu_llc(cpu));
 	struct pv_gang *g;
-	u64 before;
 
 	if (!l)
 		return;
 	pv_comes(lane, p, task, cpu_llc(cpu));
 	g = pv_gang_at(lane, pv_number(task));
-	if (!(enq_flags & SCX_ENQ_WAKEUP)) {
-		before = task->e.vruntime;
-		fair_reweigh(lane, p, task, l);
-		pv_moves(g, task, before);
-	}
+	if (!(enq_flags & SCX_ENQ_WAKEUP))
+		pv_reweighs(lane, p, task, l, g);
 	if (g && !(task->e.more & PV_WAITS)) {
 		__sync_fetch_and_add(&g->waiting, 1);
 		task->e.more |= PV_WAITS;

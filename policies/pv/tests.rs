@@ -118,6 +118,56 @@ pub(crate) fn a_machine_has_no_more_than_its_part() {
     }
 }
 
+/// What the weights of a machine's virtual CPUs and of hogs are, on how many CPUs and caches.
+const UNEQUAL: [(&[u32], &[u32], usize, usize); 5] = [
+    (&[10_000, 100], &[10_000], 1, 1),
+    (&[1, 10_000], &[10_000], 1, 1),
+    (&[20, 300, 20, 300], &[200; 4], 2, 1),
+    (&[20, 300, 20, 300, 100, 100, 50, 200], &[200; 8], 4, 1),
+    (&[20, 300, 20, 300, 100, 100, 50, 200], &[200; 8], 4, 2),
+];
+
+/// Virtual CPUs of unequal weight: the machine has what they weigh together. The lightest one has its part of that.
+#[test]
+pub(crate) fn a_machine_of_unequal_virtual_cpus_has_no_more_than_its_part() {
+    for (machine_weights, hog_weights, cpus, llcs) in UNEQUAL {
+        let text = machine("vm", machine_weights.len(), "") + &hogs(hog_weights.len());
+        let outcome = of("pv", &text)
+            .machine(Machine::new(cpus, llcs, 1, false).unwrap())
+            .at(ms(1), move |kernel| {
+                for (group, weights) in [("vm", machine_weights), ("hog", hog_weights)] {
+                    let tasks = kernel.tasks_in_group(group);
+                    assert_eq!(tasks.len(), weights.len());
+                    tasks.iter().zip(weights).for_each(|(task, weight)| {
+                        kernel.set_weight(*task, *weight);
+                    });
+                }
+            })
+            .waits_at_most(LENGTH)
+            .pass();
+        let (own, others) = (machine_weights.iter().sum::<u32>(), hog_weights.iter().sum::<u32>());
+        let owed = f64::from(others) / f64::from(own + others) * (LENGTH * cpus as u64) as f64;
+        let had = ran(&outcome, "hog") / owed;
+        assert!((0.97..1.03).contains(&had), "{machine_weights:?}: hogs have {had:.3} of their part");
+        let each = outcome.all().filter(|(name, _)| name.starts_with("vm "));
+        let each: Vec<u64> = each.map(|(_, figures)| figures.ran_ns).collect();
+        let (least, most) = (each.iter().min().unwrap(), each.iter().max().unwrap());
+        assert!(most < &(2 * least), "{machine_weights:?}, {llcs} caches: {each:?} ns");
+    }
+}
+
+/// Who waits for the long time of a gang is owed all of it afterwards, and not a slice.
+#[test]
+pub(crate) fn long_times_of_a_machine_take_nothing_from_others() {
+    let long = options::option("pv", "gang_ns", "100ms").unwrap().1;
+    for (threads, count) in [(CPUS, 3), (CPUS, 8), (CPUS + 4, 4)] {
+        let run = of("pv", &(machine("vm", threads, "") + &hogs(count)));
+        let outcome = set(run, "gang_ns", long).pass();
+        let each = ran(&outcome, "vm ") / threads as f64 / (ran(&outcome, "hog") / count as f64);
+        assert!((0.97..1.03).contains(&each), "{count} hogs: {each:.3} of what each hog has");
+    }
+}
+
 /// Of one machine those that ran while others waited have not had more in the end.
 #[test]
 pub(crate) fn the_virtual_cpus_of_a_machine_have_the_same() {

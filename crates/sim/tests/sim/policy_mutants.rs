@@ -190,10 +190,22 @@ plants! {
         "bpf/fair.bpf.h",
         "	if (nr_llcs() == 1 || !take_elsewhere(lane, c->llc))"
             => "	if (1)";
-    a_gang_that_is_not_charged_is_caught: policies::pv::a_machine_has_no_more_than_its_part, "waiting_bounded",
+    a_gang_that_is_not_charged_is_caught: policies::pv::a_machine_has_no_more_than_its_part, "of what each hog has",
         "policies/pv/pv.bpf.c",
-        "	if (members)\n"
+        "	if (g)\n"
             => "	if (0)\n";
+    a_gang_in_which_weights_do_not_count_is_caught: policies::pv::a_machine_of_unequal_virtual_cpus_has_no_more_than_its_part, "of their part",
+        "policies/pv/pv.bpf.c",
+        "eevdf_scale(task->e.vruntime - before, task->e.weight,\n						 READ_ONCE(g->weight)));"
+            => "eevdf_scale(task->e.vruntime - before, 1, pv_members(g)));";
+    members_that_wait_by_their_own_weights_are_caught: policies::pv::a_machine_of_unequal_virtual_cpus_has_no_more_than_its_part, "caches: ",
+        "policies/pv/pv.bpf.c",
+        "	due = eevdf_vtime(pv_request_ns(lane), pv_mean_weight(g, members));"
+            => "	due = eevdf_vtime(pv_request_ns(lane), task->e.weight);";
+    a_bound_that_forgives_what_a_gang_had_is_caught: policies::pv::long_times_of_a_machine_take_nothing_from_others, "of what each hog has",
+        "policies/pv/pv.bpf.c",
+        "	return gang_ns > slice_ns + EEVDF_TICK_NS ? gang_ns - EEVDF_TICK_NS : slice_ns;"
+            => "	return slice_ns;";
     a_gang_that_begins_with_too_few_cpus_is_caught: policies::pv::a_machine_has_no_more_than_its_part, "of what each hog has",
         "policies/pv/pv.bpf.c",
         "	if (READ_ONCE(g->wants) == waiting ||"
