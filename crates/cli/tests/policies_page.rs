@@ -11,8 +11,6 @@ const PAGE: &str = "docs/policies.md";
 const RESULTS: &str = "docs/results.md";
 /// How the headings of its sections with such tables begin.
 const MEASURED: &str = "Every policy and its original, on ";
-/// Policies that no section of it is about: those loads are not what they are for.
-const NOT_MEASURED: [&str; 1] = ["pv"];
 const TABLE_HEAD: &str = "| policy | |\n|---|---|\n";
 
 fn path(name: &str) -> PathBuf {
@@ -93,13 +91,7 @@ fn figures(policy: &str, measured: &[Measured]) -> String {
         }
         writeln!(page, "| over {over}, {} | {}", row.on, row.figures).unwrap();
     }
-    let left_out = NOT_MEASURED.contains(&policy);
-    assert!(page.contains("over eevdf") != left_out, "{RESULTS}: the rows of {policy}");
-    if left_out {
-        page.push_str(
-            "\nNot measured under the loads of the others; its README names its figures.\n",
-        );
-    }
+    assert!(page.contains("over eevdf"), "{RESULTS}: the rows of {policy}");
     page
 }
 
