@@ -129,9 +129,7 @@ impl Runs {
 
     /// The program on a host as small as the measured ones.
     pub fn as_measured(&self, schedulers: &[&str]) -> Table {
-        let mut titles = vec!["host's scheduler".to_owned(), "program".to_owned()];
-        titles.extend(titles_by_overload());
-        let mut table = table_of(&titles);
+        let mut table = table_of(&titles_by_overload());
         for scheduler in schedulers {
             for way in Way::ALL {
                 let mut row = vec![(*scheduler).to_owned(), way.title().to_owned()];
@@ -195,21 +193,22 @@ fn table_of(titles: &[String]) -> Table {
 }
 
 /// Of run times and gains on a measured machine, or one as small.
-fn titles_by_overload() -> impl Iterator<Item = String> {
-    MEASURED_OVERLOADS.into_iter().flat_map(|hogs| {
+fn titles_by_overload() -> Vec<String> {
+    let mut titles = vec!["host's scheduler".to_owned(), "program".to_owned()];
+    for hogs in MEASURED_OVERLOADS {
         let beside = match hogs {
             0 => "idle".to_owned(),
             1 => "1 task".to_owned(),
             _ => format!("{hogs} tasks"),
         };
-        [format!("{beside}, s"), "gain".to_owned()]
-    })
+        titles.extend([format!("{beside}, s"), "gain".to_owned()]);
+    }
+    titles
 }
 
 /// What was measured, by scheduler, tasks beside the program, and the program's way.
 pub fn measured(program: &BTreeMap<&str, BTreeMap<usize, BTreeMap<&str, Cell>>>) -> Table {
-    let mut titles = vec!["host's scheduler".to_owned(), "program".to_owned()];
-    titles.extend(titles_by_overload());
+    let mut titles = titles_by_overload();
     let all: Vec<String> = MEASURED_OVERLOADS.iter().map(ToString::to_string).collect();
     for figure in ["threads", "windows used", "CPU, s"] {
         titles.push(format!("{figure}: {}", all.join(" / ")));

@@ -8,7 +8,6 @@ use metasched_abi::MetaschedParavirtPage as Layout;
 use metasched_host::process::run_first;
 use metasched_host::tracefs::Tracefs;
 use metasched_scenario::record::{Event, Formats, NAMES, Pages, What};
-use nix::sys::signal::Signal;
 use nix::time::{ClockId, clock_gettime};
 
 use crate::machine::TestMachine;
@@ -155,8 +154,7 @@ fn a_page_has_what_a_trace_of_the_same_time_says() {
         eventually("the page is written", || page(&path).is_some());
         let mut windows = Vec::new();
         let events = traced(|| windows = seen_in(&path, LENGTH));
-        assert!(serving.id().signal(Signal::SIGINT));
-        assert_eq!(serving.finish().0, Some(0));
+        serving.interrupt();
         if scheduler != "eevdf" {
             assert_eq!(Run::start(&["stop"]).finish().0, Some(0));
         }
@@ -211,8 +209,7 @@ fn what_stands_in_a_page_is_a_window_old() {
         std::thread::sleep(BETWEEN);
         ages.extend(page(&path).map(|page| now_ns().saturating_sub(page.ended_ns) as f64 / 1e6));
     }
-    assert!(serving.id().signal(Signal::SIGINT));
-    assert_eq!(serving.finish().0, Some(0));
+    serving.interrupt();
     ages.sort_by(f64::total_cmp);
     let part = |part: f64| ages[((ages.len() - 1) as f64 * part) as usize];
     let [half, most] = [part(0.5), part(0.99)];

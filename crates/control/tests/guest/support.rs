@@ -165,4 +165,12 @@ impl Run {
         let status = self.0.wait(PATIENCE).unwrap().expect("it ends");
         (status.code(), format!("{}{}", self.0.stderr_tail(), self.0.stdout_tail()))
     }
+
+    /// Ends it as Ctrl-C does, which it takes well; gives all that it said.
+    pub fn interrupt(self) -> String {
+        assert!(self.id().signal(Signal::SIGINT), "it ended: {}", self.0.last_lines(9));
+        let (code, said) = self.finish();
+        assert_eq!(code, Some(0), "{said}");
+        said
+    }
 }

@@ -190,8 +190,7 @@ fn a_page_has_each_window_and_ends_with_its_machine() {
         // And so much may the books be of another time.
         assert!((phantoms - by_books).abs() < OTHERS, "{phantoms}, {by_books} by the kernel");
         assert!(idle < OFF, "{idle}");
-        assert!(long.id().signal(nix::sys::signal::Signal::SIGINT));
-        assert_eq!(long.finish().0, Some(0));
+        long.interrupt();
         assert!(!path.exists());
 
         let serving = Run::start(&["--json", "vms", "serve", "computes"]);
@@ -302,9 +301,7 @@ fn a_cgroup_is_told_of_processes_that_live_for_less_than_the_time_between_two_sc
     assert!(wait > 1.0, "{wait}");
     drop(parent);
     cgroup.kill().unwrap();
-    assert!(serving.id().signal(nix::sys::signal::Signal::SIGINT));
-    let (code, said) = serving.finish();
-    assert_eq!(code, Some(0), "{said}");
+    serving.interrupt();
     cgroup.remove().unwrap();
     Cgroup::open(Path::new("/sys/fs/cgroup/metasched-test")).unwrap().remove().unwrap();
 }
@@ -341,9 +338,7 @@ fn a_process_that_moves_between_two_cgroups_counts_for_where_it_is() {
     let wait = mean(&windows_of(&path), |window| window.phantoms_milli);
     println!("{wait:.4} of 60 processes that sleep wait for a CPU");
     assert!(wait < OFF, "{wait}");
-    assert!(serving.id().signal(nix::sys::signal::Signal::SIGINT));
-    let (code, said) = serving.finish();
-    assert_eq!(code, Some(0), "{said}");
+    serving.interrupt();
     to.kill().unwrap();
     from.kill().unwrap();
     drop(parent);
@@ -374,9 +369,7 @@ fn a_process_of_the_number_of_one_that_has_ended_is_watched() {
     assert!(wait > 1.5, "{wait}");
     drop(parent);
     cgroup.kill().unwrap();
-    assert!(serving.id().signal(nix::sys::signal::Signal::SIGINT));
-    let (code, said) = serving.finish();
-    assert_eq!(code, Some(0), "{said}");
+    serving.interrupt();
     cgroup.remove().unwrap();
     Cgroup::open(Path::new("/sys/fs/cgroup/metasched-test")).unwrap().remove().unwrap();
 }
@@ -426,9 +419,7 @@ fn a_cgroup_whose_threads_are_moved_singly_is_told_of_them_and_so_is_a_threaded_
     println!("{wait:.4} of three threads that compute on two CPUs wait, one in a threaded cgroup");
     assert!(wait > 1.0 - OFF, "{wait}");
     let stop = |serving: Run| {
-        assert!(serving.id().signal(nix::sys::signal::Signal::SIGINT));
-        let (code, said) = serving.finish();
-        assert_eq!(code, Some(0), "{said}");
+        serving.interrupt();
     };
     stop(serving);
     let (serving, path) = told("metasched-test/whole/part");
@@ -458,9 +449,7 @@ fn of_two_machines_of_one_name_the_second_one_is_told_when_the_first_one_ends() 
     drop(first);
     eventually("the second one is told", || page(&path).is_some_and(|now| now.vcpus == 2));
     drop(second);
-    assert!(serving.id().signal(nix::sys::signal::Signal::SIGINT));
-    let (code, said) = serving.finish();
-    assert_eq!(code, Some(0), "{said}");
+    let said = serving.interrupt();
     assert_eq!(said.matches("somebody writes it already").count(), 1, "it is said once: {said}");
 }
 
@@ -494,9 +483,7 @@ fn a_cgroup_is_told_of_all_its_threads_and_a_page_that_was_attached_stays() {
     assert!(seen.iter().all(|window| (window.vcpus, window.cpus) == (0, 2)));
     drop(hogs);
     eventually("nobody waits any more", || page(&path).is_some_and(|now| now.phantoms_milli == 0));
-    assert!(serving.id().signal(nix::sys::signal::Signal::SIGINT));
-    let (code, said) = serving.finish();
-    assert_eq!(code, Some(0), "{said}");
+    serving.interrupt();
     assert!(!path.exists());
     cgroup.remove().unwrap();
     Cgroup::open(Path::new("/sys/fs/cgroup/metasched-test")).unwrap().remove().unwrap();
@@ -543,8 +530,7 @@ fn who_has_less_than_its_fair_share_is_told_what_another_one_holds_beyond_its_ow
     };
     let owed = || pages.each_ref().map(|path| mean(&windows_of(path), |now| now.owed_cpus_milli));
     let stop = |serving: Run| {
-        assert!(serving.id().signal(nix::sys::signal::Signal::SIGINT));
-        assert_eq!(serving.finish().0, Some(0));
+        serving.interrupt();
     };
     let serving = serve(&["--no-owed"]);
     assert_eq!(owed(), [0.0, 0.0]);

@@ -391,28 +391,31 @@ pub(crate) fn a_virtual_cpu_that_went_on_ends_its_next_call() {
     }
 }
 
+/// Four tasks of a cgroup that has a fortieth of a CPU, named by a number last. A third CPU comes and goes, and they may use
+/// it or not: the kernel lets some run that are parked.
+fn lets_run_unasked(scenario: Scenario) {
+    let mut run = scenario.cpus(3).at(0, |kernel| kernel.set_cgroup_max("a", 40_000, 1_000, 0));
+    for time in 1..30 {
+        run = run.at(us(33_100 * time), move |kernel| match time % 2 {
+            0 => assert!(kernel.cpu_on(2)),
+            _ => assert!(kernel.cpu_off(2)),
+        });
+    }
+    for time in 1..3_000 {
+        run = run.at(us(331 * time) + 700, move |kernel| {
+            let task = kernel.task_named(&format!("task {}", time % 4));
+            kernel.set_affinity(task, CpuMask::first(2 + time as usize % 2));
+        });
+    }
+    run.run_for(ms(1_000)).pass();
+}
+
 /// The kernel lets a task run that was parked, as its CPU goes off line; and at once it is in a call.
 #[test]
 pub(crate) fn who_has_returned_is_not_parked_in_its_next_call() {
     for policy in POLICIES {
-        let call = |i| calls(us(50), us(1)).called(format!("calls {i}"));
-        let mut run = limited("returned and called", policy, &[])
-            .cpus(3)
-            .tasks(4, call)
-            .at(0, |kernel| kernel.set_cgroup_max("a", 40_000, 1_000, 0));
-        for time in 1..30 {
-            run = run.at(us(33_100 * time), move |kernel| match time % 2 {
-                0 => assert!(kernel.cpu_on(2)),
-                _ => assert!(kernel.cpu_off(2)),
-            });
-        }
-        for time in 1..3_000 {
-            run = run.at(us(331 * time) + 700, move |kernel| {
-                let task = kernel.task_named(&format!("calls {}", time % 4));
-                kernel.set_affinity(task, CpuMask::first(2 + time as usize % 2));
-            });
-        }
-        run.run_for(ms(1_000)).pass();
+        let call = |i| calls(us(50), us(1)).called(format!("task {i}"));
+        lets_run_unasked(limited("returned and called", policy, &[]).tasks(4, call));
     }
 }
 
@@ -422,7 +425,7 @@ pub(crate) fn who_has_returned_is_not_parked_in_its_next_call() {
 pub(crate) fn who_was_about_to_enter_its_guest_is_not_parked_in_its_next_call() {
     for policy in POLICIES {
         let vcpu = |i| {
-            TaskSpec::named(format!("vcpu {i}"))
+            TaskSpec::named(format!("task {i}"))
                 .in_cgroup("a")
                 .step(Step::Syscall)
                 .run(exactly(us(50)))
@@ -432,23 +435,7 @@ pub(crate) fn who_was_about_to_enter_its_guest_is_not_parked_in_its_next_call() 
                 .run(exactly(us(1)))
                 .for_ever()
         };
-        let mut run = limited("to its guest, and called", policy, &[])
-            .cpus(3)
-            .tasks(4, vcpu)
-            .at(0, |kernel| kernel.set_cgroup_max("a", 40_000, 1_000, 0));
-        for time in 1..30 {
-            run = run.at(us(33_100 * time), move |kernel| match time % 2 {
-                0 => assert!(kernel.cpu_on(2)),
-                _ => assert!(kernel.cpu_off(2)),
-            });
-        }
-        for time in 1..3_000 {
-            run = run.at(us(331 * time) + 700, move |kernel| {
-                let task = kernel.task_named(&format!("vcpu {}", time % 4));
-                kernel.set_affinity(task, CpuMask::first(2 + time as usize % 2));
-            });
-        }
-        run.run_for(ms(1_000)).pass();
+        lets_run_unasked(limited("to its guest, and called", policy, &[]).tasks(4, vcpu));
     }
 }
 
